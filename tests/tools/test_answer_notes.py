@@ -21,7 +21,7 @@ def test_a_repeated_result_is_noted_in_one_line(client):
     assert notes == [f"same result as {first}"]
 
 
-def test_codriver_commands_are_not_notified_about_repeated_code(live):
+def test_the_codriver_command_gets_no_note_about_repeated_code(live):
     for _ in range(2):
         with live.client(name="codriver-cli") as command:
             assert command.call("evaluate_code", code='(str "of a" " person")')["notes"] == []
@@ -86,12 +86,12 @@ def test_a_reloaded_file_is_compared_by_its_contents(live, client):
     assert not [note for note in other if note.startswith("same")]
 
 
-def test_a_first_call_has_no_notes_about_others(client, other):
+def test_the_first_call_has_no_notes_about_other_callers(client, other):
     other.call("evaluate_code", code='"long ago"')
     assert client.call("evaluate_code", code='"first call"')["notes"] == []
 
 
-def test_each_action_of_others_since_the_last_call_is_noted_once(client, other):
+def test_each_action_of_another_caller_since_the_last_call_is_noted_once(client, other):
     client.call("evaluate_code", code='"mark 1"')
     done = other.call("evaluate_code", code="(def price\n   (+ 1 2))")["evaluationId"]
     failed = other.call("evaluate_code", code="(/ 1 0)", who="carl")["evaluationId"]
@@ -102,7 +102,7 @@ def test_each_action_of_others_since_the_last_call_is_noted_once(client, other):
     assert client.call("evaluate_code", code='"mark 3"')["notes"] == []
 
 
-def test_loads_of_others_are_noted_by_file_in_one_line(live, client, other):
+def test_files_loaded_by_other_callers_are_noted_in_one_line(live, client, other):
     for name in ("one", "two"):
         (live.workspace / f"{name}.clj").write_text('(println "a long text that nobody needs to read")\n' * 9)
     (live.workspace / "bad.clj").write_text("(/ 1 0)\n")
@@ -114,7 +114,7 @@ def test_loads_of_others_are_noted_by_file_in_one_line(live, client, other):
     ]
 
 
-def test_at_most_five_newest_actions_are_noted_and_the_rest_counted(client, other):
+def test_only_the_five_newest_actions_are_noted_and_the_rest_counted(client, other):
     client.call("evaluate_code", code='"mark 4"')
     for number in range(8):
         other.call("evaluate_code", code=f'"by bob {number}"')

@@ -66,7 +66,7 @@ def test_json_text_is_parsed_where_text_is_not_accepted(model):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_text_is_left_alone_where_text_is_accepted(model):
+def test_text_is_not_parsed_as_json_where_text_is_accepted(model):
     for name, field in model_fields(model).items():
         if field.expected.accepts_text or field.expected.accepts_anything:
             for text in ("[1, 2]", '{"a": 1}', "true", "7", "null", '"x"'):
@@ -158,7 +158,7 @@ def test_a_refusal_lists_all_valid_arguments_and_suggests_the_closest(name):
         ("status", "key", "replSessionKey"),
     ],
 )
-def test_a_misspelt_argument_comes_before_a_missing_one_and_that_before_a_similar_one(tool, written, suggested):
+def test_an_unknown_argument_is_refused_with_the_name_that_was_probably_intended(tool, written, suggested):
     with pytest.raises(RefusedError) as refused:
         parse_arguments(TOOLS[tool], {written: "x"})
     assert f"{written}: there is no such argument; did you mean {suggested}?" in refused.value.message
@@ -180,7 +180,7 @@ def test_half_a_surrogate_pair_in_json_text_is_refused(tool, given):
     assert "whole character" in refused.value.message
 
 
-def test_null_means_nothing_for_any_name():
+def test_an_unknown_argument_with_value_null_is_ignored():
     assert vars(parse_arguments(TOOLS["evaluate_code"], {"code": "1", "nothing": None}))["code"] == "1"
 
 
@@ -219,17 +219,17 @@ WANTED = [{"filePath": "a.py", "oldText": "x", "newText": "y"}]
         {"path": "a.py", "oldText": "x", "newText": "y", "edits": None},
     ],
 )
-def test_arguments_of_an_edit_may_be_next_to_the_list_of_edits_or_replace_it(given):
+def test_fields_of_an_edit_may_be_given_outside_the_list_of_edits_or_instead_of_it(given):
     assert read(TOOLS["edit_files"].arguments, **given, load=True) == {"edits": WANTED, "load": True}
 
 
-def test_an_argument_next_to_the_list_applies_to_each_item():
+def test_a_field_given_outside_the_list_applies_to_each_item():
     model, edits = TOOLS["edit_files"].arguments, [{"oldText": "x"}, {"oldText": "y"}]
     assert read(model, path="a.py", edits=edits) == {"edits": [{"filePath": "a.py", **one} for one in edits]}
 
 
 @pytest.mark.parametrize("own", ["filePath", "path"])
-def test_an_argument_next_to_the_list_is_refused_if_an_item_has_it(own):
+def test_a_field_given_outside_the_list_is_refused_if_an_item_also_has_it(own):
     edits = [{"oldText": "x", "newText": "y"}, {own: "b.py", "oldText": "x", "newText": "y"}]
     with pytest.raises(RefusedError) as refused:
         parse_arguments(TOOLS["edit_files"], {"path": "a.py", "edits": edits})
@@ -260,12 +260,12 @@ def test_a_refusal_lists_the_fields_of_an_object_within_a_list():
 
 
 @pytest.mark.parametrize("text", ["[1, 2", "[NaN]", "[" * 300 + "]" * 300, "[" + "1," * 200_000 + "1]", "", "nothing"])
-def test_text_that_cannot_be_parsed_is_not_a_list(text):
+def test_text_that_cannot_be_parsed_as_a_list_becomes_its_only_item(text):
     assert read(TOOLS["repl_output_log"].arguments, inputs=text) == {"inputs": [text]}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_accepted_arguments_are_unchanged_by_reading(tool):
+def test_arguments_that_are_already_valid_are_not_changed(tool):
     """Reading twice gives the same result as reading once."""
     model = TOOLS[tool].arguments
     for field in model_fields(model).values():
@@ -274,7 +274,7 @@ def test_accepted_arguments_are_unchanged_by_reading(tool):
             assert read(model, **once) == once
 
 
-def test_only_an_unusual_path_needs_a_lookup():
+def test_only_unusually_written_paths_are_looked_up_on_disk():
     model = TOOLS["load_file"].arguments
     usual, unusual = ("m.py", "/w/m.py", "a b.py", "C:\\m.py"), ("file:///m.py", "@m.py", "m.py:1", "`m.py`", "m.py#L3")
     assert not any(has_unusual_path(model, {"filePath": path}) for path in usual)

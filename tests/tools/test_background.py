@@ -67,7 +67,7 @@ def test_background_code_shares_names_but_not_the_last_value_with_the_session(cl
     assert after.get("result") == "([1, 2], 3, 'last')", after
 
 
-def test_a_background_failure_is_reported_like_any_other(client):
+def test_a_failure_in_background_code_is_reported_like_any_other_failure(client):
     answer = begin(client, "x = 1\n1 / 0", timeoutMs=60_000)
     assert (answer["reason"], answer["error"]["class"], answer["error"]["line"]) == (
         "evaluation-failed", "ZeroDivisionError", 2,

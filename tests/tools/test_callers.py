@@ -38,7 +38,7 @@ def test_callers_are_not_notified_about_their_own_actions_under_other_names(live
     assert not [note for one in answers for note in one.get("notes", ()) if "meanwhile" in note]
 
 
-def test_sub_agents_with_names_are_kept_apart(ann):
+def test_sub_agents_on_one_connection_are_distinguished_by_their_names(ann):
     py(ann, "1", who="left")
     py(ann, "2", who="right")
     told = py(ann, "3", who="left")
@@ -53,7 +53,7 @@ def test_a_client_can_interrupt_its_own_evaluation_in_a_shared_session(ann, othe
     assert ann.call("interrupt_evaluation", evaluationId=running["evaluationId"])["ok"]
 
 
-def test_an_unnamed_undo_reverts_the_edit_of_the_connections_last_name(live, ann):
+def test_an_undo_without_a_name_reverts_the_edit_of_the_last_name_on_the_connection(live, ann):
     path = live.workspace / "made.py"
     for edit, undo in (({}, {"who": "ab"}), ({}, {}), ({"who": "cd"}, {})):
         made = {"type": "create", "filePath": "made.py", "content": "a = 1\n"}
@@ -64,7 +64,7 @@ def test_an_unnamed_undo_reverts_the_edit_of_the_connections_last_name(live, ann
         assert not path.exists()
 
 
-def test_a_caller_stays_in_the_session_it_used_last(live):
+def test_a_call_without_a_session_uses_the_callers_last_session(live):
     with live.client(name="chose") as chose, live.client(name="new") as new:
         py(chose, "chosen = 1")
         stays = chose.call("evaluate_code", code="chosen")

@@ -70,7 +70,7 @@ def test_no_answer_exceeds_its_budget_unless_more_is_requested(live, printed, pr
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_caller_that_requests_more_gets_as_much_as_its_client_passes_on(live, printed, profile):
+def test_a_requested_length_is_limited_to_the_longest_answer_the_client_accepts(live, printed, profile):
     with live.client(name=PROFILES[profile]) as client:
         answer, length = call_tool(client, "get_evaluation", evaluationId=printed, part="stdout", length=10**7)
         assert 0.8 * LIMITS[profile] < length <= LIMITS[profile]
@@ -81,7 +81,7 @@ def test_a_caller_that_requests_more_gets_as_much_as_its_client_passes_on(live, 
         assert answer["text"] == whole[:7000]
 
 
-def test_long_output_has_head_and_tail_and_a_call_for_the_middle(live):
+def test_long_output_is_cut_to_head_and_tail_with_a_call_that_returns_the_middle(live):
     with live.client() as client:
         answer = client.call("evaluate_code", code=r'(print-lines 700 " é\t\"\u0000")')
         whole = "".join(f'{n} é\t"\x00\n' for n in range(700))
@@ -98,7 +98,7 @@ def test_long_output_has_head_and_tail_and_a_call_for_the_middle(live):
         assert beginning + missing["text"] + end == whole
 
 
-def test_a_long_value_has_a_head_and_a_call_for_the_rest(live):
+def test_a_long_value_is_cut_to_its_head_with_a_call_that_returns_the_rest(live):
     with live.client() as client:
         answer = client.call("evaluate_code", code='(repeat "v" 15000)')
         [note] = [note for note in answer["notes"] if note.startswith("result")]
@@ -130,7 +130,7 @@ def test_only_a_client_that_supports_a_larger_limit_is_offered_one(live):
         assert lifted == ({"get_evaluation", "repl_output_log"} if profile == "claude" else set())
 
 
-def test_a_user_setting_raises_the_limit_up_to_what_the_client_passes_on(tmp_path):
+def test_a_user_setting_raises_the_limit_up_to_the_longest_answer_the_client_accepts(tmp_path):
     with serving(tmp_path, settings={"max_text_bytes": 100_000}) as live:
         for profile, limit in (LIMITS | {"claude": 50_000}).items():
             with live.client(name=PROFILES[profile]) as client:

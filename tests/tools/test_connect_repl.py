@@ -11,7 +11,7 @@ from codriver.tools.connect_repl import loopback_address
 pytestmark = pytest.mark.served("python")
 
 
-def test_a_listening_repl_becomes_a_session_that_calls_can_select(client):
+def test_connecting_to_a_listening_repl_creates_a_session_that_calls_can_select(client):
     endpoint = repl("hy").address
     connected = client.call("connect_repl", address=endpoint.replace("127.0.0.1", "localhost"))
     assert (connected["ok"], connected["dialect"]) == (True, "hy"), connected
@@ -48,6 +48,6 @@ def test_addresses_on_other_machines_are_refused(text):
     assert "ask your human" in (refused.value.hint or "")
 
 
-def test_disabling_evaluation_disables_connect_repl(tmp_path):
+def test_connect_repl_is_unavailable_if_evaluation_is_disabled(tmp_path):
     with serving(tmp_path, settings={"enable_mcp_repl_evaluation": False}) as live, live.client() as client:
         assert client.call("connect_repl", address="localhost:7888")["reason"] == "switched-off"

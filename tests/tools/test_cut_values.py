@@ -39,7 +39,7 @@ def cut_of(answer):
     return [note for note in answer.get("notes", ()) if note.startswith("cut")]
 
 
-def test_a_list_of_a_million_is_short_and_recoverable(client):
+def test_a_list_of_a_million_elements_is_cut_and_its_parts_can_be_requested(client):
     answer = evaluate(client, "list(range(1_000_000))")
     assert len(json.dumps(answer)) <= 700
     assert cut_of(answer) == ["cut: 999975 of 1000000 elements; get_evaluation path []"]
@@ -77,7 +77,7 @@ def test_omitted_columns_of_a_table_are_recovered_by_the_call_in_its_note(client
     assert "c15" in part(client, answer, path=[])["result"]
 
 
-def test_a_short_value_is_neither_cut_nor_noted(client):
+def test_a_short_value_is_returned_whole_without_a_note(client):
     assert cut_of(evaluate(client, "list(range(25))")) == []
 
 
@@ -184,11 +184,11 @@ def test_clojure_refuses_a_missing_or_evicted_part_with_a_reason(jvm):
 @pytest.mark.parametrize(
     ("code", "rest"), [("list(range(2000))", "[..., 1990, 1991, ...]"), ("{n: n for n in range(2000)}", "1990: 1990")]
 )
-def test_from_counts_elements_of_a_cut_collection(client, code, rest):
+def test_the_from_argument_counts_elements_of_a_cut_collection(client, code, rest):
     answer = evaluate(client, code)
     assert rest in part(client, answer, part="result", **{"from": 1990, "length": 2})["result"]
 
 
-def test_from_counts_characters_of_a_string(client):
+def test_the_from_argument_counts_characters_of_a_string(client):
     answer = evaluate(client, "'ab' * 5000")
     assert part(client, answer, part="result", **{"from": 9998})["text"] == "bab'"

@@ -63,14 +63,14 @@ def test_code_that_raised_is_displayed_with_its_lines_in_the_restored_file(live,
     ]
 
 
-def test_code_of_an_edit_that_is_kept_has_its_present_lines(client):
+def test_code_of_a_kept_edit_is_displayed_with_its_current_line_numbers(client):
     longer = ('"""A shop."""\n', '"""A shop.\n\nIt sells tea.\n"""\n')
     wrong = ("    return net(item) * (100 + RATE) // 100\n", "    return net({})\n")
     (row,) = edit(client, longer, wrong)["results"]
     assert row["source"].splitlines()[:2] == ["shop.py:10 in net", "def net(item):"]
 
 
-def test_edited_code_is_not_displayed(client):
+def test_code_that_the_edit_itself_changed_is_not_displayed_again(client):
     (row,) = edit(client, ('item["price"] -', 'item["cost"] -'))["results"]
     assert "KeyError" in row["message"]
     assert "source" not in row

@@ -119,7 +119,7 @@ def test_the_codriver_table_is_protected_in_every_spelling_of_pyproject():
         "src/build.py", "lefthook.md", "venv.py", "docs/venv/index.md", "shop/config.ts", "Cargo.toml",
     ],
 )  # fmt: skip
-def test_other_files_can_be_edited(name):
+def test_unprotected_files_can_be_edited(name):
     assert not refusal(name)
 
 

@@ -67,7 +67,7 @@ def edit(client, live, *edits, name="greet", **arguments):
     return client.call("edit_files", edits=[{"filePath": path, **one} for one in edits], load=True, **arguments)
 
 
-def test_only_the_changed_forms_are_loaded_where_the_file_belongs(live, client, greet):
+def test_only_the_changed_forms_are_loaded_into_the_namespace_of_the_file(live, client, greet):
     loads, home = evaluate(client, "@shop.seen/loads"), evaluate(client, "(str *ns*)")
     answer = edit(client, live, GOOD_DAY, detail=False)
     assert answer["ok"], answer

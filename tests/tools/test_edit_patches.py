@@ -38,7 +38,7 @@ def test_a_patch_lists_the_files_it_adds_changes_and_moves():
 @pytest.mark.parametrize(
     "patch", ["", "text", "*** Begin Patch\n*** End Patch", "*** Add File: ", "*** Delete File: a", "+a\n-b", "\0"]
 )
-def test_text_that_names_no_file_patches_nothing(patch):
+def test_text_that_names_no_file_is_parsed_as_an_empty_patch(patch):
     assert parse_patch(patch) == ()
 
 

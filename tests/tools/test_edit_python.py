@@ -176,7 +176,7 @@ class TestRollback:
         assert picture()
         assert client.call("undo_edit")["reason"] == "nothing-to-undo"
 
-    def test_failures_of_a_rolled_back_edit_are_the_callers_and_not_in_the_handoff(self, client, shop, tests):
+    def test_failures_of_a_rolled_back_edit_are_logged_for_the_caller_but_not_in_the_handoff(self, client, shop, tests):
         assert client.call("evaluate_code", code="1", who="carol")["ok"]
         wrong = {**RATE, "code": "def rate(order):\n    return 0"}
         answer = edit(client, shop, wrong, load=True, test=["affected"], onFailure="restore", who="carol")
@@ -286,7 +286,7 @@ class TestRollback:
         assert (answer["ok"], answer["reason"]) == (False, "no-tests"), answer
         assert "test_nothing" in answer["message"]
 
-    def test_an_edit_back_to_the_loaded_code_has_no_note_about_its_load(self, client, shop, tests):
+    def test_restoring_the_loaded_code_by_an_edit_adds_no_note_about_the_load(self, client, shop, tests):
         shop.write_text(SHOP.replace("return 2", "return 1"))
         answer = edit(client, shop, {"oldText": "return 1", "newText": "return 2"}, load=True, test=["affected"])
         assert (answer["ok"], "load" in answer["files"][0], "notes" in answer) == (True, False, False), answer
@@ -319,7 +319,9 @@ class TestRollback:
         assert client.call("load_file", filePath=shop.name)["ok"]
 
     @pytest.mark.parametrize("failing", ["load", "test"])
-    def test_a_class_of_a_failed_edit_is_removed_from_subclasses(self, client, shop, tests, picture, failing):
+    def test_a_class_added_by_a_failed_edit_is_no_longer_listed_as_a_subclass(
+        self, client, shop, tests, picture, failing
+    ):
         assert evaluate(client, "shop.Order.__subclasses__()") == "[]"
         special = {"type": "insert_def", "code": "class Special(Order):\n    pass\n\n\nmade = Special()"}
         wrong = {"load": {**RATE, "code": "rate = 1 / 0"}, "test": {**RATE, "code": "def rate(order):\n    return 0"}}

@@ -15,7 +15,7 @@ def edited(before, after):
     return edited_files([FileResult(change, FILE.name, {}, "")])[str(FILE)]
 
 
-def test_unchanged_lines_have_their_previous_numbers_after_any_edit():
+def test_unchanged_lines_are_mapped_to_their_previous_numbers_after_any_edit():
     chance = random.Random(47)
     for _ in range(200):
         before = [f"line {number}" for number in range(chance.randrange(1, 40))]
@@ -29,7 +29,7 @@ def test_unchanged_lines_have_their_previous_numbers_after_any_edit():
                 assert before[found.previous_line(number) - 1] == text
 
 
-def test_an_edit_is_around_the_lines_of_the_changed_function_only():
+def test_only_lines_of_the_changed_function_count_as_close_to_the_edit():
     before = [
         "def one():",
         "    x = 1",

@@ -57,7 +57,7 @@ def test_distant_changes_are_separate_hunks():
     assert patched(before, diff) == after
 
 
-def test_texts_too_long_to_compare_are_diffed_as_replaced():
+def test_texts_too_long_to_compare_are_diffed_as_one_whole_replacement():
     before = "".join(f"{n}\n" for n in range(15_000))
     after = "start\n" + before[::-1]
     diff = unified_diff(before, after, "n.clj")
@@ -65,7 +65,7 @@ def test_texts_too_long_to_compare_are_diffed_as_replaced():
 
 
 @pytest.mark.parametrize("size", range(12))
-def test_a_cut_diff_has_whole_lines_and_counts_the_rest(size):
+def test_a_long_diff_is_cut_at_a_line_and_counts_the_omitted_lines(size):
     diff = "a\nbb\nccc\n"
     text, is_cut = truncate_diff(diff, size)
     assert is_cut == (size < len(diff))

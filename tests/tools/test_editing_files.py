@@ -200,7 +200,7 @@ class TestRefusals:
         )
         assert [index for index, _ in told] == [0, 1]
 
-    async def test_after_a_duplicate_creation_edits_apply_to_the_first_one(self, editor):
+    async def test_edits_apply_to_the_first_of_two_creations_of_the_same_file(self, editor):
         told = await refusal(
             editor,
             ("n.clj", CreateFile("(a)")),
@@ -210,13 +210,13 @@ class TestRefusals:
         )
         assert [index for index, _ in told] == [1, 3]
 
-    async def test_conflicting_edits_are_reported_even_if_another_edit_is_wrong(self, editor):
+    async def test_conflicting_edits_are_reported_even_if_another_edit_is_invalid(self, editor):
         again = Replace(Target(3, "(def b 1)"), "(def b 3)")
         told = await refusal(editor, ("a.clj", NEW_B), ("a.clj", again), ("a.clj", Append("(bad")))
         assert [index for index, _ in told] == [0, 1, 2]
 
     @pytest.mark.slow
-    async def test_the_size_of_a_refusal_is_bounded(self, editor, workspace):
+    async def test_a_refusal_message_has_a_maximum_size(self, editor, workspace):
         (workspace / "wide.clj").write_text("".join(f"(def v{n} [{'1 ' * 5000}])\n" for n in range(50)))
         wrong = ("wide.clj", Replace(Target(25, "(nowhere)"), "x"))
         with refused_as("edits-refused") as caught:
@@ -322,7 +322,7 @@ class TestWorkspaceBoundary:
         [(_, told)] = await refusal(editor, ("folder/new.clj", CreateFile("(ns new)")))
         assert told.startswith("folder/new.clj is outside of the workspace")
 
-    async def test_a_sibling_directory_with_the_same_prefix_is_outside(self, editor, workspace):
+    async def test_a_sibling_directory_with_the_same_prefix_is_outside_the_workspace(self, editor, workspace):
         sibling = workspace.with_name("workspace-two") / "a.clj"
         [(_, told)] = await refusal(editor, (sibling, CreateFile("(a)")))
         assert "is outside of the workspace" in told
@@ -394,7 +394,7 @@ class TestConcurrentChanges:
         with pytest.raises(UnreadableError, match="a link leads to it"):
             read_snapshot(workspace / "a.clj", workspace)
 
-    async def test_two_spellings_of_one_file_do_not_conflict(self, workspace, monkeypatch):
+    async def test_edits_that_spell_the_path_of_one_file_differently_do_not_conflict(self, workspace, monkeypatch):
         """As where `A.clj` is `a.clj`: a directory with two names simulates a case-insensitive file system."""
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
@@ -512,7 +512,7 @@ class TestConcurrentChanges:
             workspace / "b.clj": b"(and this)",
         }
 
-    async def test_a_killed_writer_leaves_whole_files(self, workspace):
+    async def test_killing_the_writer_leaves_no_partly_written_file(self, workspace):
         code = (
             "import itertools, sys\n"
             "from pathlib import Path\n"
@@ -562,7 +562,7 @@ class TestUndo:
         with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
-    async def test_undo_reverts_a_batch_without_changes_before_the_previous_one(self, editor, workspace):
+    async def test_a_batch_without_changes_needs_an_undo_of_its_own(self, editor, workspace):
         await edit(editor, ("a.clj", NEW_B))
         await edit(editor, ("a.clj", Replace(Target(3, "(def b 2)"), "(def b 2)")))
         for count, left, text in ((0, 1, TEXT.replace("1", "2")), (1, 0, TEXT)):
@@ -600,7 +600,7 @@ class TestUndo:
         with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
-    async def test_the_undo_history_is_bounded(self, editor, workspace):
+    async def test_the_undo_history_contains_a_limited_number_of_batches(self, editor, workspace):
         for n in range(25):
             await edit(editor, ("a.clj", Append(f"(def v{n} {n})")))
         for _ in range(20):

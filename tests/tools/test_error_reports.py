@@ -29,7 +29,7 @@ def test_a_trace_is_reduced_to_the_innermost_project_frames():
     }  # fmt: skip
 
 
-def test_a_failure_in_the_submitted_code_has_its_line():
+def test_a_failure_in_the_submitted_code_is_reported_with_its_line():
     error = {"class": "E", "message": "m", "phase": "execution", "line": 4, "column": 1, "trace": [FRAMES[-1]]}
     assert shorten_failure(error, "/w") == {"class": "E", "message": "m", "line": 4}
     first = {"class": "E", "message": "m", "phase": "execution", "line": 1, "column": 1}
@@ -39,7 +39,7 @@ def test_a_failure_in_the_submitted_code_has_its_line():
 
 
 @pytest.mark.parametrize("file", ["REPL", "NO_SOURCE_FILE"])
-def test_a_line_in_an_earlier_function_is_not_a_line_of_the_submitted_code(file):
+def test_a_failure_in_an_earlier_function_has_no_line_of_the_submitted_code(file):
     error = {"class": "E", "message": "m", "phase": "execution", "line": 9}
     trace = [f"shop.core/net ({file}:9)", f"user/eval12/fn--13 ({file}:2)", f"user/eval12 ({file}:2)"]
     assert shorten_failure(error | {"trace": trace}, "/w") == {
@@ -52,7 +52,7 @@ def test_a_syntax_error_keeps_its_position():
     assert shorten_failure(error, "/w") == error | {"file": "a.py"}
 
 
-def test_foreign_frames_are_kept_if_there_are_no_others():
+def test_library_frames_are_included_if_there_are_no_project_frames():
     assert shorten_failure({"trace": FRAMES[:1]}, "/w") == {
         "trace": ["/usr/lib/python3.11/json/decoder.py:355 in decode"]
     }
@@ -90,7 +90,7 @@ def test_the_traceback_is_removed_and_other_output_stays():
     assert without_report(report, error, "/w") == ("", [])
 
 
-def test_each_cause_is_one_line_nearest_first():
+def test_causes_are_listed_one_per_line_nearest_first():
     error, report = raised(by_the_way)
     rest, causes = without_report("said\n" + report, error, __file__.rsplit("/", 1)[0])
     assert rest == "said\n"
@@ -133,14 +133,14 @@ def test_a_thread_interruption_report_is_not_program_output():
 
 
 @pytest.mark.parametrize("chain", [by_from, by_the_way, silent])
-def test_output_after_a_traceback_keeps_it_whole(chain):
+def test_a_traceback_followed_by_other_output_is_not_removed(chain):
     error, report = raised(chain)
     assert without_report(report + "and went on\n", error, "/w") == (report + "and went on\n", [])
     assert without_report("no newline: " + report, error, "/w")[0] == "no newline: " + report
     assert without_report(report, error | {"message": "another"}, "/w") == (report, [])
 
 
-def test_a_multi_line_cause_leaves_the_report_whole():
+def test_a_report_with_a_multi_line_cause_is_not_removed():
     def chain():
         try:
             {}["a"]
@@ -152,7 +152,7 @@ def test_a_multi_line_cause_leaves_the_report_whole():
     assert without_report(report, error, "/w") == (report, [])
 
 
-def test_a_cause_that_was_never_raised_leaves_earlier_output():
+def test_earlier_output_is_kept_if_the_cause_of_an_error_was_never_raised():
     def chain():
         raise ValueError("bad") from KeyError("a")
 

@@ -50,7 +50,7 @@ def test_addresses_do_not_distinguish_messages():
     assert len(groups_of(*tests)) == 1
 
 
-def test_collection_errors_of_several_files_are_the_same_if_their_messages_are():
+def test_collection_errors_of_several_files_with_equal_messages_are_the_same_error():
     files = [f"/project/test_{name}.py" for name in "ab"]
     tests = [failed("", (file, 1), message="ImportError: no name", kind="ImportError", phase="collect", file=file)
              for file in files]  # fmt: skip
@@ -62,7 +62,7 @@ def test_tests_without_a_failure_are_not_combined():
     assert len(failure_groups(tests, WORKSPACE)) == 2
 
 
-def test_other_tests_are_named_without_their_file_and_counted():
+def test_further_tests_with_the_same_error_are_named_without_their_file_and_counted():
     tests = [failed(f"test_{number}", (TESTS, number)) for number in range(MAX_NAMED_TESTS + 3)]
     (group,) = failure_groups(tests, WORKSPACE)
     names = [f"::test_{number}" for number in range(1, MAX_NAMED_TESTS + 1)]

@@ -97,7 +97,7 @@ def assert_no_namespace(answer):
 
 
 @pytest.mark.parametrize(("key", "code"), [("py", "import json"), ("lpy", "; nothing")])
-def test_the_first_answer_without_a_value_names_the_namespace(tmp_path, key, code):
+def test_the_first_answer_names_the_namespace_even_without_a_value(tmp_path, key, code):
     with serving(tmp_path, "--repl", {"py": "python", "lpy": "lisp"}[key]) as live, live.client() as client:
         answer = client.call("evaluate_code", code=code, timeoutMs=120_000)
         assert (answer["ok"], answer["ns"]) == (True, "user")
@@ -105,7 +105,7 @@ def test_the_first_answer_without_a_value_names_the_namespace(tmp_path, key, cod
         assert answer["ns"].startswith("user")
 
 
-def test_a_requested_namespace_is_reported_without_a_value(client):
+def test_an_answer_names_the_requested_namespace_even_without_a_value(client):
     client.call("evaluate_code", code="import json", replSessionKey="py")
     assert client.call("evaluate_code", code="pass", namespace="json", replSessionKey="py")["ns"] == "json"
 
@@ -145,5 +145,5 @@ def test_a_clojure_file_that_fails_to_load_names_the_original_exception(jvm, las
     assert error["form"] == (4 if "defmacro" in last else 3)
 
 
-def test_the_arities_of_a_jvm_function_are_separate(jvm):
+def test_each_arity_of_a_jvm_function_is_listed_separately(jvm):
     assert jvm[1].call("symbol_info", symbol="map")["arglists"][:2] == ["[f]", "[f coll]"]

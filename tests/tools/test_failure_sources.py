@@ -76,7 +76,7 @@ def failure(client, test, file="test_shop.py"):
     return row
 
 
-def test_a_wrong_value_includes_the_functions_that_computed_it(client):
+def test_a_failed_comparison_includes_the_source_of_the_functions_that_computed_the_value(client):
     assert failure(client, "test_price")["source"] == (
         "shop.py:4 in price\n"
         "def price(item, count):\n"
@@ -91,7 +91,7 @@ def test_a_wrong_value_includes_the_functions_that_computed_it(client):
     assert failure(client, "test_total")["source"].startswith("shop.py:15 in total\n")
 
 
-def test_an_error_in_the_project_includes_the_raising_function(client):
+def test_an_error_in_the_project_includes_the_source_of_the_raising_function(client):
     row = failure(client, "test_missing")
     assert row["source"].splitlines() == [
         "shop.py:16 in <genexpr>",
@@ -120,7 +120,7 @@ def test_the_failed_line_is_included_unless_the_message_has_its_calls(client):
     assert failure(client, "test_missing")["statement"] == 'assert total([{"price": 10}]) == 10'
 
 
-def test_functions_in_an_assertion_have_their_names_instead_of_addresses(live, client):
+def test_functions_in_an_assertion_are_displayed_by_name_instead_of_address(live, client):
     (live.workspace / "test_objects.py").write_text(
         "import shop\n\n\ndef test_function():\n    assert shop.discounted(1, 1) == 3\n\n\n"
         "def test_method():\n    text = 'a'\n    assert text.upper().lower() == 'b'\n"
@@ -131,7 +131,7 @@ def test_functions_in_an_assertion_have_their_names_instead_of_addresses(live, c
     assert "0x" not in failure(client, "test_method", "test_objects.py")["message"]
 
 
-def test_variables_that_only_have_a_class_are_left_out(live, client):
+def test_variables_without_an_informative_value_are_left_out(live, client):
     (live.workspace / "test_locals.py").write_text(
         "import dataclasses\n\n\n@dataclasses.dataclass\nclass Point:\n    x: int\n\n\nclass Other:\n    pass\n\n\n"
         "def test_locals():\n    function, other, kind, point = print, Other(), Other, Point(1)\n"
@@ -142,7 +142,7 @@ def test_variables_that_only_have_a_class_are_left_out(live, client):
     )
 
 
-def test_equal_information_about_strings_is_left_out(live, client):
+def test_explanations_that_only_repeat_two_compared_strings_are_left_out(live, client):
     (live.workspace / "test_strings.py").write_text(
         "def test_one():\n    assert 'a b'.replace(' ', '-') == 'a_b'\n\n\n"
         "def test_lines():\n    assert 'a\\nb' == 'a\\nc'\n\n\n"

@@ -45,7 +45,7 @@ def test_an_open_figure_with_a_plot_is_sent_once(client):
     assert len(call_with_images(client, "_ = plt.title('more')")[1]) == 1
 
 
-def test_show_sends_each_figure_and_closes_only_those(client):
+def test_plt_show_sends_each_new_figure_and_closes_no_others(client):
     code = "import matplotlib.pyplot as plt\nkept = plt.figure(7)\n"
     assert len(call_with_images(client, code)[1]) == 1
     loop = "for n in (1, 2):\n    plt.figure()\n    plt.plot([n, 2])\n    plt.show()"
@@ -56,7 +56,7 @@ def test_show_sends_each_figure_and_closes_only_those(client):
     assert call_with_images(client, "plt.get_fignums()")[0]["result"] == "[7]"
 
 
-def test_a_figure_as_a_value_is_one_image(client):
+def test_a_figure_returned_as_a_value_is_sent_as_one_image(client):
     fields, images = call_with_images(client, "import matplotlib.pyplot as plt\nf, ax = plt.subplots()\nf")
     assert len(images) == 1
     assert fields["result"] == "<Figure size 640x480 with 1 Axes> <<image-1>>"
@@ -78,7 +78,7 @@ FIGURE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\n_ = ax.plot
         "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])\nplt.gcf()",
     ],
 )
-def test_a_figure_displayed_repeatedly_in_one_call_is_one_image(client, code):
+def test_a_figure_displayed_repeatedly_in_one_call_is_sent_as_one_image(client, code):
     assert len(call_with_images(client, code)[1]) == 1
 
 
@@ -124,7 +124,7 @@ def test_a_pillow_image_is_sent_as_an_image(client):
     assert fields["result"].startswith("<PIL.Image.Image image mode=RGB size=20x10")
 
 
-def test_a_data_frame_stays_text(client):
+def test_a_data_frame_is_returned_as_text(client):
     code = "import pandas\npandas.DataFrame({'a': range(1000), 'b': 1.5})"
     fields, images = call_with_images(client, code)
     assert (images, "data:" in fields["result"]) == ([], False)
@@ -159,7 +159,7 @@ def test_image_representations_of_a_class_are_used(client, body, kind):
         "def __getattr__(self, name): return lambda *_, **__: b'made up'",
     ],
 )
-def test_a_value_whose_image_method_fails_is_text(client, body):
+def test_a_value_whose_image_method_fails_is_returned_as_text(client, body):
     fields, images = call_with_images(client, f"class Bare:\n    {body}\n    def __repr__(self): return 'bare'\nBare()")
     assert (fields["result"], images) == ("bare", [])
 

@@ -26,20 +26,20 @@ def edit(client, **arguments):
     return client.call("edit_files", edits=[change], test=["affected"], limitMs=50_000, **arguments)
 
 
-def test_an_edit_that_breaks_a_test_which_did_not_run_before_it_is_reverted(client, workspace):
+def test_an_edit_is_reverted_if_it_breaks_a_test_that_had_never_run(client, workspace):
     answer = edit(client, load=True, onFailure="restore")
     assert (answer["ok"], "restored" in answer, answer["tests"]["passed"]) == (False, True, 1), answer
     assert (workspace / "price.py").read_text() == PRICE
 
 
-def test_an_edit_that_is_not_to_be_reverted_reports_the_broken_test_in_its_answer(client, workspace):
+def test_an_edit_without_the_restore_option_is_kept_and_reports_the_broken_test(client, workspace):
     answer = edit(client)
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
     assert "test_far.py::test_label" in str(answer["results"])
     assert "repr(n)" in (workspace / "price.py").read_text()
 
 
-def test_a_module_without_tests_of_its_name_is_tested_by_its_importers(client, workspace):
+def test_a_module_without_a_test_file_of_its_name_is_tested_by_tests_that_import_it(client, workspace):
     (workspace / "lone.py").write_text("def lone():\n    return 1\n")
     (workspace / "test_alone.py").write_text("import lone\n\n\ndef test_lone():\n    assert lone.lone() == 1\n")
     change = {"filePath": "lone.py", "oldText": "return 1", "newText": "return 2"}

@@ -88,13 +88,13 @@ def test_an_evaluation_whose_input_was_refused_still_waits_for_it(tmp_path):
             assert now["status"] == "needs-input"
 
 
-def test_an_evaluation_never_interrupted_has_no_stacks(client):
+def test_an_evaluation_that_was_not_interrupted_has_no_stacks(client):
     answer = client.call("evaluate_code", code="1", replSessionKey="py")
     assert "stacks" not in answer
     assert client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")["text"] == ""
 
 
-def test_the_run_limit_records_the_stack_too(tmp_path):
+def test_an_evaluation_ended_by_its_run_limit_has_a_stack_too(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text("maxRunMs = 2000\n")
@@ -105,7 +105,7 @@ def test_the_run_limit_records_the_stack_too(tmp_path):
         assert "in spin" in answer["stacks"]
 
 
-def test_the_jvm_reports_where_the_code_was(tmp_path):
+def test_an_interrupted_jvm_evaluation_reports_where_its_code_was(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until_connected(client)
@@ -177,7 +177,7 @@ def reset(sock):
 
 @pytest.mark.parametrize("leave", [lambda _sock: None, reset], ids=["closed", "reset"])
 @pytest.mark.parametrize("key", list(ENDLESS))
-def test_an_evaluation_ended_because_its_client_left_says_so(live, client, key, leave):
+def test_an_evaluation_reports_that_it_ended_because_its_client_left(live, client, key, leave):
     evaluation, gone, _ = start_and_disconnect(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
     leave(gone.socket)
     gone.close()
@@ -186,7 +186,7 @@ def test_an_evaluation_ended_because_its_client_left_says_so(live, client, key, 
     assert "it was interrupted: its client gone left while it ran" in ended["notes"]
 
 
-def test_an_evaluation_ended_because_its_call_was_cancelled_says_so(live, client):
+def test_an_evaluation_reports_that_it_ended_because_its_call_was_cancelled(live, client):
     evaluation, gone, call = start_and_disconnect(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     gone.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
@@ -203,7 +203,7 @@ def test_an_evaluation_ended_by_another_client_names_it(live, client):
     gone.close()
 
 
-def test_an_evaluation_that_exceeded_the_callers_limit_says_so(live, client):
+def test_an_evaluation_reports_that_it_exceeded_the_callers_limit(live, client):
     answer = client.call(
         "evaluate_code",
         code="import time\nwhile True: time.sleep(0.01)",
@@ -214,7 +214,7 @@ def test_an_evaluation_that_exceeded_the_callers_limit_says_so(live, client):
     assert "it was interrupted: it ran longer than 300 ms" in answer["notes"]
 
 
-def test_an_evaluation_ended_with_its_isolated_session_says_so(tmp_path):
+def test_an_evaluation_reports_that_it_ended_with_its_isolated_session(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until_connected(client)

@@ -40,7 +40,7 @@ def test_the_isolated_session_of_a_client_that_left_ends_without_disturbing_othe
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
-def test_a_runaway_that_cannot_be_interrupted_stays_visible(live):
+def test_runaway_code_that_cannot_be_interrupted_stays_listed(live):
     stubborn = "import time\nwhile True:\n  try: time.sleep(0.05)\n  except BaseException: pass"
     with live.client() as client:
         leaver = live.client(name="stubborn")
@@ -83,7 +83,7 @@ def test_the_first_answer_of_an_isolated_session_explains_what_is_shared(client)
     assert "this is a session of your own" not in str(second.get("notes"))
 
 
-def test_sessions_sharing_one_thread_queue_and_name_its_user(live, client):
+def test_code_queued_for_a_shared_thread_names_the_evaluation_that_occupies_it(live, client):
     holder = live.client(name="holder")
     running = holder.call("evaluate_code", code="import time; time.sleep(60)", timeoutMs=1000)
     waiting = client.call("evaluate_code", code="43", isolate=True, timeoutMs=1000)

@@ -45,7 +45,7 @@ def rows(client):
     return {one["key"]: one for one in row.get("lanes", ())}
 
 
-def test_definitions_are_shared_and_the_last_error_is_not(pair, kind):
+def test_lanes_share_definitions_but_not_the_last_error(pair, kind):
     alpha, beta = pair
     defined = alpha.call("evaluate_code", code="(defn shared [] 41)")
     # Its name may still be that of a lane which is being closed.
@@ -82,7 +82,7 @@ def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
         assert (told["status"], told["stdout"].split()) == ("done", [name] * 40)
 
 
-def test_printing_alternately_does_not_end_the_repl(pair, kind):
+def test_two_lanes_that_print_alternately_do_not_end_the_repl(pair, kind):
     """If hy-nrepl frees the stream that `print` is using, the process crashes within some hundred evaluations."""
     for _ in range(150 if kind == "hy" else 10):
         calls = [(one, one.begin_call("evaluate_code", code='(print "hello" "there")')) for one in pair]
@@ -92,7 +92,7 @@ def test_printing_alternately_does_not_end_the_repl(pair, kind):
     assert [one.call("evaluate_code", code="1")["generation"] for one in pair] == [1, 1]
 
 
-def test_lanes_are_listed_if_there_is_more_than_the_callers(live, kind):
+def test_lanes_are_listed_only_if_there_are_others_besides_the_callers(live, kind):
     with live.client(name="gamma") as gamma:
         gamma.call("evaluate_code", code="1")
         until(lambda: not rows(gamma), "the lanes of clients that left to end")

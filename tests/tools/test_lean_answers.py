@@ -68,7 +68,7 @@ def test_a_load_does_not_return_the_name_of_what_was_loaded(given):
     assert "result" in omit_known_fields(FULL | {"result": "3"}, replace(ANN, loads=True))
 
 
-def test_only_a_failed_evaluation_has_no_hint():
+def test_only_an_evaluation_that_failed_omits_its_hint():
     assert "hint" in omitted_fields(status="failed", reason="evaluation-failed", hint="read error")
     assert "hint" not in omitted_fields(status="interrupted", reason="timed-out", hint="read notes")
 
@@ -162,14 +162,14 @@ def test_get_evaluation_always_has_the_status_and_never_the_given_id(client):
     assert lean_call(client, "get_evaluation", evaluationId=identity, length=3)["status"] == "done"
 
 
-def test_an_unfinished_evaluation_has_its_id(client):
+def test_the_answer_about_an_unfinished_evaluation_includes_its_id(client):
     answer = lean_call(client, "evaluate_code", code="(read-line)")
     assert answer["status"] == "needs-input"
     answer = lean_call(client, "send_input", evaluationId=answer["evaluationId"], text="yes")
     assert (answer["ok"], answer["result"]) == (True, '"yes"')
 
 
-def test_an_isolated_session_is_named(client):
+def test_the_answer_of_an_isolated_evaluation_names_its_session(client):
     answer = lean_call(client, "evaluate_code", code="(+ 6 6)", isolate=True)
     assert answer["sessionKey"] != "mem"
     again = lean_call(client, "evaluate_code", code="(+ 6 7)", replSessionKey=answer["sessionKey"])

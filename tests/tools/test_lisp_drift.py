@@ -75,7 +75,7 @@ def test_a_loaded_file_has_no_differences(world):
     assert world.compare() == []
 
 
-def test_comments_layout_and_moved_lines_do_not_count(world):
+def test_comments_layout_and_moved_lines_are_not_differences(world):
     world.write(TEXT.replace("(defn cost [x]", "; why\n\n(defn cost\n  [x]"))
     assert world.compare() == []
 
@@ -108,7 +108,7 @@ def test_a_defonce_keeps_its_first_form_through_loads(world):
     assert world.compare() == [("kept", "limit", ""), ("kept", "price", "")]
 
 
-def test_a_defonce_is_new_after_it_was_unmapped(world):
+def test_a_defonce_is_defined_again_after_it_was_unmapped(world):
     world.write(TEXT.replace("limit 10", "limit 11"))
     world.log("(ns-unmap 'shop 'limit)")
     del world.vars["limit"]
@@ -128,7 +128,7 @@ def test_code_loaded_before_watching_is_identified_by_its_file():
     assert world.compare() == [("edited", "rate", "")]
 
 
-def test_code_whose_load_was_not_observed_is_unknown():
+def test_code_whose_load_was_not_observed_is_reported_as_unknown():
     world = World()  # it is written after the REPL began
     world.define(TEXT, FILE)
     assert world.compare() == [("unknown", "rate", ""), ("unknown", "cost", "")]
@@ -146,12 +146,12 @@ def test_an_unobserved_load_is_recognized_if_the_file_was_not_written_since(worl
     assert ("edited", "rate", "") not in world.compare()
 
 
-def test_an_evaluation_evicted_from_the_log_is_unknown(world):
+def test_a_definition_whose_evaluation_was_evicted_from_the_log_is_reported_as_unknown(world):
     world.define("(defn cost [x] 5)")
     assert world.compare() == [("unknown", "cost", "")]
 
 
-def test_a_failed_load_counts_up_to_its_failing_form(world):
+def test_only_forms_before_the_failing_one_count_as_loaded_by_a_failed_load(world):
     assert world.compare() == []
     world.write(TEXT.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
     world.log(world.text, FILE, is_done=False, before_line=3)
@@ -188,7 +188,7 @@ def test_a_form_loaded_on_its_own_counts_as_loaded_from_its_file(world):
 METHODS = TEXT + "(defmethod price :book [x] 1)\n"
 
 
-def test_methods_are_compared_once_they_were_observed():
+def test_methods_are_compared_only_after_a_definition_was_observed():
     world = World(METHODS)
     world.load()
     assert world.compare() == []
@@ -231,7 +231,7 @@ def test_a_removed_namespace_is_forgotten(world):
     assert world.drift.compare(LoadedCode(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()
 
 
-def test_dependents_are_listed_after_what_they_require():
+def test_dependent_namespaces_are_listed_after_those_they_require():
     drift = LispDrift()
     requires = {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["c"], "e": [], "0": ["d", "b"]}
     texts = {name: f"(ns {name} (:require {' '.join(f'[{one}]' for one in of)}))" for name, of in requires.items()}
@@ -282,7 +282,7 @@ def rebind(world, name, text=None, **how):
     "(alter-var-root #'rate inc)", "(alter-var-root (var rate) inc)", "(intern 'shop 'rate 3)", "(intern *ns* 'rate 3)",
     "(.bindRoot #'shop/rate 3)",
 ])  # fmt: skip
-def test_a_changed_root_is_reported_with_its_caller(world, text):
+def test_a_changed_var_root_is_reported_with_its_caller(world, text):
     world.compare()
     rebind(world, "rate", text, who="bob")
     assert world.compare() == [("redefined", "rate", "bob, e-2")]
@@ -290,7 +290,7 @@ def test_a_changed_root_is_reported_with_its_caller(world, text):
     assert world.compare() == []
 
 
-def test_an_unexplained_root_change_is_reported_unless_the_file_may_cause_it(world):
+def test_an_unexplained_change_of_a_var_root_is_reported_unless_the_file_may_cause_it(world):
     world.compare()
     rebind(world, "rate")
     assert world.compare() == [("redefined", "rate", "")]
@@ -321,7 +321,7 @@ def test_methods_added_or_removed_only_in_the_repl_are_reported(world):
     assert ("redefined", "extend-type String Shape", "bob, e-6") in told
 
 
-def test_methods_defined_from_another_namespace_count_for_their_own(world):
+def test_methods_defined_from_another_namespace_belong_to_the_namespace_of_the_multimethod(world):
     load_methods(world)
     world.log("(defmethod shop/price :book [x] 1)", space="user")
     assert world.compare() == []

@@ -52,6 +52,6 @@ def test_an_error_includes_the_function_that_raised_it(client, detail):
     ]
 
 
-def test_a_wrong_value_includes_the_function_that_the_check_called(client):
+def test_a_failed_check_includes_the_source_of_the_function_it_called(client):
     answer = client.call("run_tests", paths=["test/shop/wrong_test.clj"], timeoutMs=120_000)
     assert answer["results"][0]["source"].startswith("src/shop/core.clj:6 in core/total\n 6 (defn total\n")

@@ -80,7 +80,7 @@ def lisp(tmp_path_factory):
         yield live
 
 
-def test_a_description_is_short():
+def test_each_tool_description_is_short():
     assert {tool.name: len(tool.description) for tool in MANIFEST if len(tool.description) > 420} == {}
 
 
@@ -102,7 +102,7 @@ def test_the_description_of_evaluate_code_explains_the_agent_loop():
 
 
 @pytest.mark.parametrize("tool", MANIFEST, ids=lambda tool: tool.name)
-def test_a_schema_omits_what_a_refusal_explains_better(tool):
+def test_schemas_omit_details_that_refusals_explain(tool):
     text = json.dumps(tool.schema)
     assert isinstance(tool.arguments, type)
     assert issubclass(tool.arguments, Arguments)
@@ -170,7 +170,7 @@ def test_language_tools_are_listed_if_the_workspace_has_such_a_file(lisp):
         assert "toLine" in json.dumps(listed(client)["edit_files"])
 
 
-def test_language_tools_appear_with_the_first_file_and_answer_before(tmp_path):
+def test_language_tools_are_listed_after_the_first_file_appears_but_can_be_called_before(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
         assert not {"Lisp", "toLine"} & set(re.findall(r"\w+", json.dumps(listed(client)["edit_files"])))
@@ -189,7 +189,7 @@ def test_language_tools_appear_with_a_repl_of_the_language(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["codex-mcp-client", "a client that nobody knows"])
-def test_a_client_that_may_not_relist_sees_all_tools_of_a_possible_repl(tmp_path, name):
+def test_a_client_that_may_list_tools_only_once_sees_the_tools_of_every_possible_repl(tmp_path, name):
     with tools_in_memory.serving(tmp_path, has_repl=False) as live:
         with live.client(name=name) as client:
             elsewhere = LISP_TOOLS | EDIT_TOOLS | NOTEBOOK_TOOLS | APP_TOOLS | {"macroexpand", "try_code"}

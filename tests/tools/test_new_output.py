@@ -68,7 +68,7 @@ def test_the_error_is_in_every_answer_about_its_evaluation(client):
     assert again["reason"] == "evaluation-failed"
 
 
-def test_both_streams_have_their_positions(client):
+def test_stdout_and_stderr_have_separate_positions(client):
     code = '(dotimes n 2 (println "out") (write "err" "err\\n") (read-line))'
     told = client.call("evaluate_code", code=code, detail=False)
     next_one = give(client, told["evaluationId"])
@@ -111,7 +111,7 @@ def test_conversations_named_by_a_client_have_separate_positions(client, steps):
     ]
 
 
-def test_requested_parts_and_resources_do_not_move_the_position(client, steps):
+def test_reading_a_part_or_a_resource_does_not_move_the_position(client, steps):
     evaluation, _ = steps
     give(client, evaluation)  # tells the second line
     with_more = {"part": "stdout", "from": 0}
@@ -147,7 +147,7 @@ def test_concurrent_requests_report_each_byte_once(live, client):
     assert said == "".join(f"{n}\n" for n in range(40))
 
 
-def test_head_and_tail_are_of_new_output_and_the_gap_counts_as_reported(client):
+def test_long_new_output_is_cut_to_head_and_tail_and_its_middle_is_not_sent_later(client):
     code = '(println "first") (read-line) (print-lines 3000 "") (read-line)'
     told = client.call("evaluate_code", code=code, detail=False)
     long = give(client, told["evaluationId"])
@@ -164,7 +164,7 @@ def test_head_and_tail_are_of_new_output_and_the_gap_counts_as_reported(client):
     give(client, told["evaluationId"])
 
 
-def test_a_flood_is_cut_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
+def test_a_flood_of_lines_is_cut_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
     def part_lengths(count):
         answer = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
         return [len(part) for part in answer["stdout"].split("\n") if set(part) == {"x"}]
@@ -207,7 +207,7 @@ def test_the_hint_for_running_or_reading_code_is_given_once_per_caller(live):
         end(client, again["evaluationId"])
 
 
-def test_repeated_code_is_compared_within_one_client(live):
+def test_code_counts_as_repeated_only_within_one_client(live):
     code = "(+ 1200 34)"
     with live.client() as client, live.client() as other:
         client.call("evaluate_code", code=code)
@@ -245,7 +245,7 @@ def test_a_query_notes_what_was_evicted_from_the_log(tmp_path):
         assert "notes" not in client.call("repl_output_log", category=["evaluatedCode"], limit=2)
 
 
-def test_a_continued_answer_adds_at_most_sixty_bytes(client):
+def test_an_answer_about_continued_output_adds_at_most_sixty_bytes(client):
     told = client.call("evaluate_code", code=STEPS.format(30), detail=False)
     read = 0
     for _ in range(29):

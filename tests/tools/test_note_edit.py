@@ -69,7 +69,7 @@ def test_an_edit_that_does_not_parse_is_reported_with_position_and_suggestion(li
     assert edits(client, "breaker") == ["breaker edited src/core.clj"]
 
 
-def test_the_report_on_a_long_unparsable_file_is_bounded(live, client):
+def test_the_report_on_a_long_unparsable_file_has_a_maximum_length(live, client):
     write(live, "long.clj", "".join(f"(defn f{n} [x]\n  (inc x)\n\n" for n in range(500)))
     assert 0 < len(note(client, filePath="src/long.clj")["context"]) <= 600
 
@@ -110,7 +110,7 @@ def test_a_write_that_does_not_parse_is_refused_with_position_and_suggestion(liv
         ("src/new.clj", "${tool_input.content}"),
     ],
 )
-def test_other_writes_are_ignored(client, path, content):
+def test_writes_that_parse_or_cannot_be_checked_are_ignored(client, path, content):
     assert note(client, event="writing", filePath=path, content=content) == {}
 
 
@@ -149,7 +149,7 @@ def test_the_tests_of_a_turn_run_on_the_files_and_not_on_loaded_code(live, clien
     assert "src/test_prices.py (src/test_prices.py:1): ZeroDivisionError" in note(client, event="stopping")["block"]
 
 
-def test_tests_that_take_too_long_are_stopped_and_block_nobody(live, client):
+def test_tests_that_take_too_long_are_stopped_and_do_not_block_the_turn(live, client):
     write(live, "test_endless.py", "import time\n\ndef test_endless():\n    time.sleep(600)\n")
     note(client, filePath="src/test_endless.py")
     assert note(client, event="stopping", waitMs=1500) == {}
@@ -169,7 +169,7 @@ def test_lisp_tests_run_in_the_namespace_and_its_test_namespace(live, client):
     assert "src/total_test.lpy" in told
 
 
-def test_changes_by_edit_files_count_for_the_turn_too(live, client):
+def test_failing_tests_block_a_turn_that_also_used_edit_files(live, client):
     write(live, "test_mixed.py", "def test_mixed():\n    assert False\n")
     note(client, filePath="src/test_mixed.py")
     create = {"type": "create", "filePath": "src/lone.lpy", "content": "(ns lone)\n"}
@@ -184,7 +184,7 @@ def test_a_turn_that_continues_after_a_block_is_not_blocked_again(live, client):
     assert "test_again" in note(client, event="stopping", isAgain="${stop_hook_active}")["block"]
 
 
-def test_edits_of_others_do_not_block_a_turn(live, client):
+def test_edits_by_other_clients_do_not_block_a_turn(live, client):
     write(live, "test_others.py", "def test_others():\n    assert False\n")
     note(client, filePath="src/test_others.py", who="somebody")
     assert note(client, event="stopping", who="else") == {}

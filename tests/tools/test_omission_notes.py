@@ -34,7 +34,7 @@ def call_in(note):
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
-def test_the_note_on_cut_output_leads_to_its_middle(client, stream):
+def test_the_call_in_the_note_on_cut_output_returns_its_middle(client, stream):
     answer = evaluate(client, f'(write "{stream}" {json.dumps(LINES)})')
     asked = call_in(note_of(answer, "characters are left out"))
     text = client.call("get_evaluation", evaluationId=answer["evaluationId"], **asked)["text"]
@@ -43,7 +43,7 @@ def test_the_note_on_cut_output_leads_to_its_middle(client, stream):
     assert head + text + tail == LINES
 
 
-def test_the_note_on_a_cut_string_leads_to_the_rest(client):
+def test_the_call_in_the_note_on_a_cut_string_returns_the_rest(client):
     answer = evaluate(client, '(str (repeat "x" 9000) "end")')
     told = client.call(
         "get_evaluation", evaluationId=answer["evaluationId"], **call_in(note_of(answer, "characters are left out"))
@@ -51,14 +51,14 @@ def test_the_note_on_a_cut_string_leads_to_the_rest(client):
     assert answer["result"] + told["text"] == json.dumps("x" * 9000 + "end")
 
 
-def test_the_note_on_many_values_leads_to_all_of_them(client):
+def test_the_call_in_the_note_on_many_values_returns_all_of_them(client):
     answer = evaluate(client, "\n".join(f'(repeat "{number}" 900)' for number in range(20)))
     uri = re.search(r"read the resource (\S+) for the rest", note_of(answer, "values has "))[1]
     [content, *_] = client.request("resources/read", {"uri": uri})["result"]["contents"]
     assert content["text"].splitlines() == [json.dumps(str(number) * 900) for number in range(20)]
 
 
-def test_the_notes_on_a_search_and_a_diff_lead_to_more_lines(client):
+def test_the_calls_in_the_notes_on_a_search_and_a_diff_return_more_lines(client):
     one = evaluate(client, f"(println {json.dumps(LINES)})")["evaluationId"]
     other = evaluate(client, f"(println {json.dumps(LINES.replace('line', 'row'))})")["evaluationId"]
     found = client.call("get_evaluation", evaluationId=one, grep="line")
@@ -73,7 +73,7 @@ def test_the_notes_on_a_search_and_a_diff_lead_to_more_lines(client):
     assert len(more["diff"]) > len(differing["diff"])
 
 
-def test_the_notes_on_log_rows_lead_to_more_rows_and_whole_texts(client):
+def test_the_calls_in_the_notes_on_log_rows_return_more_rows_and_whole_texts(client):
     for number in range(60):
         evaluate(client, f'(println (str "row {number} " (repeat "x" 100)))')
     least = client.call("repl_output_log")
@@ -86,7 +86,7 @@ def test_the_notes_on_log_rows_lead_to_more_rows_and_whole_texts(client):
     assert any(LINES in row["text"] for row in whole["result"])
 
 
-def test_the_note_on_a_log_image_leads_to_the_image(client):
+def test_the_call_in_the_note_on_a_log_image_returns_the_image(client):
     evaluate(client, f'(show "image/png" "{IMAGE}")')
     words = client.call("repl_output_log", limit=2)["result"][0]["text"]
     assert "ask with maxImages" in words

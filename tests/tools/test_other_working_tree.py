@@ -27,12 +27,12 @@ def call_with(repl):
 @pytest.mark.parametrize(
     "repl", [discovered_repl(kind="address"), discovered_repl(kind="process"), discovered_repl(tree=None)]
 )
-def test_a_named_or_incomparable_repl_is_not_refused(repl):
+def test_a_repl_that_was_named_or_has_no_comparable_path_is_not_refused(repl):
     check_working_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert outside_workspace_warning(WORKSPACE, repl) is None
 
 
-def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
+def test_a_refusal_names_the_working_tree_the_argument_and_the_port_file():
     repl = discovered_repl()
     with refused_as("other-worktree") as refused:
         check_working_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)

@@ -70,7 +70,7 @@ def test_concurrent_unanswered_calls_of_a_client_queue(client):
     assert results == ["1", "2"]
 
 
-def test_code_behind_the_callers_own_prompt_is_refused_with_a_suggestion(client):
+def test_code_is_refused_while_the_callers_own_evaluation_waits_for_input(client):
     prompt = client.call("evaluate_code", code="(read-line)", timeoutMs=60_000)
     assert prompt["status"] == "needs-input"
     refused = client.call("evaluate_code", code="1")

@@ -34,7 +34,7 @@ def test_a_restart_clears_definitions_and_increments_the_generation(tmp_path):
         assert any("tester called restart_repl" in text for text in said)
 
 
-def test_the_generation_reports_a_restart(tmp_path):
+def test_the_first_answer_after_a_restart_includes_the_generation(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="dora") as dora:
         dora.call("evaluate_code", code="'before'")
         assert dora.call("restart_repl")["ok"]
@@ -66,7 +66,7 @@ def evaluated(client, code):
     return restart_notes(client.call("evaluate_code", code=code, replSessionKey="py", timeoutMs=60_000))
 
 
-def test_a_caller_with_definitions_is_notified_once_of_a_restart_by_another(tmp_path):
+def test_a_caller_with_definitions_is_notified_once_if_another_caller_restarts_the_repl(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == evaluated(other, "1") == []
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
@@ -102,7 +102,7 @@ def test_a_caller_that_ends_a_process_is_notified_of_its_exit_only(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no watchdog")
-def test_an_exit_is_the_reported_reason_even_if_the_watchdog_reports_late(tmp_path):
+def test_a_process_exit_is_reported_as_the_reason_even_if_the_watchdog_notices_it_late(tmp_path):
     assert sys.platform != "win32"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         watchdog = int(client.call("evaluate_code", code="import os; os.getpgrp()")["result"])
@@ -116,7 +116,7 @@ def test_an_exit_is_the_reported_reason_even_if_the_watchdog_reports_late(tmp_pa
         assert "it ended with status 3" in note
 
 
-def test_each_caller_is_notified_whatever_lane_it_is_in_afterwards(tmp_path):
+def test_each_caller_is_notified_once_even_if_its_lane_changes_after_a_reconnect(tmp_path):
     with (
         fresh("hy") as server,
         cutting_proxy(f"nrepl://{server.endpoint}") as (proxy, _),
@@ -160,7 +160,7 @@ def test_a_reconnected_external_repl_may_be_reported_as_a_new_process(tmp_path):
         assert "it is a new process, without the previous definitions" in note
 
 
-def test_a_repl_whose_port_file_was_recreated_is_a_new_one(tmp_path):
+def test_a_repl_whose_port_file_was_recreated_counts_as_a_new_repl(tmp_path):
     with cutting_proxy(f"nrepl://{repl('python').endpoint}") as (proxy, _):
         file = tmp_path / "workspace" / ".nrepl-port"
         file.parent.mkdir()

@@ -6,7 +6,7 @@ from codriver.app.hot_reload import source_file_stamps
 from codriver.tools.ledgers.own_saves import SavedFiles
 
 
-def test_a_watcher_recognizes_own_saves_by_their_stamps(tmp_path):
+def test_the_watcher_recognizes_files_saved_by_codriver_by_their_stamps(tmp_path):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1\n")
     saves = SavedFiles()
@@ -14,7 +14,7 @@ def test_a_watcher_recognizes_own_saves_by_their_stamps(tmp_path):
     assert saves.stamps == source_file_stamps(tmp_path)
 
 
-def test_writing_ends_with_the_outermost_edit_even_on_failure():
+def test_an_edit_counts_as_in_progress_until_the_outermost_one_ends_even_on_failure():
     saves = SavedFiles()
 
     def failing():

@@ -206,7 +206,7 @@ def live(tmp_path_factory, export):
         yield running
 
 
-def test_every_tool_has_a_served_case():
+def test_every_tool_has_a_test_case_on_a_real_server():
     assert [tool for tool in BY_NAME if not hasattr(Cases, tool)] == [], "add one to `Cases`"
 
 

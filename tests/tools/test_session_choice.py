@@ -95,7 +95,7 @@ KERNEL = repl("analysis", Origin("kernel", "/run/kernel-1.json", is_discovered_o
 
 
 @pytest.mark.parametrize("others", [[], [OURS], [OURS, CLOJURE], [SHOP]])
-def test_a_kernel_that_was_only_found_is_used_only_by_its_key(others, tmp_path):
+def test_a_discovered_kernel_is_used_only_if_it_is_named_by_its_key(others, tmp_path):
     state = state_of(KERNEL, *others)
     assert resolve_session(state, "analysis").key == "analysis"
     assert find_serving_repl(tmp_path / "a.py", others, tmp_path) is find_serving_repl(
@@ -109,7 +109,7 @@ def test_a_kernel_that_was_only_found_is_used_only_by_its_key(others, tmp_path):
     assert refused.value.hint == "To use a kernel that somebody else started, pass replSessionKey analysis."
 
 
-def test_a_stopped_repl_is_not_chosen_for_having_been_used():
+def test_a_stopped_repl_is_not_chosen_even_if_it_was_used_before():
     stopped = repl("py", UNASKED, phase="stopped")
     assert resolve_session(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"
 

@@ -4,7 +4,7 @@ from live_server import serving
 from real_repls import repl
 
 
-def test_a_session_whose_repl_is_found_during_the_call_is_waited_for(tmp_path):
+def test_a_call_waits_for_a_session_whose_repl_is_discovered_during_the_call(tmp_path):
     with serving(tmp_path, "--repl", "none", durations="found_s=60") as live, live.client() as client:
         call = client.begin_call("evaluate_code", code="1 + 1", replSessionKey="py", timeoutMs=60_000)
         (live.workspace / ".nrepl-port").write_text(str(repl("python").endpoint).rpartition(":")[2])
@@ -18,7 +18,7 @@ def test_the_wait_for_an_unknown_session_ends_with_the_time_limit_of_the_call(tm
         assert (answer["reason"], answer["sessions"]) == ("unknown-session", ["py"])
 
 
-def test_an_unknown_session_is_refused_after_the_time_in_which_repls_are_found(tmp_path):
+def test_an_unknown_session_is_refused_when_the_discovery_time_is_over(tmp_path):
     with serving(tmp_path, "--repl", "python", durations="found_s=0.1") as live, live.client() as client:
         answer = client.call("evaluate_code", code="1", replSessionKey="nowhere", timeoutMs=600_000)
         assert answer["reason"] == "unknown-session"

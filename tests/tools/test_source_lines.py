@@ -66,7 +66,7 @@ def test_the_innermost_function_is_found_by_indentation(line, bounds):
     assert around(line) == bounds
 
 
-def test_the_line_is_marked_and_a_short_function_is_whole():
+def test_a_short_function_is_displayed_whole_with_the_line_marked():
     text = excerpt(SHOP, 15)
     assert text.splitlines()[0] == "  7     @property"
     assert [line for line in text.splitlines() if line.startswith(">")] == [">15             return sum("]
@@ -162,7 +162,7 @@ def test_a_long_function_is_displayed_from_its_signature_on():
         ["    if True:", "        '''", *(["        text"] * 30), "        '''"],
     ],
 )
-def test_what_is_no_long_docstring_is_displayed_as_code(body):
+def test_short_docstrings_and_other_strings_are_displayed_as_code(body):
     lines = ["def f(", '    name="x:",', "):", *body, *(f"    x = {number}" for number in range(30))]
     assert "(docstring)" not in excerpt(lines, 1)
 
@@ -187,7 +187,7 @@ def test_docstrings_of_real_modules_are_found_as_the_parser_finds_them():
 
 
 @pytest.mark.parametrize("quote", ['"""', "'''", '"', "'"])
-def test_backslashes_in_an_open_string_are_read_once(quote):
+def test_an_unterminated_string_of_many_backslashes_is_read_in_linear_time(quote):
     # Trying each backslash alone and as part of an escape would take 2**200 steps.
     lines = ["def escapes():", f"    text = {quote}" + r"\x1b" * 200, f"{quote}", "    return text"]
     assert excerpt(lines, 4).splitlines()[0].endswith("def escapes():")

@@ -17,7 +17,7 @@ def events(client, **arguments):
     return answer["events"]
 
 
-def test_sessions_and_server_match_their_own_tools(client):
+def test_status_of_sessions_and_server_equals_list_sessions_and_server_health(client):
     assert about(client, "sessions") == client.call("status") == client.call("list_sessions")
     assert about(client, "server")["pid"] == client.call("server_health")["pid"]
 
@@ -36,7 +36,7 @@ def test_the_server_counts_calls_by_tool_and_argument(other):
     assert len(after["symbol_info"]) <= 66
 
 
-def test_jobs_lists_running_evaluations_before_finished_ones(client):
+def test_the_jobs_report_lists_running_evaluations_before_finished_ones(client):
     ended = client.call("evaluate_code", code="(+ 1 1)", detail=True)["evaluationId"]
     waiting = client.call("evaluate_code", code="(read-line)", detail=True)["evaluationId"]
     jobs = about(client, "jobs", by="me")["jobs"]
@@ -48,7 +48,7 @@ def test_jobs_lists_running_evaluations_before_finished_ones(client):
     assert rows[waiting] == "interrupted"
 
 
-def test_activity_lists_code_with_results_by_caller(client, other):
+def test_the_activity_report_lists_code_with_its_results_by_caller(client, other):
     client.call("evaluate_code", code='(str "mine" 1)')
     other.call("evaluate_code", code='(str "theirs" 2)')
     theirs = events(client, by="others")
@@ -60,7 +60,7 @@ def test_activity_lists_code_with_results_by_caller(client, other):
     assert events(client)[0]["code"] == '(str "theirs" 2)'
 
 
-def test_activity_and_jobs_are_limited_to_a_session(client, other):
+def test_the_activity_and_jobs_reports_can_be_limited_to_one_session(client, other):
     client.call("evaluate_code", code='(str "anywhere" 1)')
     (key, *_) = [row["key"] for row in about(client, "sessions")["sessions"]]
     here = events(client, replSessionKey=key, text="anywhere")
@@ -71,7 +71,7 @@ def test_activity_and_jobs_are_limited_to_a_session(client, other):
     assert about(client, "jobs", replSessionKey="elsewhere")["count"] == 0
 
 
-def test_activity_lists_edits_with_diffs_by_file(client, other, live):
+def test_the_activity_report_lists_edits_with_their_diffs_by_file(client, other, live):
     (live.workspace / "pages.py").write_text("def page(n):\n    return n - 1\n")
     (live.workspace / "other_pages.py").write_text("x = 1\n")
     edit = {"filePath": "pages.py", "oldText": "n - 1", "newText": "n"}
@@ -92,7 +92,7 @@ def test_an_edit_made_by_the_client_itself_has_its_diff_too(client, live):
     assert row["files"] == [{"file": "by_hand.py", "diff": "@@ -1 +1 @@\n-rate = 1\n+rate = 2"}]
 
 
-def test_failures_lists_code_that_ended_in_an_error(client):
+def test_the_failures_report_lists_code_that_ended_in_an_error(client):
     client.call("evaluate_code", code="(undefined-name)")
     client.call("evaluate_code", code="(+ 2 2)")
     rows = events(client, kind="failures", by="me")
@@ -123,7 +123,7 @@ def test_an_invalid_time_is_refused_with_valid_examples(client, since):
     assert '"20m"' in refused["hint"]
 
 
-def test_activity_since_a_time_excludes_earlier_events(client):
+def test_the_activity_report_since_a_time_excludes_earlier_events(client):
     client.call("evaluate_code", code="(+ 40 2)")
     assert events(client, since="1h", text="(+ 40 2)")
     assert events(client, since="0s", text="(+ 40 2)") == []
@@ -146,7 +146,7 @@ def test_a_time_of_day_means_its_last_occurrence(text):
     assert NOON_MS - 86_400_000 <= found <= NOON_MS
 
 
-def test_cells_requires_a_notebook(client):
+def test_listing_cells_requires_a_notebook(client):
     refused = about(client, "cells")
     assert (refused["reason"], refused["hint"]) == ("bad-arguments", "Pass its path as file.")
 
@@ -156,14 +156,14 @@ def test_threads_and_variables_are_refused_for_unsupported_sessions(client):
     assert about(client, "stale")["reason"] == "capability-missing"
 
 
-def test_get_evaluation_defaults_to_the_callers_newest(client, other):
+def test_get_evaluation_without_an_id_returns_the_callers_newest_evaluation(client, other):
     client.call("evaluate_code", code="(+ 20 1)")
     other.call("evaluate_code", code="(+ 30 1)")
     assert client.call("get_evaluation")["result"] == "21"
     assert other.call("get_evaluation")["result"] == "31"
 
 
-def test_input_goes_to_the_callers_only_evaluation_waiting_for_it(client):
+def test_input_without_an_id_is_sent_to_the_callers_only_evaluation_that_waits_for_it(client):
     refused = client.call("send_input", text="7")
     assert (refused["reason"], refused["message"]) == ("bad-arguments", "none of your evaluations waits for input")
     client.call("evaluate_code", code="(read-line)")

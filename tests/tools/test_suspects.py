@@ -87,7 +87,7 @@ def engine_failures(client, *tests):
     return failures(client, *(f"tests/test_engine.py::{test}" for test in tests))
 
 
-def test_the_record_of_passing_tests_leads_to_the_function_with_the_fault(client):
+def test_recorded_calls_of_passing_tests_identify_the_faulty_function(client):
     source = engine_failures(client, "test_upper", "test_short")["test_short"]["source"]
     assert source.splitlines() == [
         "engine.py:16 in Short.changed",
@@ -103,7 +103,7 @@ def test_the_record_of_passing_tests_leads_to_the_function_with_the_fault(client
     ]
 
 
-def test_a_helper_of_tests_is_not_displayed(client):
+def test_the_source_of_a_test_helper_is_not_displayed(client):
     row = engine_failures(client, "test_upper", "test_short_by_helper")["test_short_by_helper"]
     assert row["source"].startswith("engine.py:16 in Short.changed\n")
     assert row["frames"] == ["tests/helper.py:5 in check"]
@@ -118,7 +118,7 @@ def test_a_long_function_is_displayed_in_full_if_it_certainly_is_the_cause(clien
     assert "suspects" not in row
 
 
-def test_a_function_without_room_is_named(live, client):
+def test_a_function_that_exceeds_the_budget_is_only_named(live, client):
     (live.workspace / "many.py").write_text(
         "def large():\n    value = 1\n" + "    value = value + 0\n" * 200 + "    return value\n\n\n"
         "def small():\n    return 1\n\n\n"

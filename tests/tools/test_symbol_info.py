@@ -98,7 +98,7 @@ def test_many_completions_are_cut_and_counted(client):
     assert answer["omitted"] > 3
 
 
-def test_no_completion_is_an_empty_list(client):
+def test_a_prefix_without_completions_returns_an_empty_list(client):
     answer = ask(client, "complete_symbol", prefix="zzz-no-such", replSessionKey="lpy")
     assert (answer["ok"], answer["completions"], answer["count"]) == (True, [], 0)
 
@@ -122,7 +122,7 @@ def test_macroexpand_is_refused_for_python(client):
     assert (answer["ok"], answer["reason"], answer["capability"]) == (False, "capability-missing", "macroexpand")
 
 
-def test_a_tool_no_repl_supports_is_not_listed_and_suggests_what_would(tmp_path):
+def test_a_tool_that_no_repl_supports_is_not_listed_and_a_call_suggests_a_suitable_repl(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until_connected(client)
         assert "complete_symbol" in client.tools()

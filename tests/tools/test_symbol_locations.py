@@ -179,7 +179,7 @@ def test_an_assigned_name_is_found_where_it_is_defined(client, live, assignment,
 @pytest.mark.parametrize(
     "lines", ["a = b\nb = a\n", "a = a\n", "import loop\na = loop.a\n", "a = 1 + 1\n", "a = f().b\n"]
 )
-def test_circular_names_are_refused(client, live, lines):
+def test_names_that_are_defined_in_terms_of_each_other_are_refused(client, live, lines):
     (live.workspace / "loop.py").write_text(lines)
     assert client.call("symbol_info", symbol="loop.a")["reason"] == "unknown-symbol"
 
@@ -208,7 +208,7 @@ def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
     assert about(client, "*SHELF_of")["names"] == ["warehouse.shelves.shelf_of(item)"]
 
 
-def test_an_undefined_name_that_the_workspace_defines_is_named_with_its_import(client, live):
+def test_an_undefined_name_is_reported_with_the_import_from_the_workspace_that_defines_it(client, live):
     (live.workspace / "pallets.py").write_text("def stacked(height): return height\n")
     failed = client.call("evaluate_code", code="stacked(3)")
     assert failed["reason"] == "evaluation-failed"
@@ -223,7 +223,7 @@ def test_a_bare_name_with_several_definitions_lists_them(client, live):
     assert names == ["first_place.is_placed_twice(x) :1", "second_place.is_placed_twice(x) :1"]
 
 
-def test_an_unimported_module_has_members_source_and_patterns(client, live):
+def test_members_source_and_patterns_are_available_for_a_module_that_is_not_imported(client, live):
     package = live.workspace / "store"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("")

@@ -42,7 +42,7 @@ def test_a_workspace_path_is_found_from_another_directory(tmp_path):
         ({"junit": "/tmp/r.xml"}, ["--junitxml=/tmp/r.xml"]),
     ],
 )
-def test_the_command_has_options_before_paths(tmp_path, given, command):
+def test_options_precede_paths_in_the_pytest_command(tmp_path, given, command):
     assert pytest_arguments(TestArguments.model_validate(given), tmp_path, tmp_path) == command
 
 

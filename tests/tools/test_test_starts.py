@@ -56,7 +56,7 @@ def test_the_command_for_a_copied_process_sets_its_hash_seed(tmp_path):
     assert wanted.strip() in seen.pop()
 
 
-def test_the_row_of_a_warm_process_has_its_memory_and_hash_seed():
+def test_the_status_row_of_a_warm_process_includes_its_memory_and_hash_seed():
     state = StartState(
         is_warm=True,
         preloaded="pytest",

@@ -19,7 +19,7 @@ def live(tmp_path_factory):
 @pytest.mark.parametrize(
     "code", ['(.start (Thread. (fn [] (println "from thread"))))', '(.println System/out "direct")']
 )
-def test_the_first_answer_says_where_threads_print_to(live, code):
+def test_the_first_answer_explains_where_the_output_of_threads_is_printed(live, code):
     with live.client(name=f"client-of-{len(code)}") as client:
         assert "System/out" not in str(client.call("evaluate_code", code="(+ 1 2)"))
         assert any(note.startswith(GOES) for note in client.call("evaluate_code", code=code)["notes"])

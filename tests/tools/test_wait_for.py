@@ -68,7 +68,7 @@ def test_a_wait_without_rows_says_so_and_where_to_continue(client):
     assert answer["waitedMs"] >= 50
 
 
-def test_lines_without_matching_rows_do_not_end_a_wait(client, other):
+def test_log_lines_that_do_not_match_the_query_do_not_end_a_wait(client, other):
     waiting = client.begin_call("wait_for", query=BY, inputs=["third"], since=last_line(other), timeoutMs=60_000)
     until(lambda: open_requests(other, "waiter"), "the wait to begin")
     for number in range(5):
@@ -87,7 +87,7 @@ def test_output_is_visible_while_its_evaluation_runs(live, client, other):
     assert other.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)["status"] == "done"
 
 
-def test_a_query_for_one_row_waits_for_any_row(client):
+def test_a_query_for_a_single_value_returns_the_new_one(client):
     client.call("evaluate_code", code='"one"')
     line = last_line(client)
     client.call("evaluate_code", code='"two"')
@@ -116,7 +116,7 @@ def test_an_invalid_query_is_refused_immediately(client):
     assert (answer["ok"], answer["reason"]) == (False, "bad-query")
 
 
-def test_a_query_with_a_cut_answer_cannot_be_waited_for(client):
+def test_waiting_is_refused_for_a_query_with_more_rows_than_fit_an_answer(client):
     for _ in range(60):
         client.call("evaluate_code", code="1")
     query = "[:find ?a ?b ?c :where [?x :output/line ?a] [?y :output/line ?b] [?z :output/line ?c]]"
@@ -154,7 +154,7 @@ def test_a_wait_ends_when_its_client_leaves(live, other):
     until(lambda: all(row["name"] != "leaver" for row in other.call("server_health")["clients"]), "it to be gone")
 
 
-def test_one_line_ends_ten_waits(live, other):
+def test_a_single_log_line_ends_ten_concurrent_waits(live, other):
     waiters = [live.client(name=f"waiter-{number}") for number in range(10)]
     calls = [each.begin_call("wait_for", query=BY, inputs=["herald"], timeoutMs=60_000) for each in waiters]
     for number in range(10):

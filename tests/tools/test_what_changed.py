@@ -38,7 +38,7 @@ def modules(live, client):
     client.call("evaluate_code", code=f"import gc, sys\n{restored}\ngc.collect()")
 
 
-def test_no_differences_are_reported_if_there_are_none(client):
+def test_an_unchanged_workspace_reports_no_differences(client):
     assert differences(client) == []
 
 
@@ -56,7 +56,7 @@ def test_edits_redefinitions_and_old_objects_are_reported_with_their_caller(live
     client.call("evaluate_code", code="del kept")
 
 
-def test_a_silent_load_is_not_noted_as_the_same_result(live, client):
+def test_a_repeated_load_without_output_is_not_noted_as_the_same_result(live, client):
     (live.workspace / "quiet.py").write_text("x = 1\n")
     assert client.call("load_file", filePath="quiet.py")["notes"] == []
     nothing = "quiet has not changed since its load, so nothing ran; whole: true runs it"

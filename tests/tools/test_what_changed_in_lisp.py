@@ -105,7 +105,7 @@ def test_edits_and_redefinitions_are_reported_with_their_caller_until_a_load(liv
     assert json.loads(other.stdout)["differences"] == ["shop.low: edited in the file since the load: rate"]
 
 
-def test_definitions_that_a_load_keeps_are_reported_with_it_and_with_test_runs(live, client):
+def test_definitions_that_a_load_does_not_update_are_reported_by_loads_and_test_runs(live, client):
     edited = LOW.replace("limit 10", "limit 11").replace("price :kind", "price :sort")
     notes = load(live, client, "low", edited)
     kept = [
@@ -169,7 +169,7 @@ def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live
 EVALUATED = """[:find [(pull ?e [:output/text]) ...] :where [?e :output/category "evaluatedCode"]]"""
 
 
-def test_a_dependent_that_fails_to_load_is_the_answer(live, client):
+def test_a_dependent_namespace_that_fails_to_load_is_reported_in_the_answer(live, client):
     path(live, "high").write_text(HIGH[live.kind] + "(no-such-function)\n")
     answer = client.call("load_file", filePath=str(path(live, "low")), dependents=True)
     assert answer["reason"] == "evaluation-failed"
@@ -238,7 +238,7 @@ def test_a_require_with_reload_counts_as_a_load(live, client, required_file):
     assert "shop.asked: edited in the file since the load: other" in differences(client)
 
 
-def test_a_user_of_a_required_namespace_is_told_who_redefined_it(live, client, other, required_file):
+def test_a_caller_using_a_required_namespace_is_notified_who_redefined_it(live, client, other, required_file):
     client.call("evaluate_code", code="0", who="bob")
     require(live, other, "(require '[shop.asked :as a] :reload)", who="ann")
     client.call("evaluate_code", code="(defn price [x] 7)", namespace="shop.asked", who="bob")
