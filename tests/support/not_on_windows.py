@@ -52,7 +52,9 @@ REASONS: dict[str, dict[str, str]] = {
         "test_the_main_checkout_and_a_linked_tree_are_different_trees",
     },
     "editing/test_batch_records.py": {LINUX: "test_a_record_is_closed_before_it_is_removed"},
-    "features/jupyter/test_notebook_files.py": {LINUX: "test_the_bytes_match_nbformat_which_finds_them_valid"},
+    "features/jupyter/test_notebook_files.py": {
+        LINUX: "test_written_notebooks_match_nbformat_byte_for_byte_and_are_valid"
+    },
     "log/test_history_file.py": {
         OPEN: "test_a_removed_file_is_created_again_with_all_entries test_a_file_that_was_replaced_is_continued",
     },

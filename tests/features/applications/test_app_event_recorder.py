@@ -120,7 +120,7 @@ async def test_an_event_in_several_streams_is_recorded_once_per_repl_generation(
 
 
 @pytest.mark.anyio
-async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monkeypatch):
+async def test_events_beyond_the_rate_limit_are_summarized_in_one_line(recording, monkeypatch):
     monkeypatch.setattr("codriver.features.applications.app_event_recorder.WINDOW_S", 0)
     recording.receive_events(*map(event, range(MAX_EVENTS_PER_WINDOW + 30)), dropped=7)
     assert len(recording.rows) == MAX_EVENTS_PER_WINDOW

@@ -147,7 +147,7 @@ async def test_waiting_for_an_event_ends_when_it_is_logged():
     assert (answers[0]["status"], answers[0]["lastLine"], answers[0]["gap"]) == ("found", line, False)
 
 
-async def test_since_covers_both_logs_without_duplicates():
+async def test_the_since_argument_covers_both_logs_without_duplicates():
     logs = Logs()
     logs.append("evaluatedCode", who="ann", evaluation="e1")
     first = logs.record_event("1 fx", evaluation="e1")
@@ -196,7 +196,7 @@ async def test_events_between_log_lines_do_not_count_as_a_gap():
     assert (answer["result"], answer["gap"]) == ([[line]], False)
 
 
-async def test_evicted_events_are_a_gap_for_a_caller_waiting_for_events():
+async def test_evicted_events_are_reported_as_a_gap_to_a_caller_waiting_for_events():
     logs = Logs(max_events=10)
     line = logs.append("evaluatedCode")
     for _ in range(15):
@@ -209,7 +209,7 @@ async def test_evicted_events_are_a_gap_for_a_caller_waiting_for_events():
     assert not (await logs.awaited(ERRORS, since=answer["lastLine"], timeoutMs=0))["gap"]
 
 
-async def test_lines_of_an_earlier_run_are_a_gap_in_the_log():
+async def test_lines_of_an_earlier_run_are_reported_as_a_gap_in_the_log():
     logs = Logs(next_line=100)
     logs.append("evaluationResults")
     answer = await logs.awaited(RESULTS, since=50)

@@ -189,7 +189,7 @@ def test_triples_of_events_include_their_attributes(log, app):
     assert sorted(found) == [":output/category", ":output/line", ":output/op", ":output/text", ":output/timestamp"]
 
 
-def test_without_an_app_log_the_source_is_unknown(log):
+def test_a_query_naming_the_app_log_is_refused_if_there_is_none(log):
     with pytest.raises(RefusedError, match=r"or `\$memory`, found \$app"):
         log.query("[:find ?e :in $ $app :where [$app ?e :output/line]]")
 
@@ -222,7 +222,7 @@ def test_events_are_evicted_by_size_too(log):
     assert (app.entity_count, app.text_bytes <= 10_000, app.last_evicted_line) == (2, True, 12)
 
 
-def test_event_texts_are_single_line_redacted_and_bounded(log):
+def test_event_texts_are_redacted_and_shortened_to_a_single_line(log):
     app = AppLog(log.allocate_line, redact=lambda text: text.replace("s3cret", "***"))
     app.record(event("a\n\x1b[2J s3cret", op="s3cret", name="n" * 999, frame="s3cret", cause="s3cret", who="s3cret"))
     app.record(event("y" * 9000 + "s3cret", ms=float("nan")))
@@ -291,7 +291,7 @@ def test_application_events_are_queried_with_the_log_and_redacted(logbook, histo
     assert history.usage()["entities"] == 1
 
 
-def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path):
+def test_no_later_run_of_the_server_reuses_the_line_number_of_an_event(tmp_path):
     history = History(tmp_path / "history.json")
     log = logbook_of(history, history.load().next_line).log
     line = app_log_of(log, follower=history.record_used_line).record(event())
@@ -300,7 +300,7 @@ def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path):
 
 
 @pytest.mark.anyio
-async def test_application_events_do_not_notify_growth_of_the_log(logbook):
+async def test_application_events_do_not_notify_clients_of_log_updates(logbook):
     app = app_log_of(logbook.log)
     async with anyio.create_task_group() as tasks:
         is_notified = anyio.Event()
@@ -316,7 +316,7 @@ async def test_application_events_do_not_notify_growth_of_the_log(logbook):
         tasks.cancel_scope.cancel()
 
 
-def test_application_events_do_not_cause_a_run_to_be_rewritten(logbook, tmp_path):
+def test_application_events_do_not_cause_the_stored_log_to_be_rewritten(logbook, tmp_path):
     memory = Memory(tmp_path / "memory")
     recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))

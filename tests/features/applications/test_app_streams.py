@@ -79,7 +79,7 @@ async def server(monkeypatch):
         tasks.cancel_scope.cancel()
 
 
-async def test_a_stream_is_renewed_until_the_application_no_longer_has_it(server):
+async def test_a_stream_is_renewed_until_the_application_reports_it_as_unknown(server):
     server.streams.start(FIRST)
     await server.until(lambda: len(server.renewals) >= 3)
     assert server.renewals[0] == [FIRST.id]
@@ -92,7 +92,7 @@ async def test_a_stream_is_renewed_until_the_application_no_longer_has_it(server
 
 
 @pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
-async def test_the_end_of_a_stream_is_an_event_of_its_topic(server, topic, op):
+async def test_the_end_of_a_stream_is_recorded_as_an_event_of_its_topic(server, topic, op):
     server.streams.start(AppStream("s1", "r1", 1, "c1", "ann", topic))
     server.core.report(ReplLost("r1", "gone"))
     [row] = server.log.entries(limit=10)
@@ -100,7 +100,7 @@ async def test_the_end_of_a_stream_is_an_event_of_its_topic(server, topic, op):
     assert row["text"] == f"s1 ({topic}) of ann ended: the REPL py is lost (gone); call watch_app again once it is back"
 
 
-async def test_a_stream_ends_with_its_connection_and_does_not_return_with_the_next(server):
+async def test_a_stream_ends_with_its_connection_and_is_not_restored_after_a_reconnect(server):
     server.streams.start(FIRST)
     server.core.report(ReplLost("r1", "gone"))
     assert len(server.endings) == 1

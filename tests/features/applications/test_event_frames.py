@@ -34,7 +34,7 @@ def read(*pieces, subscription="s1"):
 WHOLE = f"before {framed(ONE)}between\n{framed(TWO)}{framed(ONE)}after\n"
 
 
-def test_frames_split_at_every_position_are_the_same_and_other_output_stays():
+def test_frames_split_at_any_position_are_parsed_equally_and_other_output_is_kept():
     wanted = ([ONE, TWO, ONE], "before between\nafter\n")
     assert read(WHOLE) == wanted
     for place in range(len(WHOLE) + 1):
@@ -43,7 +43,7 @@ def test_frames_split_at_every_position_are_the_same_and_other_output_stays():
 
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
-def test_frames_in_any_chunks_are_the_same(places):
+def test_frames_received_in_any_chunks_are_parsed_equally(places):
     cuts = [0, *sorted(places), len(WHOLE)]
     pieces = [WHOLE[start:end] for start, end in itertools.pairwise(cuts)]
     assert read(*pieces) == read(WHOLE)
@@ -69,7 +69,7 @@ def test_an_incomplete_frame_does_not_hide_the_next():
     assert read('\x1e{"sub": "s', framed(ONE)) == ([ONE], '\x1e{"sub": "s')
 
 
-def test_an_endless_line_is_given_up(monkeypatch):
+def test_an_endless_line_is_treated_as_ordinary_output(monkeypatch):
     monkeypatch.setattr(event_frames, "MAX_FRAME_CHARACTERS", 100)
     text = "\x1e" + "x" * 300
     assert read(*[text[start : start + 70] for start in range(0, 301, 70)]) == ([], text)

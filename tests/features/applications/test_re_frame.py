@@ -100,7 +100,7 @@ def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
 
 
 @pytest.mark.parametrize("accessor", ["epochs", "diff", "machines"])
-def test_a_missing_namespace_is_a_refusal_and_never_an_empty_list(accessor):
+def test_a_missing_namespace_is_refused_rather_than_answered_with_an_empty_list(accessor):
     answer = answer_of("re-frame2 without epochs", accessor)
     assert (answer["ok"], answer["reason"]) == (False, "band-missing")
     assert "the application does not load re-frame." in answer["hint"]
@@ -132,7 +132,7 @@ def test_a_framework_without_debug_mode_has_no_bands():
     assert all("debug mode" in str(words) for words in bands.values())
 
 
-def test_two_frames_are_never_silently_treated_as_one():
+def test_a_request_without_a_frame_is_refused_if_there_are_two():
     for accessor, asked in [
         ("state", {}),
         ("dispatch", {"event": "[:depot/take 1]", "sync": True}),
@@ -201,7 +201,7 @@ def test_causa_is_identified_by_its_session_and_reports_coordinate_annotation():
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
-def test_a_malformed_answer_is_a_refusal(data):
+def test_a_malformed_answer_is_reported_as_a_refusal(data):
     assert convert_answer("state", data)["reason"] == "accessor-failed"
 
 
@@ -220,7 +220,7 @@ def test_a_form_contains_its_dependencies_and_only_literal_placeholders(name, di
         forms["subscribe"]
 
 
-def test_a_form_is_cached_in_the_process_under_a_name_of_its_content():
+def test_each_form_is_cached_in_the_process_under_a_name_derived_from_its_content():
     names = [
         code.split("'codriver.forms/")[1].split(")")[0] for code in re_frame.load_forms("re-frame2", "clojure").values()
     ]

@@ -83,7 +83,7 @@ def test_a_disabled_seam_is_reported_with_its_file():
     )
 
 
-def test_a_seam_that_was_only_found_in_its_file_is_not_called_imported():
+def test_a_seam_that_was_only_found_as_a_file_is_not_reported_as_imported():
     found = {"ok": True, "name": "install", "arglists": ["()"], "file": "/env/codriver_seam/recording.py"}
     assert why(symbol_info={**found, "extra": {"type": "function", "imported": "no"}}) == SETUP_HINTS["python"]
 
@@ -113,7 +113,7 @@ def test_without_answers_the_setup_advice_is_given():
     assert why() == SETUP_HINTS["python"]
 
 
-def test_a_language_without_a_seam_says_so():
+def test_a_language_without_a_seam_is_reported_as_such():
     assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == CapabilityRow(
         "seam", "missing", UNSUPPORTED_LANGUAGE_HINT
     )

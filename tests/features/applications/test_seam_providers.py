@@ -60,11 +60,11 @@ def test_one_query_finds_the_first_provider_and_what_it_lacks(two):
 
 
 @pytest.mark.parametrize("told", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
-def test_a_malformed_answer_finds_no_provider(told):
+def test_a_malformed_answer_means_that_there_is_no_provider(told):
     assert select_provider("clojure", told) is None
 
 
-def test_a_provider_without_a_form_refuses_as_the_contract_says():
+def test_a_provider_without_a_form_refuses_with_the_reason_of_the_contract():
     refused = seam_providers.accessor_refusal(FOREIGN, "machines")
     assert (refused["ok"], refused["reason"]) == (False, "no-such-accessor")
     assert refused["hint"].endswith("dispatch, state")

@@ -95,7 +95,7 @@ def second_words(hearing):
     return [line.split()[2] for line in hearing.lines]
 
 
-async def test_events_arrive_while_subscribed_whatever_else_is_requested(server):
+async def test_events_are_received_throughout_a_subscription_even_during_other_requests(server):
     async with connected(server) as (adapter, hearing):
         told = await query(adapter, "subscribe", topic="fx")
         assert told["ok"], told
@@ -114,7 +114,7 @@ async def test_events_arrive_while_subscribed_whatever_else_is_requested(server)
         assert second_words(hearing) == ["first", "second"]
 
 
-async def test_a_frame_that_a_program_prints_is_ordinary_output(server):
+async def test_a_frame_printed_by_the_program_itself_is_ordinary_output(server):
     async with connected(server) as (adapter, hearing):
         told = await query(adapter, "subscribe", topic="error")
         frame = json.dumps({"sub": told["subId"], "events": []}).replace('"', '\\"')

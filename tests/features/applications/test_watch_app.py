@@ -116,7 +116,7 @@ def test_an_event_in_two_streams_is_logged_once(watching, other):
     assert sum(" Twice" in line for line in lines(watching)) == 1
 
 
-def test_event_lines_are_no_gap_in_the_log(watching):
+def test_lines_numbered_by_events_are_not_reported_as_a_gap_in_the_log(watching):
     watch = begin(watching, "trace")
     watching.call("evaluate_code", code="seam.emit('fx', 'between')")
     [line, _] = watching.call("wait_for", query=watch["query"], since=watch["since"])["result"][0]
@@ -273,7 +273,7 @@ def test_a_killed_server_leaves_no_subscription_in_the_application(tmp_path):
     assert shop.end() == ""
 
 
-def test_requests_are_served_while_everything_is_streamed(web):
+def test_requests_are_served_while_all_topics_are_streamed(web):
     shop, _, client = web
     watch = begin(client, "trace")
     threads = [threading.Thread(target=lambda: [shop.get("/") for _ in range(20)]) for _ in range(4)]
@@ -285,7 +285,7 @@ def test_requests_are_served_while_everything_is_streamed(web):
     assert gained(client, watch)
 
 
-def test_calls_of_a_python_function_are_refused_in_favour_of_watch_calls(watching):
+def test_streaming_calls_of_a_python_function_is_refused_with_a_pointer_to_watch_calls(watching):
     answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:pay"})
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
     assert answer["hint"] == "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"

@@ -142,7 +142,7 @@ def test_a_symbol_is_found_in_any_spelling(symbol, found):
     assert clojuredocs_name(symbol) == found
 
 
-def test_division_is_found_in_the_export(tmp_path, site):
+def test_the_division_symbol_is_found_in_the_export(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         assert look_up(client, "/")["url"] == "https://clojuredocs.org/clojure.core/_fs"
 

@@ -51,12 +51,12 @@ def test_equal_values_match_whatever_the_order_of_sets(dialect, recorded, fresh)
 
 
 @pytest.mark.parametrize(("dialect", "recorded", "fresh"), DIFFERENT)
-def test_values_that_differ_beyond_natural_variation_do_not_match(dialect, recorded, fresh):
+def test_values_that_differ_in_more_than_variable_parts_do_not_match(dialect, recorded, fresh):
     assert match_value(recorded, fresh, dialect) is None
 
 
 @pytest.mark.parametrize(("recorded", "fresh", "other", "wrong"), VARYING)
-def test_natural_variation_is_a_pattern_that_matches_only_its_kind(recorded, fresh, other, wrong):
+def test_variable_parts_such_as_dates_become_a_pattern_that_matches_only_their_kind(recorded, fresh, other, wrong):
     found = match_value(recorded, fresh, "python")
     for text in (recorded, fresh, other):
         assert re.fullmatch(found.pattern, text), text
@@ -81,7 +81,7 @@ def test_a_cut_value_matches_any_with_the_same_start():
     assert match_value("#{1}", "#{2}", "clojure") is None
 
 
-def test_comparing_a_long_value_is_linear():
+def test_comparing_a_long_value_takes_linear_time():
     text = "x" * 3_000_000
     assert match_value(text, text, "python") == Match()
     assert match_value(text[:20_000], text[:19_999] + "_", "clojure") is None

@@ -128,7 +128,7 @@ def test_a_query_selects_evaluations_by_id(live):
     assert [line.count("price(2)") for line in done.stdout.splitlines()] == [0, 1]
 
 
-def test_the_sessions_own_repl_is_not_used(live):
+def test_exporting_does_not_run_code_in_the_repl_of_the_session(live):
     with live.client() as client:
         before = client.call("evaluate_code", code="import os\nos.getpid()")["result"]
         live.run("export", live.ids[-1], "--format", "test")

@@ -125,7 +125,7 @@ def test_a_hostile_header_is_refused():
         (["(price 1)", "(price 2)"], "price", 1),
     ],
 )
-def test_evaluations_that_define_a_name_and_its_dependencies_are_counted_back(codes, name, most):
+def test_the_earlier_evaluations_that_define_a_name_and_its_dependencies_are_counted(codes, name, most):
     evaluations = [RecordedEvaluation(f"e-{number}", code) for number, code in enumerate(codes)]
     assert count_with_definitions(evaluations, 1, [name]) == most
 

@@ -30,7 +30,7 @@ def pictures(values):
     return [picture for value in values for picture in find_images(replace_image_data(value))]
 
 
-async def test_successive_figures_all_reproduce(tmp_path):
+async def test_successive_figures_are_all_reproduced_by_a_replay(tmp_path):
     modules("matplotlib")
     runs = FreshRuns(tmp_path, "python", 120, is_quiet=True, python=sys.executable)
     recorded = []

@@ -192,13 +192,13 @@ def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
         ("ValueError: no\n", (), StepResult(raised=RaisedError("ValueError", "something else"))),
     ],
 )
-def test_a_missing_or_different_failure_is_marked(err, values, answer):
+def test_a_step_whose_failure_is_missing_or_different_is_marked(err, values, answer):
     checked, _ = verified([RecordedEvaluation("e-1", "f()", values=values, err=err)], {"f()": answer})
     assert not checked[0].reproduces
     assert "recorded:" in checked[0].note
 
 
-def test_output_must_be_reproduced_too():
+def test_a_step_with_different_output_does_not_count_as_reproduced():
     evaluation = RecordedEvaluation("e-1", "f()", values=("1",), out="hello\n")
     checked, _ = verified([evaluation], {"f()": StepResult("1", "hello\n")})
     assert (checked[0].verdict, checked[0].out) == ("same", "hello\n")
@@ -244,7 +244,7 @@ def test_tests_that_fail_separately_are_merged_into_one():
     assert all(one.reproduces for one in document.checked)
 
 
-def test_an_assertion_that_fails_in_a_file_is_dropped_with_a_note():
+def test_an_assertion_that_fails_in_the_exported_file_is_dropped_with_a_note():
     checked, _ = verified(
         [RecordedEvaluation("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("2")}
     )
@@ -320,7 +320,7 @@ def test_values_and_errors_add_no_code_to_a_document(dialect, separator):
     assert not names & {"harm", "(harm)"}
 
 
-def test_comments_are_no_steps_and_line_endings_follow_python():
+def test_comments_are_not_steps_and_line_endings_are_those_of_python():
     assert verified([RecordedEvaluation("e-1", "# nothing\n")], {}) == ((), [])
     steps = split_python("'a\u2028b\x0cc'\r\n'''a\rb'''\rx")
     assert [step.text for step in steps] == ["'a\u2028b\x0cc'", "'''a\nb'''", "x"]
@@ -371,7 +371,7 @@ def figure(**picture):
         (f"<Table> data:image/png;base64,{png()}", "differs", "recorded: <Figure>", "differs"),
     ],
 )
-def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, verdict, note, strict):
+def test_images_are_equal_by_digest_or_similar_by_type_and_size(fresh, verdict, note, strict):
     for recorded in (figure(), replace_image_data(figure())):
         checked, _ = verified([RecordedEvaluation("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(fresh)})
         assert checked[0].verdict == verdict
@@ -380,7 +380,7 @@ def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, ver
         assert require_identical_images(checked[0]).verdict == strict
 
 
-def test_an_image_without_a_text_value_is_compared_on_its_own():
+def test_an_image_without_a_text_value_is_compared_as_an_image_only():
     recorded = f"data:image/png;base64,{png()}"
     checked, _ = verified([RecordedEvaluation("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(figure())})
     assert notes(checked) == [("same", "")]
@@ -428,7 +428,7 @@ def test_a_different_image_is_noted_at_the_step_that_displayed_it(displays, verd
     assert require_identical_images(checked[0]).verdict == "differs"
 
 
-def test_a_step_that_fails_again_displayed_its_images_first():
+def test_images_displayed_before_a_repeated_failure_are_matched_to_the_preceding_step():
     evaluation = RecordedEvaluation(
         "e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero"
     )
@@ -520,7 +520,7 @@ def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer
         ("# nothing", []),
     ],
 )
-def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
+def test_magic_lines_are_steps_that_are_written_only_to_a_notebook(code, steps):
     found = split_cell(code)
     assert [one.text for one in found] == steps
     checked, _ = verified([RecordedEvaluation("e-1", code)], {}, delivery="whole")

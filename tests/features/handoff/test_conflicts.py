@@ -98,7 +98,7 @@ def test_a_load_that_reverts_another_var_root_is_noted(repl, code):
     "code",
     ["(total 1)", "(let [price 1] price)", "(def other 1)", "(def price 100)", "(other/price)", ":price", "(inc 1)"],
 )
-def test_unrelated_code_is_not_notified(repl, code):
+def test_a_caller_that_runs_unrelated_code_is_not_notified(repl, code):
     repl.evaluate("copilot", "(def price 100)")
     assert repl.evaluate("claude", code) == []
 
@@ -127,7 +127,7 @@ def test_several_redefinitions_are_reported_as_one_change(repl):
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "lost", "queued"])
-def test_code_that_did_not_complete_redefined_nothing(repl, status):
+def test_code_that_did_not_complete_does_not_count_as_a_redefinition(repl, status):
     repl.evaluate("copilot", "(def price 100)", status=status)
     assert repl.evaluate("claude", "price") == []
 
@@ -165,7 +165,7 @@ def test_a_new_definition_is_reported_only_when_it_is_replaced(repl):
     assert note.startswith("copilot defined `shop.core/discount` 18 s ago (eval e2), and this replaces it")
 
 
-def test_defonce_redefines_nothing(repl):
+def test_a_defonce_does_not_count_as_a_redefinition(repl):
     repl.evaluate("claude", "(defonce state 1)")
     repl.evaluate("copilot", "(defonce state 2)")
     assert repl.evaluate("claude", "state") == []
@@ -186,7 +186,7 @@ def test_python_code_is_parsed_as_python():
     assert repl.evaluate("claude", "def f(price): return price") == []
 
 
-def test_the_record_of_submissions_is_bounded(repl):
+def test_only_a_limited_number_of_submissions_is_recorded(repl):
     for _ in range(MAX_SUBMISSIONS + 10):
         repl.history.add(
             Submission("e", len(repl.history.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user")
@@ -275,7 +275,7 @@ def test_a_hook_is_notified_once_of_another_client_editing_its_file(live):
     ({"code": "def price():\n    return 100", "namespace": "shop_i"}, "43 → 100"),
     ({"code": "import shop_i\nshop_i.price = lambda: 100"}, ""),
 ])  # fmt: skip
-def test_redefining_an_imported_name_is_noticed(live, sent, how):
+def test_redefining_an_imported_name_is_reported_as_a_conflict(live, sent, how):
     (live.workspace / "shop_i.py").write_text("def price():\n    return 43\n")
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         assert claude.call("evaluate_code", code="import shop_i\nshop_i.price()", who="claude")["ok"]

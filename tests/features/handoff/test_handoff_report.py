@@ -105,7 +105,7 @@ def test_each_goal_is_listed_once_and_the_readers_own_come_first(log):
     assert log.line("Goals", reader="bob") == "speed it up (bob); checkpoint (ann); find the leak (ann)"
 
 
-def test_definitions_that_are_in_no_file_are_listed_with_caller_and_evaluation(log):
+def test_definitions_missing_from_all_files_are_listed_with_caller_and_evaluation(log):
     log.evaluate("def rate():\n    return 1\n\nclass Price:\n    pass", "e1", ns="shop")
     log.evaluate("def rate():\n    return 2", "e2", "bob", ns="shop")
     assert log.line("Defined but not in any file") == "shop/rate (bob e2); shop/Price (ann e1)"
@@ -204,7 +204,7 @@ def test_the_same_failure_is_listed_once(log):
     assert log.line("Failed").count("ZeroDivisionError") == 1
 
 
-def test_warnings_with_a_result_are_no_failure_unless_the_server_recorded_one(log):
+def test_warnings_printed_with_a_result_are_not_a_failure_unless_the_server_recorded_one(log):
     log.evaluate("warn()", "e1")
     log.add("evaluationErrorOutput", "DeprecationWarning: error ahead", evaluation="e1", session_key="py")
     log.evaluate("x = 1", "e2", error="an error is printed", result=None)
@@ -249,7 +249,7 @@ def test_tests_are_failing_until_a_run_that_includes_them_passes(log):
         ((), {"purpose": "to check an edit"}, True),
     ],
 )
-def test_the_newest_outcome_of_a_test_counts_whoever_ran_it(log, paths, facts, is_failed):
+def test_the_newest_outcome_of_a_test_is_used_regardless_of_who_ran_it(log, paths, facts, is_failed):
     name = "tests/test_low.py::test_a"
     log.test("pytest -x", 3, [name], "e1")
     log.test("pytest", 4, [], "e2", "bob", paths=paths, **facts)
@@ -258,7 +258,7 @@ def test_the_newest_outcome_of_a_test_counts_whoever_ran_it(log, paths, facts, i
     assert log.line("Failing tests") == f"{name} (eve e3)"
 
 
-def test_tests_of_an_undone_edit_are_not_failing_and_its_loads_no_goal(log):
+def test_failing_tests_and_loads_of_an_undone_edit_are_not_listed(log):
     log.test("test_shop.py", 0, ["test_shop.py/test_sum"], "e1", "bob")
     log.evaluate("def price(): ...", "e2", file="shop.py")
     log.test("test_shop.py", 0, ["test_shop.py/test_price"], "e3")
@@ -269,7 +269,7 @@ def test_tests_of_an_undone_edit_are_not_failing_and_its_loads_no_goal(log):
     assert log.line("Goals") is None
 
 
-def test_a_failed_run_without_test_names_is_listed_by_its_selection(log):
+def test_a_failed_run_without_test_names_is_listed_by_the_tests_it_selected(log):
     data = TestFacts(job="e1", tests="low", counts={"errors": 1}, paths=("low",)).to_data()
     log.add("otherErrorOutput", "…", who="ann", evaluation="e1", kind=TESTS_KIND, data=data)
     assert log.line("Failing tests") == "low (ann e1)"
@@ -333,7 +333,7 @@ def test_log_text_cannot_imitate_lines_of_the_handoff(log):
     assert "\x1b" not in log.report()
 
 
-def test_a_run_that_found_no_test_changes_nothing(log):
+def test_a_run_that_found_no_test_leaves_the_list_of_failing_tests_unchanged(log):
     log.test("all tests", 0, [], "e1")
     assert log.line("Passing tests") is None
     log.test("low", 0, ["low/test_a"], "e2")
@@ -361,7 +361,7 @@ def test_a_run_stopped_after_a_failure_lists_both_and_earlier_failures(log):
 
 
 @given(st.lists(st.tuples(st.sampled_from("cdeor"), st.text(max_size=60)), max_size=40), st.integers(300, 4000))
-def test_no_log_exceeds_the_maximum_length(drawn, most_bytes):
+def test_the_handoff_of_any_log_stays_within_the_maximum_length(drawn, most_bytes):
     log = Log()
     for number, (kind, text) in enumerate(drawn):
         if kind == "c":

@@ -64,7 +64,7 @@ def test_a_person_can_choose_the_handoff_as_a_prompt(live, client):
     check(text.partition("\n\n")[2].rpartition("\n\n")[0])
 
 
-def test_a_hook_gets_a_short_handoff_at_a_start_and_the_whole_after_a_compaction(live, client):
+def test_a_hook_gets_a_short_handoff_at_session_start_and_the_whole_one_after_a_compaction(live, client):
     for number in range(40):
         why = f"goal {number}: {'because of that ' * 10}"
         assert client.call("evaluate_code", code=f"def only_here_{number}(): pass", description=why)["ok"]
@@ -95,7 +95,7 @@ def test_the_handoff_is_about_loaded_code_and_not_about_files(live, client):
 
 
 @pytest.mark.slow
-def test_the_handoff_survives_the_server(tmp_path):
+def test_the_handoff_survives_a_server_restart(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="claude-code") as client:
         work(client)
         (live.workspace / "low.py").write_text("def rate():\n    return 2\n")

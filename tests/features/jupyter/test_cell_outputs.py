@@ -39,7 +39,7 @@ def test_consecutive_texts_of_one_stream_are_one_output():
     assert (run_result.execution_count, run_result.has_started, run().has_started) == (None, True, False)
 
 
-def test_clearing_takes_effect_immediately_or_with_the_next_output():
+def test_clear_output_takes_effect_immediately_or_with_the_next_output():
     assert output_texts(run(stream("a"), CLEAR, stream("b"))) == ["b"]
     assert output_texts(run(stream("a"), CLEAR_NEXT)) == ["a"]
     assert output_texts(run(stream("a"), CLEAR_NEXT, stream("b"), stream("c"))) == ["bc"]
@@ -76,7 +76,7 @@ def test_omitted_displays_are_not_stored():
     assert output_texts(outputs.run()) == ["a", "a"]
 
 
-def test_outputs_beyond_the_limit_are_counted_until_a_clear_makes_room():
+def test_outputs_beyond_the_limit_are_only_counted_until_the_outputs_are_cleared():
     run_result = run(stream("a" * 8), stream("b" * 8), display("big"), stream("c"), max_characters=10)
     assert (output_texts(run_result), run_result.omitted > 10) == (["a" * 8 + "bb"], True)
     run_result = run(stream("a" * 20), CLEAR, stream("b" * 10), max_characters=10)

@@ -51,7 +51,7 @@ def test_long_texts_are_parsed_exactly_as_json(text, ascii_only):
 
 
 @given(st.text(ALPHABET, max_size=40), st.integers(1, 2000), st.booleans())
-def test_texts_are_parsed_wherever_a_chunk_ends(text, count, ascii_only):
+def test_texts_are_parsed_equally_wherever_a_chunk_ends(text, count, ascii_only):
     content = {"text": "x" * MAX_SHORT_BYTES + text * count}
     assert parse(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
 
@@ -112,7 +112,7 @@ def join(chunks):
 @given(
     st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 7, 999])
 )
-def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, extra, size):
+def test_a_text_whose_middle_was_dropped_has_a_marker(text, ascii_only, cut, extra, size):
     long_text = "x" * 100 + text * 30 + "y" * 200
     content = json.dumps({"name": "stdout", "text": long_text}, ensure_ascii=ascii_only).encode()
     head, tail = content[: 60 + cut], content[-60 - extra :]
@@ -126,7 +126,7 @@ def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, extra, si
     assert parsed["name"] == "stdout"
 
 
-def test_a_display_without_its_middle_is_still_a_display():
+def test_a_display_whose_middle_was_dropped_is_still_a_display():
     content = json.dumps(
         {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
     ).encode()

@@ -39,7 +39,7 @@ def repls_of(workspace, machine):
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_without_a_server_kernels_of_notebooks_are_listed_with_what_they_need(
+def test_notebook_kernels_are_listed_without_a_server_and_with_a_command_to_use_them(
     workspace, machine, monkeypatch, is_installed
 ):
     monkeypatch.setattr(kernel_checks, "_has_jupyter", lambda: is_installed)
@@ -56,7 +56,7 @@ def test_without_a_server_kernels_of_notebooks_are_listed_with_what_they_need(
     assert note.fix == ("codriver serve connects to it" if is_installed else install_command("jupyter"))
 
 
-def test_the_file_of_a_kernel_that_is_gone_may_be_removed():
+def test_the_suggested_fix_for_a_stopped_kernel_is_to_remove_its_file():
     gone = {"key": "a-ipynb", "kind": "kernel", "phase": "stopped", "origin": "/run/k.json"}
     assert kernel_checks.suggest_kernel_fix(gone) == "rm /run/k.json, if its kernel has ended"
     assert kernel_checks.suggest_kernel_fix({**gone, "kind": "process"}) is None

@@ -51,7 +51,7 @@ def run(channel, identity, *, status="ok", idle=True, **content):
         channel.state("idle", identity)
 
 
-async def test_a_missing_end_of_an_execution_adds_a_note(monkeypatch):
+async def test_an_execution_whose_end_was_not_received_has_a_note(monkeypatch):
     monkeypatch.setattr(evaluator, "IDLE_TIMEOUT_S", 0.01)
     monkeypatch.setattr(evaluator, "REPLY_TIMEOUT_S", 0.01)
     channel, endings = ScriptedChannel(), []
@@ -64,7 +64,7 @@ async def test_a_missing_end_of_an_execution_adds_a_note(monkeypatch):
         assert (await over(endings, 2)).notes == (evaluator.NO_REPLY_MESSAGE,)
 
 
-async def test_messages_lost_while_code_ran_add_a_note():
+async def test_losing_messages_of_the_kernel_while_code_runs_adds_a_note():
     channel, endings = ScriptedChannel(), []
     channel.lost_messages = 7
     async with opened(channel) as (adapter, _):
@@ -125,7 +125,7 @@ async def test_a_published_error_is_a_failure_even_if_the_reply_is_ok():
         assert (failure.type, failure.message) == ("KeyError", "1")
 
 
-async def test_a_value_after_the_end_is_marked_late():
+async def test_a_value_received_after_the_end_of_the_execution_is_marked_late():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)

@@ -48,7 +48,7 @@ def test_dropped_messages_are_counted_by_parent_and_stream():
     assert drain(inbox(*flood, message(20))) == [0, 1, 2, ("a", "stderr", 7000), ("b", "stderr", 9000), 19, 20]
 
 
-def test_the_inbox_is_full_if_nothing_may_be_dropped():
+def test_the_inbox_reports_being_full_if_no_message_may_be_dropped():
     full = inbox(*(message(number, "status") for number in range(5)))
     assert full.has_space
     full.put(message(5, "status"))
@@ -57,7 +57,7 @@ def test_the_inbox_is_full_if_nothing_may_be_dropped():
     assert full.has_space
 
 
-def test_received_messages_make_room():
+def test_receiving_messages_makes_room_for_new_ones():
     live = inbox(*map(message, range(5)))
     assert [live.pop().header["msg_id"] for _ in range(4)] == list("0123")
     for number in range(5, 8):
@@ -69,7 +69,7 @@ def test_a_single_oversized_message_is_kept():
     assert drain(inbox(message(0, size=100_000))) == [0]
 
 
-def test_the_end_of_a_flood_is_kept_whatever_follows():
+def test_the_last_message_of_a_flood_is_kept_regardless_of_what_follows():
     """A kernel under load merges its prints: the last of them may be one message just before the idle status."""
     flood = [message(number, size=10_000) for number in range(5)]
     finished_flood = inbox(*flood, message(5, "status"), message(6, "status"))

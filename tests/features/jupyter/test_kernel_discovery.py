@@ -243,7 +243,7 @@ def test_a_dead_kernel_is_not_probed_constantly(workspace, dead_port, notebook, 
         assert workspace.keys() != []
 
 
-def test_a_live_kernel_is_probed_again_only_if_in_doubt(workspace, listener):
+def test_a_live_kernel_is_probed_again_only_on_request(workspace, listener):
     path = workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     assert workspace.keys() == ["a-ipynb"]
     listener.close()
@@ -269,7 +269,7 @@ def test_a_server_of_another_directory_is_not_queried(workspace, sessions):
     assert not sessions.requests
 
 
-def test_a_server_is_queried_after_a_change_and_otherwise_rarely(workspace, sessions):
+def test_a_jupyter_server_is_queried_after_a_change_and_otherwise_rarely(workspace, sessions):
     workspace.server(sessions.url)
     for _ in range(5):
         workspace.search.find()

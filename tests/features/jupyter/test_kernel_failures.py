@@ -52,14 +52,14 @@ def python(name, value, traceback, cell):
     return failure_from_error(kernel_error(name, value, traceback), language="python", cell=cell)
 
 
-def test_the_position_is_in_the_innermost_user_frame(monkeypatch):
+def test_an_error_position_is_that_of_the_innermost_user_frame(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     failure = python("ZeroDivisionError", "division by zero", CELL, 10)
     assert (failure.file, failure.line) == ("/home/ada/ws/mod.py", 12)
     assert failure.trace[1:] == ("Shop.area (/home/ada/ws/mod.py:12)", "f (<In[10]>:4)", "<module> (<In[10]>:5)")
 
 
-def test_the_position_is_in_the_failing_cell_if_executions_overlap(monkeypatch):
+def test_an_error_position_is_in_the_failing_cell_even_if_executions_overlap(monkeypatch):
     without_file = CELL.partition("File ~/ws")[0]
     assert python("ZeroDivisionError", "division by zero", without_file, 11).line == 4
 
@@ -71,7 +71,7 @@ def test_an_error_during_handling_includes_the_original_error():
     assert (link.relation, link.type, link.message, link.line) == ("context", "KeyError", "'a'", 2)
 
 
-def test_an_earlier_cell_is_not_a_position_in_the_current_code():
+def test_a_frame_of_an_earlier_cell_is_not_reported_as_a_position_in_the_current_code():
     failure = python("NameError", "x", "Cell In[3], line 1\n----> 1 f()\n\nCell In[2], line 9, in f()\n", 3)
     assert (failure.line, failure.trace) == (1, ("f (<In[2]>:9)", "<module> (<In[3]>:1)"))
 

@@ -115,7 +115,7 @@ def test_a_bare_name_means_a_file_in_the_working_directory_first(workspace_and_f
         assert find_working_directories([workspace / file.name]) == {workspace / file.name: workspace}
 
 
-def test_a_linked_path_means_the_same_file(workspace_and_file):
+def test_a_path_through_a_link_identifies_the_same_file(workspace_and_file):
     workspace, file = workspace_and_file
     (workspace / "linked").symlink_to(file.parent)
     with process(workspace, f"--f={workspace}/linked/{file.name}"):

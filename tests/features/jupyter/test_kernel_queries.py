@@ -82,7 +82,7 @@ def test_an_ipython_description_is_parsed_by_its_titles():
 
 
 @pytest.mark.parametrize("text", [OCTAVE_DESCRIPTION, "(car LIST) returns the first element of LIST"])
-def test_any_other_description_is_the_documentation(text):
+def test_a_description_without_ipython_titles_is_returned_as_documentation(text):
     assert symbol("it", text).doc == text.replace("\r\n", "\n").strip()
 
 
@@ -91,7 +91,7 @@ def test_overstruck_titles_are_read_as_plain_text():
 
 
 @pytest.mark.parametrize("text", ["\x1b[0m\n", R_DESCRIPTION])
-def test_an_empty_description_is_no_symbol(text):
+def test_an_empty_description_means_an_unknown_symbol(text):
     assert symbol("it", text) is None
 
 
@@ -151,7 +151,7 @@ async def test_an_unreliable_kernel_is_not_queried_about_syntax(implementation):
 
 
 @pytest.mark.anyio
-async def test_a_kernel_without_subshells_refuses_while_others_use_it(monkeypatch):
+async def test_a_kernel_without_subshells_refuses_queries_while_other_clients_use_it(monkeypatch):
     monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_TIMEOUT_S", 0.05)
     async with queries_to("xeus-python") as (channel, queries):
         channel.state("busy", "theirs", session="another")

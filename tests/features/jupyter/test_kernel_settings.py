@@ -32,7 +32,7 @@ def kernels(user_settings, text="", *, command_line=(), environ=None):
     return configured_kernels(loaded.settings, environ or {})
 
 
-def test_a_table_names_a_kernel_with_its_token_and_variables(user_settings):
+def test_a_settings_table_defines_a_kernel_with_its_token_and_variables(user_settings):
     (kernel,) = kernels(
         user_settings,
         '[[kernels]]\nurl = "https://hub/user/me/"\nkernel = "python3"\nkey = "gpu"\ntokenFile = "~/.hub-token"\n'

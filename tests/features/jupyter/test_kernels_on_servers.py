@@ -116,7 +116,7 @@ def test_a_dead_kernel_is_replaced_by_the_next_generation(client):
     assert evaluate(client, "theirs", "2 + 2")["result"] == "4"
 
 
-def test_a_dropped_connection_loses_nothing(jupyter, tmp_path, token_file):
+def test_no_output_is_lost_when_the_connection_drops(jupyter, tmp_path, token_file):
     with cutting_proxy(jupyter.base) as (proxy, base):
         kernel = jupyter.start_kernel()
         options = ("--kernel", f"far={base}/api/kernels/{kernel}")

@@ -93,7 +93,7 @@ def test_each_cell_of_a_large_notebook_is_one_line_with_its_index_id_type_and_ou
     ]
 
 
-def test_many_cells_are_listed_up_to_the_limit_and_the_rest_by_from(listed):
+def test_cells_beyond_the_limit_are_listed_with_the_from_argument(listed):
     text = book(*[code(f"{n} + {'1' * 70}") for n in range(200)])
     first = listed(text)
     assert len(json.dumps(first)) < 7000
@@ -118,7 +118,7 @@ def test_running_a_cell_without_a_kernel_is_refused_with_a_suggestion(listed, cl
         ("stopped", "run_cell needs a kernel, and jup is stopped: ipykernel is missing"),
     ],
 )
-def test_the_kernel_that_the_server_starts_is_not_configured_again(phase, note):
+def test_the_suggestion_omits_configuring_a_kernel_that_the_server_already_starts(phase, note):
     kernel = Repl("1", "jup", Origin("process", "jupyter"), phase=phase, note="ipykernel is missing")
     assert describe_missing_kernel(State(repls={"1": kernel})) == note
 

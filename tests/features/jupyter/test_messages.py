@@ -30,7 +30,7 @@ def test_a_message_has_the_fields_of_its_headers():
     ],
     ids=["nothing", "null", "other types"],
 )
-def test_a_message_without_parts_is_empty(raw):
+def test_a_message_without_header_or_content_has_empty_fields(raw):
     message = parse_message("shell", raw)
     assert (message.type, message.id, message.parent_id, message.state) == ("", "", "", "")
     assert dict(message.content) == {}

@@ -103,7 +103,7 @@ def test_only_the_session_of_the_notebooks_own_kernel_is_used(live):
         assert client.call("run_cell", filePath="b.ipynb", cell="value", replSessionKey="a-ipynb")["ok"]
 
 
-def test_a_kernel_that_exits_in_a_cell_leaves_the_file_and_is_awaited_by_the_next(tmp_path):
+def test_a_cell_that_ends_the_kernel_is_not_written_and_the_next_cell_waits_for_a_new_kernel(tmp_path):
     real_kernels.need("ipykernel")
     python = str(real_kernels.VENV / "bin" / "python")
     cells = {"end": "import os; os._exit(1)", "next": "1 + 2"}

@@ -84,7 +84,7 @@ def written(book, layout, *, end="\n", newline="\n", mark=""):
 
 
 @given(st.data())
-def test_a_run_cell_leaves_the_file_that_its_writer_would_write(data):
+def test_outputs_are_written_in_the_layout_of_the_program_that_wrote_the_notebook(data):
     book, new, count = data.draw(notebooks()), data.draw(outputs), data.draw(counts)
     index, layout = data.draw(st.sampled_from(code_cells(book))), data.draw(st.sampled_from(list(LAYOUTS)))
     choices = {"end": ["\n", "", " \n\n"], "newline": ["\n", "\r\n"], "mark": ["", "\ufeff"]}
@@ -162,7 +162,7 @@ print("all are the same")
 """
 
 
-def test_the_bytes_match_nbformat_which_finds_them_valid():
+def test_written_notebooks_match_nbformat_byte_for_byte_and_are_valid():
     if not KERNELS.exists():
         do_without("make tests/jupyter/.venv with nbformat")
     cases = []
@@ -240,7 +240,7 @@ def test_text_that_is_no_notebook_is_refused_with_a_position(text, why):
 
 
 @given(st.booleans(), st.sampled_from([None, 1, 3, "\t"]), texts)
-def test_only_the_source_of_a_cell_changes_in_its_original_form(is_whole, indent, source):
+def test_replacing_a_cell_source_changes_nothing_else_in_the_file(is_whole, indent, source):
     before = code("a = 1\nb" if is_whole else ["a = 1\n", "b"], id="x", outputs=[{"output_type": "stream"}])
     wanted = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
     laid = [json.dumps({"cells": [code(), one], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
@@ -248,7 +248,7 @@ def test_only_the_source_of_a_cell_changes_in_its_original_form(is_whole, indent
     assert replace_source(laid[0], "x.ipynb", 1, source) == laid[1]
 
 
-def test_missing_members_of_a_cell_are_inserted_where_nbformat_puts_them():
+def test_missing_members_of_a_cell_are_inserted_in_the_order_of_nbformat():
     bare = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1"}
     out = [{"output_type": "stream", "name": "stdout", "text": "1\n"}]
     full = {**bare, "outputs": [stored(out[0])], "execution_count": 2}

@@ -70,7 +70,7 @@ def directory(process):
     return process[1]
 
 
-def test_the_modules_leave_no_name_in_the_user_namespace(interpreter):
+def test_queries_leave_no_name_in_the_user_namespace(interpreter):
     names = interpreter.run("eval", "[name for name in globals() if 'codriver' in name or name == 'install']")
     assert names == "[]"
 

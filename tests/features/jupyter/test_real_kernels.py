@@ -114,7 +114,7 @@ async def test_stderr_and_output_of_child_processes_are_captured():
         await until(lambda: "child\n" in printed(events))
 
 
-async def test_pager_text_is_output():
+async def test_text_sent_to_the_pager_is_included_in_the_output():
     async with adapter("ipykernel") as (opened, events):
         await evaluate(opened, Request("e", "len?"))
         assert "number of items" in printed(events)
@@ -216,7 +216,7 @@ async def test_a_value_of_ten_megabytes_is_complete():
         assert len(of(Value, events)[0].text) == 10_000_002
 
 
-async def test_a_kernel_that_exits_is_a_lost_connection():
+async def test_a_kernel_that_exits_is_reported_as_a_lost_connection():
     with real_kernels.fresh("ipykernel") as kernel:
         async with connected(kernel) as (opened, _):
             with anyio.fail_after(30), pytest.raises(ReplDisconnectedError, match="the kernel exited"):
@@ -256,7 +256,7 @@ async def test_code_of_another_client_is_reported_under_its_own_id(name):
         assert (await opened.interrupt()).outcome == "idle" if "interrupt" in opened.profile.capabilities else True
 
 
-async def test_a_failing_cell_of_another_client_does_not_abort_our_own():
+async def test_a_failing_cell_of_another_client_does_not_abort_queued_code():
     kernel = real_kernels.kernel("ipykernel")
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         identity = human.execute("import time; time.sleep(0.5); 1/0")
@@ -268,7 +268,7 @@ async def test_a_failing_cell_of_another_client_does_not_abort_our_own():
         assert (other.status, other.failure.type, other.failure.line) == ("failed", "ZeroDivisionError", 1)
 
 
-async def test_our_code_waits_for_another_clients_cell_and_can_be_interrupted_alone():
+async def test_code_that_waits_for_a_cell_of_another_client_can_be_interrupted_alone():
     kernel = real_kernels.kernel("ipykernel")
     async with (
         connected(kernel) as (opened, events),
@@ -352,7 +352,7 @@ async def test_a_kernel_that_an_interrupt_would_kill_is_not_interrupted():
         assert "Only a restart" in refused.value.hint
 
 
-async def test_a_value_after_the_end_is_in_the_result():
+async def test_a_value_received_after_the_end_of_the_execution_is_in_the_result():
     async with adapter("deno") as (opened, events):
         for number in range(200):
             await evaluate(opened, Request("e", f"{number}"))
@@ -395,7 +395,7 @@ async def test_a_shell_command_can_be_interrupted(code):
         assert ended <= {"done", "failed"}
 
 
-async def test_in_r_a_plot_is_a_display_and_a_value_is_a_value():
+async def test_an_r_plot_is_a_display_and_an_r_value_is_the_result():
     async with adapter("ir") as (opened, events):
         await evaluate(opened, Request("e", "x <- c(1, 2); x"))
         (value,) = of(Value, events)

@@ -142,7 +142,7 @@ def test_all_cells_run_in_order_with_one_report(client, notebook):
     assert cells_of(notebook)[3]["outputs"] == [value("3", counts[3])]
 
 
-def test_an_image_is_reported_by_its_type(client, notebook):
+def test_an_image_in_a_cell_result_is_replaced_by_its_type_in_the_answer(client, notebook):
     notebook.write_text(book(code(f'"a plot data:image/png;base64,{"iVBO" * 1000}"'), code("(+ 1 2)")))
     answer = client.call("run_cell", filePath=notebook.name, cells="all")
     assert answer["cells"][0].endswith(': "a plot <image/png>')
@@ -233,7 +233,7 @@ def test_a_failure_is_an_output_of_the_cell(client, notebook):
     assert (error["output_type"], error["ename"]) == ("error", "ZeroDivisionError")
 
 
-def test_outputs_are_written_when_a_cell_finishes_after_its_call(client, notebook):
+def test_outputs_are_written_even_if_the_cell_finishes_after_the_call_returned(client, notebook):
     notebook.write_text(book(code("(read-line)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     assert (answer["status"], answer["cell"]) == ("needs-input", f"0 c of {notebook.name}")
@@ -311,7 +311,7 @@ def test_a_cell_is_edited_by_id_unless_the_notebook_is_open(client, live, runtim
     assert notebook.read_text() == text
 
 
-def test_cells_and_other_files_are_edited_all_or_none(client, live, notebook):
+def test_edits_of_cells_and_other_files_are_applied_all_or_none(client, live, notebook):
     text = book(code("x = f(1)", id="a")).replace('"memory"', '"memory", "language": "python"')
     notebook.write_text(text)
     beside = live.workspace / "beside.txt"

@@ -85,7 +85,7 @@ async def test_an_unknown_kernelspec_is_refused_as_the_server_does(server):
 
 
 @pytest.mark.slow
-async def test_a_kernel_gateway_that_cannot_list_says_so(tmp_path):
+async def test_a_kernel_gateway_that_does_not_list_kernels_is_reported_with_a_hint(tmp_path):
     with kernel_gateway(tmp_path) as gateway:
         calls = api(gateway.base)
         for listing in (calls.kernels, calls.sessions):

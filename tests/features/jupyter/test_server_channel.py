@@ -232,7 +232,7 @@ async def test_a_stalled_connection_is_detected_and_replaced(proxy_and_base, sha
         assert recorder.value(request) == "7"
 
 
-async def test_reconnecting_is_abandoned_after_a_while(proxy_and_base, shared, monkeypatch):
+async def test_attempts_to_reconnect_stop_after_the_time_limit(proxy_and_base, shared, monkeypatch):
     monkeypatch.setattr(server_channel, "RECONNECT_TIMEOUT_S", 0.3)
     proxy, base = proxy_and_base
     async with open_channel(api(base), shared) as (channel, _):
@@ -305,7 +305,7 @@ async def test_a_wrong_token_is_reported_with_its_source_and_none_is_logged(serv
     assert TOKEN not in caplog.text
 
 
-async def test_a_gateway_and_a_server_without_the_subprotocol_work_alike(tmp_path):
+async def test_code_also_runs_through_a_gateway_or_a_server_without_the_subprotocol(tmp_path):
     with kernel_gateway(tmp_path, "--ZMQChannelsWebsocketConnection.kernel_ws_protocol=") as gateway:
         calls = api(gateway.base)
         started = await calls.start("python3", {"KERNEL_COLOUR": "green", "OTHER": "red"})

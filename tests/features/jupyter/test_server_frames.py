@@ -49,7 +49,7 @@ def test_a_frame_without_the_subprotocol_round_trips(frame):
 
 
 @given(FRAMES)
-def test_a_text_frame_loses_only_its_buffers(frame):
+def test_encoding_as_a_text_frame_drops_only_the_buffers(frame):
     text = decode_legacy(encode_text(frame))
     assert (text.channel, text.header, text.content, text.buffers) == (frame.channel, frame.header, frame.content, ())
 
@@ -123,7 +123,7 @@ def test_an_oversized_frame_is_refused_before_it_is_parsed(monkeypatch):
         decode_legacy(" " * 51)
 
 
-def test_a_missing_part_is_empty():
+def test_a_missing_part_of_a_frame_is_read_as_empty():
     assert decode_legacy(json.dumps({"channel": "iopub", "header": {}, "parent_header": None})).parent_header == {}
 
 

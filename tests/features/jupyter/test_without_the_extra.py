@@ -31,7 +31,7 @@ def test_no_jupyter_library_is_imported_before_a_kernel_is_connected():
     assert run(code).stderr.strip() == "set()"
 
 
-def test_a_kernel_says_what_to_install():
+def test_a_kernel_without_the_jupyter_extra_is_listed_with_the_package_to_install():
     done = run(CONNECT.format(libraries=LIBRARIES, file=str(real_kernels.kernel("ipykernel").file)))
     assert done.returncode == 1
     assert "PackageMissingError" in done.stderr

@@ -141,7 +141,7 @@ def test_a_used_address_is_reported_with_the_command_for_a_new_one(browser, serv
         page.shows("does not belong to this server. Run `codriver watch --web`", "#link")
 
 
-def test_another_tab_is_opened_with_its_own_code(browser, page, served_page, client):
+def test_a_tab_opened_from_the_page_gets_its_own_code(browser, page, served_page, client):
     assert client.call("evaluate_code", code="6 * 7")["ok"]
     known = {target["targetId"] for target in browser.request("Target.getTargets")["targetInfos"]}
 
@@ -334,7 +334,7 @@ def test_a_failure_that_the_server_has_forgotten_is_still_shown_as_failed(browse
         shown.until(f"{row_of('long ago')}?.classList.contains('broken')", "the failure")
 
 
-def test_rows_keep_their_line_breaks_and_count_lines_beyond_three(page, client):
+def test_rows_display_line_breaks_and_count_the_lines_beyond_three(page, client):
     evaluate(client, "import math\nmath.floor(6.5)")
     evaluate(client, "a = 1\nb = 2\nc = 3\nd = 4\n'a\\nb'")
     what = "querySelector('.what').innerText"
@@ -642,7 +642,7 @@ def test_every_text_has_enough_contrast(browser, served_page, client, scheme):
         assert page.run(CONTRAST) == []
 
 
-def test_nothing_is_wider_than_a_phone(browser, served_page, client):
+def test_nothing_is_wider_than_a_phone_screen(browser, served_page, client):
     evaluate(client, f"'{'wide' * 500}'")
     with browser.page(served_page.address, width=360, height=640) as page:
         page.shows("wide", "#rows")
@@ -652,7 +652,7 @@ def test_nothing_is_wider_than_a_phone(browser, served_page, client):
         assert page.run("[...document.querySelectorAll('.line')].every(one => one.offsetHeight >= 44)")
 
 
-def test_reduced_motion_is_respected(browser, served_page):
+def test_animations_are_disabled_if_the_user_prefers_reduced_motion(browser, served_page):
     moving = "getComputedStyle(document.querySelector('.dot')).animationName"
     with browser.page(served_page.address, prefers_reduced_motion="reduce") as page:
         page.until("Boolean(document.querySelector('.dot'))")
@@ -747,7 +747,7 @@ def test_only_scrolling_by_the_reader_stops_following_the_end_of_the_list(page):
 STOPPED = "The server has stopped. Run `codriver watch --web`."
 
 
-def test_a_page_whose_server_ended_says_so_and_only_sends_challenges(browser, tmp_path):
+def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_challenges(browser, tmp_path):
     from live_server import serving  # noqa: PLC0415  # the module has one of its own
 
     with serving(tmp_path) as live, live.client() as client:
@@ -857,7 +857,7 @@ print("x" * 10_000_000, file=sys.stderr)
 """
 
 
-def test_hostile_content_runs_nothing_requests_nothing_and_breaks_no_layout(live, page, client):
+def test_hostile_content_runs_no_script_sends_no_request_and_breaks_no_layout(live, page, client):
     evaluate(client, HOSTILE)
     for code in ("Svg()  # 1", "Html()  # 2", "markup  # 3", "raise ValueError(markup + '\\u202e' + 'y' * 9000)  # 4"):
         evaluate(client, code)

@@ -15,7 +15,7 @@ def access():
     return PageAccess()
 
 
-def test_each_opening_has_a_128_bit_host_name_and_its_own_token(access):
+def test_each_opened_page_has_a_128_bit_host_name_and_its_own_token(access):
     assert re.fullmatch(r"[0-9a-f]{32}\.localhost", access.random_host)
     others = [PageAccess() for _ in range(20)]
     assert len({one.random_host for one in others}) == len({one.token for one in others}) == 20
@@ -48,12 +48,12 @@ def test_a_code_works_only_with_the_host_it_was_issued_for(access):
 
 
 @pytest.mark.parametrize("code", ["", "A" * 32, "\ud800"])
-def test_other_text_is_not_a_code(access, code):
+def test_arbitrary_text_is_not_accepted_as_a_code(access, code):
     access.issue_code(access.random_host, 0)
     assert access.exchange_code(code, access.random_host, 1) == (None, "unknown")
 
 
-def test_a_bounded_number_of_used_codes_is_remembered(access):
+def test_only_a_limited_number_of_used_codes_is_remembered(access):
     first = access.issue_code(access.random_host, 0)
     access.exchange_code(first, access.random_host, 0)
     for _ in range(MAX_INVALID_CODES):

@@ -89,7 +89,7 @@ def test_a_call_without_the_token_is_refused(token):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "post", "patch"])
-def test_other_methods_than_post_are_refused(method):
+def test_calls_with_methods_other_than_post_are_refused(method):
     for target in ("/do/get_evaluation", "/enter", "/prove"):
         assert kind(method, target, CALL) == "refuse"
 
@@ -123,7 +123,7 @@ def test_a_link_or_a_file_can_open_the_page_only_by_its_own_host_name():
     assert kind("GET", "/", changed(OPENED, host="127.0.0.1:4321"), access) == "file"
 
 
-def test_the_bare_address_is_admitted_only_after_it_was_chosen():
+def test_calls_with_a_numeric_host_are_admitted_only_after_a_code_was_issued_for_it():
     access, own = PageAccess(), {"host": "127.0.0.1:4321", "origin": "http://127.0.0.1:4321"}
     call = changed(CALL, **own, codriver_token=access.token)
     access.issue_code(access.random_host, 0)

@@ -93,7 +93,7 @@ def text_of(loot):
     return "\n".join(f"{one.head}{one.body}" for one in loot)
 
 
-def test_another_user_gets_nothing_of_a_page_before_during_and_after_its_server(hostile, browser, tmp_path):
+def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_server(hostile, browser, tmp_path):
     count = alike.rounds(200, 20)
     taken = [hostile.request("listen", host, 0)["port"] for _ in range(count) for host in ("127.0.0.1", "::1")]
     with serving(tmp_path) as live, live.client() as client:

@@ -51,7 +51,7 @@ def test_the_command_prints_a_new_address_each_time_and_opens_nothing(live, page
     assert private_files(live) == []
 
 
-def test_no_option_is_needed_in_a_directory_of_the_workspace(live, page):
+def test_the_command_needs_no_option_in_a_directory_of_the_workspace(live, page):
     within = live.workspace / "inner"
     within.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "codriver", "watch", "--web"]
@@ -61,7 +61,7 @@ def test_no_option_is_needed_in_a_directory_of_the_workspace(live, page):
         assert printed.stdout.startswith(f"{page.origin}/#"), printed.stderr
 
 
-def test_there_is_no_page_without_a_server_or_with_line_options(live, tmp_path):
+def test_the_page_is_refused_without_a_server_or_with_options_of_the_text_output(live, tmp_path):
     assert live.run("watch", "--web", "--who", "ann").returncode == 2
     assert live.run("watch", "--open").returncode == 2
     assert live.run("watch", "--web", "--open", "--address", "127.0.0.1").returncode == 2
@@ -127,7 +127,7 @@ def test_the_page_works_on_both_loopback_addresses_with_any_port_name(live, page
     assert answers == {200}
 
 
-def test_the_bare_address_works_only_if_chosen_and_is_described_as_weaker(tmp_path):
+def test_the_numeric_address_works_only_if_requested_and_is_described_as_less_secure(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         page = opened(live)
         bare = f"127.0.0.1:{page.port}"
@@ -207,7 +207,7 @@ def test_the_page_without_a_code_contains_no_log_and_admits_nothing(page):
         {"Content-Type": "text/plain"},
     ],
 )
-def test_a_call_not_from_the_page_gets_no_byte(page, changed):
+def test_a_call_that_does_not_come_from_the_page_gets_no_response(page, changed):
     lines = [f"{name}: {value}" for name, value in page.headers(**changed).items()]
     body = b'{"query": "[:find ?t :where [_ :output/text ?t]]"}'
     head = "\r\n".join(["POST /do/repl_output_log HTTP/1.1", *lines, f"Content-Length: {len(body)}", "", ""])
@@ -230,7 +230,7 @@ def test_a_call_not_from_the_page_gets_no_byte(page, changed):
     ],
     ids=lambda data: repr(data[:24]),
 )
-def test_any_other_request_gets_no_byte(page, data):
+def test_a_malformed_or_unexpected_request_gets_no_response(page, data):
     assert page.raw(data.replace(b"Host: a\r\nHost: b", f"Host: {page.host}\r\nHost: b".encode())) == b""
 
 
@@ -240,7 +240,7 @@ def test_an_oversized_body_is_not_read(page):
     assert page.raw(head.encode() + b" " * 70_000) == b""
 
 
-def test_a_full_set_of_idle_connections_blocks_nobody(page):
+def test_the_maximum_number_of_idle_connections_does_not_block_new_ones(page):
     """Connections that never sent anything, half requests, and those whose request was answered."""
     with contextlib.ExitStack() as stack:
         for number in range(3 * MAX_CONNECTIONS):
@@ -286,7 +286,7 @@ TARGETS = [
 ]  # fmt: skip
 
 
-def test_no_body_makes_the_server_fail(tmp_path):
+def test_the_server_survives_any_request_body(tmp_path):
     drawn = random.Random(5)
     with serving(tmp_path, "--repl", "none") as live:
         page = opened(live)
@@ -331,7 +331,7 @@ def test_http_is_still_refused_on_the_client_port(live, page):
 
 
 @needs_root
-def test_another_local_user_with_the_token_gets_no_byte(page):
+def test_another_local_user_with_the_token_gets_no_response(page):
     code = (
         "import encodings.idna, os, socket, sys\n" + BECOME + "sock = socket.create_connection(('127.0.0.1', "
         f"{page.port}))\n"
@@ -400,7 +400,7 @@ def test_a_flood_is_sent_in_few_small_updates(page, client):
     assert max(sizes) < 6000
 
 
-def test_a_row_of_an_answer_leads_to_its_evaluation(page, client):
+def test_a_row_of_a_query_answer_links_to_its_evaluation(page, client):
     asked = client.call("evaluate_code", code="'where' + 'to'", timeoutMs=60_000)
     identity, (_, last) = asked["evaluationId"], asked["outputLines"].values()
     for row in ([identity], [last, "x"], ["'whereto'"], [{"line": last, "text": "x"}]):
@@ -562,7 +562,7 @@ def test_only_two_operations_are_allowed_from_the_page(page):
         connection.close()
 
 
-def test_an_evaluation_is_interrupted_by_human_and_logged_as_such(page, client, other):
+def test_an_interruption_from_the_page_is_logged_as_made_by_a_human(page, client, other):
     begun = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.05)", who="ann")
     with Events(page) as events:
         running = events.row(status="running", who="ann")
@@ -585,7 +585,7 @@ def test_an_evaluation_waiting_for_input_is_answered_from_the_page(page, client)
     assert client.answer(begun)
 
 
-def test_an_open_page_is_a_client_only_while_somebody_watches(live, page, client):
+def test_an_open_page_counts_as_a_client_only_while_somebody_watches_it(live, page, client):
     def names():
         return [row["name"] for row in client.call("server_health")["clients"]]
 
@@ -618,7 +618,7 @@ def open_events(live):
     pytest.fail("each page closed before it was looked at")
 
 
-def test_the_page_closes_after_a_while_and_the_next_one_is_new(tmp_path):
+def test_an_unused_page_expires_and_the_next_one_has_a_new_host_and_token(tmp_path):
     with serving(tmp_path, "--repl", "none", durations="page_s=0.3") as live:
         page, events = open_events(live)
         with events:

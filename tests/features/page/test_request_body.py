@@ -7,7 +7,7 @@ import pytest
 from codriver.features.page.request_body import BadBodyError, parse_body
 
 
-def test_members_are_read_by_type():
+def test_each_member_of_a_body_is_read_with_its_expected_type():
     body = parse_body(b'{"a": "x", "n": 3, "l": [1]}')
     assert (body.text("a"), body.number("n"), body.items("l")) == ("x", 3, [1])
     assert (body.text("b"), body.number("b"), body.items("b")) == ("", 0, [])

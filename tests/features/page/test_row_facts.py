@@ -19,7 +19,7 @@ def rows_of(entries):
     return RowReader(SimpleNamespace(log=log, core=SimpleNamespace(state=State()))).older_rows()
 
 
-def test_rows_do_not_depend_on_codrivers_sentences(tmp_path):
+def test_rows_do_not_depend_on_the_wording_of_log_messages(tmp_path):
     _, entries = record_work(tmp_path)
     whole, without = rows_of(entries), rows_of(without_sentences(entries))
     assert {row["kind"] for row in whole if "kind" in row} >= {"tests", "load", "edit"}

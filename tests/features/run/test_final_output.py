@@ -40,7 +40,7 @@ def test_only_the_last_lines_are_reported(run):
     assert read_final_output(run, (), ()).text.splitlines() == [str(number) for number in range(100 - MAX_LINES, 100)]
 
 
-def test_there_may_be_no_output(run, tmp_path):
+def test_a_run_without_stored_output_has_no_final_output(run, tmp_path):
     assert read_final_output(run, (), ()) is None
     store(run, "\n")
     assert read_final_output(run, (), ()) is None

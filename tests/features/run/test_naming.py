@@ -175,5 +175,5 @@ def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
         ({}, (), {}),
     ],
 )
-def test_workers_move_to_free_lower_numbers_unless_their_numbers_are_in_use(slots, in_use, expected):
+def test_workers_are_renumbered_to_free_lower_numbers_unless_their_numbers_are_in_use(slots, in_use, expected):
     assert close_gaps(slots, in_use) == expected

@@ -82,7 +82,7 @@ async def test_the_requested_process_is_accepted_and_no_byte_of_its_repl_is_lost
     assert [*directory.iterdir()] == []  # a test
 
 
-async def test_a_wrong_or_replayed_secret_is_disconnected(directory, hurried):
+async def test_a_peer_with_a_wrong_or_replayed_secret_is_disconnected(directory, hurried):
     del hurried
     with pytest.raises(ReplUnreachableError, match="call start_repl"):
         await answered(directory, lambda _: {"secret": "0" * 32, "applications": []})

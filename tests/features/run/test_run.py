@@ -282,7 +282,7 @@ def test_new_workers_get_the_names_of_those_that_they_replace(live, client):
         assert [answer["result"] for answer in after] == new.split()
 
 
-def test_a_worker_that_is_not_replaced_is_forgotten_and_the_plain_name_passes_on(live, client):
+def test_a_worker_that_is_not_replaced_is_forgotten_and_another_gets_the_plain_name(live, client):
     """gunicorn ends and starts a worker when it receives SIGTTOU and SIGTTIN."""
     with program(live, ARBITER, "gunicorn.py") as arbiter:
         for key in ("gunicorn/1", "gunicorn/2"):
@@ -343,7 +343,7 @@ def test_a_program_that_has_ended_is_reported_with_its_final_output(live, client
         assert str(falls.file) in refused["message"]
 
 
-def test_error_output_is_unchanged_and_only_stored_for_a_program_in_use(live, client):
+def test_error_output_is_passed_on_unchanged_and_stored_only_for_a_program_in_use(live, client):
     text = SHOP.replace("import os,", "import atexit, os,")
     with program(live, text, "prints.py") as prints:
         directory = Path(prints.do("print(os.environ['CODRIVER_RUN'])")[0], "final-output")
@@ -378,7 +378,7 @@ def test_the_repl_is_compiled_for_the_programs_python_before_it_is_used(live, cl
         assert answer["result"] == "'<codriver serving.embedded>'"
 
 
-def test_a_program_in_a_debugger_that_replaces_the_start_of_threads_is_served(live, client):
+def test_a_program_in_a_debugger_that_patches_thread_creation_is_served(live, client):
     text = SHOP.replace(
         "ORDERS = []",
         "import _thread\nstart = _thread.start_new_thread\n_thread.start_new_thread = lambda *of: start(*of)",
@@ -387,7 +387,7 @@ def test_a_program_in_a_debugger_that_replaces_the_start_of_threads_is_served(li
         assert client.call("evaluate_code", code="6 * 7", replSessionKey="debugged").get("result") == "42"
 
 
-def test_a_program_is_left_alone_while_it_imports_a_module_of_the_standard_library(live, client):
+def test_no_repl_is_started_in_a_program_while_it_imports_a_standard_library_module(live, client):
     text = SHOP.replace(", threading", "").replace(
         "ORDERS = []",
         "from importlib.machinery import ModuleSpec\nimport types\n"
@@ -433,7 +433,7 @@ def test_processes_that_cannot_have_a_repl_are_listed_with_a_reason(live, client
         assert (answer["reason"], "-I" in answer["message"]) == ("repl-unreachable", True)
 
 
-def test_several_programs_are_refused_by_name_also_if_one_is_connected(live):
+def test_a_call_without_a_session_is_refused_with_the_names_of_all_running_programs(live):
     with live.client(name="opencode") as caller, program(live, SHOP):
         assert caller.call("evaluate_code", code="ORDERS", who="first")["result"] == "[]"
         with program(live, SHOP, file="bank.py"):
@@ -515,7 +515,7 @@ def test_a_run_reports_no_failure_if_somebody_else_has_just_started_the_server(l
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_no_server_that_a_run_is_starting_appears_after_a_stop(tmp_path):
+def test_stopping_also_stops_a_server_that_a_run_is_still_starting(tmp_path):
     workspace, fifo = tmp_path / "workspace", tmp_path / "fifo"
     workspace.mkdir()
     os.mkfifo(fifo)
@@ -539,7 +539,7 @@ def test_no_server_that_a_run_is_starting_appears_after_a_stop(tmp_path):
     assert server_record.is_claimed(server_directory(workspace)) is False
 
 
-def test_a_program_of_a_run_is_not_said_to_have_no_repl(live, client):
+def test_a_program_started_by_codriver_run_is_not_reported_as_lacking_a_repl(live, client):
     text = (
         f"import os, socket, sys; os.chdir({str(live.workspace)!r}); listener = socket.create_server(('127.0.0.1', 0));"
         "print(listener.getsockname()[1], flush=True); sys.stdin.read()"
@@ -557,7 +557,7 @@ def test_a_missing_command_has_the_exit_status_of_a_shell(live):
     assert "no-such-program-here: No such file or directory" in done.stderr
 
 
-def test_start_repl_in_such_a_program_returns_its_repl_before_and_during_use(live, client):
+def test_start_repl_in_a_program_started_by_codriver_run_returns_its_existing_repl(live, client):
     seam = str(Path(codriver_seam.__file__).parents[1])
     text = SHOP.replace("ORDERS = []", f"sys.path.append({seam!r})\nimport codriver_seam")
     with program(live, text, "seams.py") as seams:
@@ -567,7 +567,7 @@ def test_start_repl_in_such_a_program_returns_its_repl_before_and_during_use(liv
         assert seams.do("print(threading.active_count(), repl.is_open)") == [f"{count} True"]
 
 
-def test_a_program_that_hides_a_module_of_the_standard_library_is_refused_with_its_name(live, client):
+def test_a_program_that_shadows_a_standard_library_module_is_refused_with_the_module_name(live, client):
     hiding = live.workspace / "hiding"
     hiding.mkdir()
     (hiding / "queue.py").write_text("X = 1\n")

@@ -159,7 +159,7 @@ async def test_a_watched_var_is_not_wrapped():
         assert (one.runs(), await one.value("(realized? leased.shop/begun)")) == ([[]], "false")
 
 
-async def test_the_programs_use_no_reflection():
+async def test_the_clojure_programs_compile_without_reflection():
     async with client() as one:
         await one.value("(remove-ns 'codriver.traces)")
         code = json.dumps(dialects.CLOJURE.fill_program(PROGRAMS_BY_DIALECT["clojure"]["install"]))

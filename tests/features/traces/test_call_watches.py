@@ -179,7 +179,7 @@ def test_a_recursive_function_is_reported_once_for_each_matching_call(python):
     assert [call["arguments"] for call in stopped(python)] == [[["count", "0"]], [["count", "2"]], [["count", "4"]]]
 
 
-def test_no_code_of_the_program_runs_for_a_snapshot(python):
+def test_taking_a_snapshot_of_arguments_runs_no_code_of_the_program(python):
     start(python, "shop.Cart.size")
     python.evaluate("shop.Cart([[[[1]]]], 'x' * 1000).size()")
     (call,) = stopped(python)

@@ -153,7 +153,7 @@ def test_only_a_limited_number_of_calls_per_function_is_recorded(python):
     assert len(recorded(python, "shop.deep(3)")["calls"]) == 4
 
 
-def test_a_function_is_identified_by_its_code_wherever_it_is(python):
+def test_a_function_is_identified_by_its_code_regardless_of_its_line(python):
     defined = "def marked(n):\n    return n in {'a', 'b'} or (lambda: n + 1)()\n"
 
     def mark(code):
@@ -183,7 +183,7 @@ def test_calls_in_threads_are_recorded_with_their_threads(python):
     assert names == {"on_a_thread": 0, "square": 1}
 
 
-def test_names_select_project_functions_and_open_libraries(python):
+def test_calls_are_selected_by_name_and_library_calls_only_if_the_library_is_named(python):
     assert [row[1] for row in rows(recorded(python, "shop.Cart(1).total()", "sum_of"))] == ["sum_of"]
     assert [row[1] for row in rows(recorded(python, "shop.Cart(1).total()", "Cart"))] == ["Cart.__init__", "Cart.total"]
     assert [

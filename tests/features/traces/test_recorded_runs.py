@@ -113,7 +113,7 @@ def test_a_malformed_run_is_refused_with_an_explanation(text):
         ("'a", "'a"),
     ],
 )
-def test_a_plain_value_is_a_number_or_a_text(text, value):
+def test_plain_values_are_stored_as_numbers_or_text(text, value):
     assert parse_value(text) == value
     assert type(parse_value(text)) is type(value)
 

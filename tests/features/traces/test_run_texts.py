@@ -84,7 +84,7 @@ def test_the_slowest_calls_are_named_by_their_own_time():
     assert outline_run(parse_run("e1", slow))[-1] == "slowest by themselves: #2 shop.price 7 ms, #1 shop.total 2 ms"
 
 
-def test_a_refused_run_says_why():
+def test_the_outline_of_a_refused_recording_states_the_reason():
     assert outline_run(parse_run("e1", '{"refused": "all ids are taken"}')) == [
         "nothing was recorded: all ids are taken"
     ]
@@ -138,18 +138,18 @@ def test_new_and_missing_calls_are_reported():
 
 
 @pytest.mark.parametrize("calls", [[], [(0, "total", ["1"], "2")]])
-def test_equal_runs_have_no_difference(calls):
+def test_two_equal_runs_are_reported_without_differences(calls):
     assert compared(calls, calls) == []
 
 
-def test_calls_that_may_just_not_have_been_recorded_are_no_difference():
+def test_calls_missing_from_an_incomplete_recording_are_not_reported_as_differences():
     before = run((0, "total", [], "1"), (1, "price", ["{}", "1"], "2"))
     now = parse_run("e2", run_text((0, "total", [], "1")).replace("false", "true"))
     assert compare_runs(before, run((0, "total", [], "1")))
     assert compare_runs(before, now) == []
 
 
-def test_calls_inside_a_failed_one_come_before_others():
+def test_calls_inside_a_failed_call_are_listed_before_others():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!AssertionError()"), (31, "price", ["{}", "9"], "8")]
     assert "  #32 shop.price({}, 9) -> 8" in outline_run(run(*calls))

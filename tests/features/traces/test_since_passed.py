@@ -47,7 +47,7 @@ def test_tests_run_by_an_edit_are_compared_too(client, prices):
     until(lambda: notes(client, failed) == [DIFFERENCE], "the difference")
 
 
-def test_a_new_run_does_not_wait_for_a_comparison(client, prices):
+def test_a_new_test_run_does_not_wait_for_the_comparison_of_an_earlier_one(client, prices):
     assert edit(client, "0.9", "0.8")["ok"]
     assert not run(client)["ok"]
     assert edit(client, "0.8", "0.9")["ok"]

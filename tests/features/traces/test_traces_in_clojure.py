@@ -113,7 +113,7 @@ def test_a_namespace_is_selected_by_its_name_or_a_prefix(client):
     ]
 
 
-def test_calls_during_printing_are_recorded_and_nothing_is_realized(client):
+def test_calls_during_printing_are_recorded_and_no_lazy_sequence_is_realized(client):
     assert call_lines(client, "(lazily [1 2])") == [
         "#1 (shop/lazily [1 2]) -> (1 2)",
         "#2 x2 (shop/price {:price 1} 1) -> 1",
@@ -167,7 +167,7 @@ def test_a_function_with_a_primitive_signature_still_works(client):
     assert (answer["result"], answer["trace"].splitlines()[1]) == ("8", "#1 (shop/uses-twice 4) -> 8")
 
 
-def test_calls_in_futures_belong_to_the_evaluation_and_other_sessions_do_not(client):
+def test_calls_in_futures_are_recorded_but_calls_in_other_sessions_are_not(client):
     answer = traced(client, "@(future (price {:price 1} 2))")
     assert answer["trace"].splitlines()[1] == "#1 (shop/price {:price 1} 2) -> 2"
     traced(client, "(do (def gate (promise)) (def ready (promise)))")

@@ -132,7 +132,7 @@ def test_earlier_versions_of_python_lack_the_capability_to_watch_calls(tmp_path)
     assert "sys.monitoring, which Python has since 3.12" in answer["message"]
 
 
-def test_nothing_is_watched_if_evaluation_is_off(tmp_path):
+def test_watching_calls_is_refused_if_evaluation_is_disabled(tmp_path):
     """A condition is code that runs in the program."""
     with tools_in_memory.serving(tmp_path, settings={"enable_mcp_repl_evaluation": False}) as served:
         with served.client() as caller:

@@ -87,7 +87,7 @@ def test_affected_tests_are_used_by_default(client):
     assert row(answer, "double") == {"label": "double", "outcome": "passed", "passed": "3 of 3 tests"}, answer
 
 
-def test_an_impossible_edit_fails_only_its_own_candidate(client):
+def test_an_edit_that_cannot_be_applied_fails_only_its_own_candidate(client):
     nowhere = {"label": "nowhere", "edits": [{"filePath": "shop.py", "oldText": "not there", "newText": ""}]}
     answer = attempt(client, candidate("syntax", SYNTAX), nowhere, candidate("double", DOUBLE))
     outcomes = {one["label"]: one["outcome"] for one in answer["candidates"]}

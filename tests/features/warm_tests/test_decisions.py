@@ -57,13 +57,13 @@ def test_a_run_is_warm_if_nothing_prevents_it():
         ({}, {}, {"age_s": decisions.MAX_AGE_S}, "renewed"),
     ],
 )
-def test_a_plain_run_has_its_reason(spec, project, state, reason):
+def test_the_decision_for_a_plain_run_states_its_reason(spec, project, state, reason):
     found = decide_start(replace(SPEC, **spec), replace(PROJECT, **project), replace(READY, **state))
     assert not found.is_warm
     assert reason in found.reason
 
 
-def test_a_difference_counts_after_three_observations_on_each_side():
+def test_a_difference_is_confirmed_after_three_observations_of_warm_and_plain_runs():
     found = Comparison("stamp").with_outcomes({"test_a": "passed", "test_b": "passed"}, is_warm=False)
     found = found.with_outcomes({"test_a": "failed", "test_b": "passed"}, is_warm=True)
     assert found.suspects() == ("test_a",)
@@ -76,7 +76,7 @@ def test_a_difference_counts_after_three_observations_on_each_side():
     assert found.differences() == ("test_a",)
 
 
-def test_a_flaky_test_is_not_a_difference():
+def test_a_flaky_test_does_not_count_as_a_difference_between_warm_and_plain_runs():
     found = (
         Comparison("stamp")
         .with_outcomes({"test_a": "passed"}, is_warm=False)
@@ -111,7 +111,7 @@ def test_a_project_with_little_savings_is_reconsidered_when_its_tests_import_mor
     assert record_plain_start(project, ("b",), 1.0, 0.2) == Project()
 
 
-def test_a_project_that_keeps_needing_plain_processes_stays_plain():
+def test_warming_is_disabled_for_a_project_that_repeatedly_needs_plain_processes():
     project = PROJECT
     for _ in range(decisions.MAX_CORRECTIONS):
         assert project.off == ""
@@ -125,7 +125,7 @@ def test_the_run_after_one_that_was_not_finished_is_plain():
     assert decide_start(SPEC, record_obstacle(PROJECT, PLAN, "why", has_started=False), READY).is_warm
 
 
-def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
+def test_starting_a_warm_process_is_retried_after_changes_up_to_a_limit():
     project = record_failed_start(PROJECT, "why", "first")
     assert allow_retry(project, "first").unfit == "why"
     assert allow_retry(project, "second").unfit == ""
@@ -138,7 +138,7 @@ def obstacle(kind, about="", others=(), **variables):
     return Obstacle("m", kind, about, others, variables, has_started=False)
 
 
-def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():
+def test_a_module_is_excluded_if_a_variable_it_reads_differs_a_second_time():
     plan = correct_plan(PLAN, obstacle("variable", "A", A="1"))
     assert plan.variables == {"A": "1"}
     plan = correct_plan(plan, obstacle("variable", "A", A=None))
@@ -153,7 +153,7 @@ def test_a_module_that_cannot_be_revealed_is_excluded(kind):
     assert "m" in correct_plan(PLAN, obstacle(kind, "x")).excluded
 
 
-def test_a_module_hidden_by_the_workspace_stays_in_the_plan():
+def test_a_module_shadowed_by_the_workspace_stays_in_the_plan():
     hidden = obstacle("hidden", "x")
     assert hidden.hidden_module == "m"
     assert obstacle("found", "x").hidden_module == "x"
@@ -161,7 +161,7 @@ def test_a_module_hidden_by_the_workspace_stays_in_the_plan():
     assert correct_plan(PLAN, hidden, is_hidden_by_workspace=True) == PLAN
 
 
-def test_modules_that_import_one_of_the_workspace_are_not_excluded_for_good():
+def test_modules_that_import_a_workspace_module_are_not_excluded_permanently():
     found = {
         "importer": "imports calendar",
         "package.importer": "imports importer",
@@ -237,7 +237,7 @@ def test_a_plan_for_pytest_alone_has_no_other_modules():
     )
 
 
-def test_a_file_that_is_read_at_the_start_only_replaces_the_process():
+def test_a_change_to_a_file_read_at_startup_replaces_the_process_but_not_the_plan():
     assert correct_plan(PLAN, obstacle("startup", "/lib/sitecustomize.py")) == PLAN
 
 

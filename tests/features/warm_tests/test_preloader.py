@@ -20,7 +20,7 @@ print(type(builtins.open) is RecordingFileFunction)
 """
 
 
-def test_opened_files_are_recorded_where_io_is_not_imported():
+def test_opened_files_are_recorded_even_if_io_is_not_imported():
     command = [interpreter("python3.14"), "-c", RECORDS_WITHOUT_IO, SERVER]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.split(), done.stderr) == (["True", "True", "False"], "")

@@ -158,7 +158,7 @@ def test_the_first_run_with_pytest_alone_adds_no_frames_to_imports(project):
 
 
 @pytest.mark.parametrize("preloading", ["pytest", "packages"])
-def test_a_file_that_python_reads_when_it_starts_is_seen_by_the_next_run(project, tmp_path, preloading):
+def test_a_changed_file_that_python_reads_at_startup_affects_the_next_run(project, tmp_path, preloading):
     async def act(made):
         variables = {"PYTHONPATH": str(tmp_path / "paths")}
         warm = await made.warm_up(**variables)
@@ -172,7 +172,7 @@ def test_a_file_that_python_reads_when_it_starts_is_seen_by_the_next_run(project
     project(act, {"test_a.py": test, "paths/note.txt": ""}, preloading=preloading)
 
 
-def test_the_imported_modules_are_those_of_a_new_process(project):
+def test_a_warm_run_has_the_same_imported_modules_as_a_new_process(project):
     async def act(made):
         await agree(made)
 
@@ -180,7 +180,7 @@ def test_the_imported_modules_are_those_of_a_new_process(project):
     project(act, {"test_m.py": listing})
 
 
-def test_a_submodule_imported_only_by_another_test_is_missing(project):
+def test_a_submodule_imported_only_by_another_test_is_not_available(project):
     async def act(made):
         await made.warm_up()
         warm = await agree(made, "test_b.py")
@@ -196,7 +196,7 @@ def test_a_submodule_imported_only_by_another_test_is_missing(project):
 
 
 @pytest.mark.parametrize("name", ["colorsys", "installed"])
-def test_a_new_file_shadows_a_module(project, name):
+def test_a_new_workspace_file_shadows_a_preloaded_module(project, name):
     async def act(made):
         await agree(made)
         made.write({f"{name}.py": "HIDDEN = 1\n"})
@@ -239,7 +239,7 @@ def test_registrations_in_another_package_appear_only_with_their_module(project)
     )
 
 
-def test_a_module_whose_import_removes_something_elsewhere_is_not_preloaded(project):
+def test_a_module_whose_import_modifies_another_module_is_not_preloaded(project):
     async def act(made):
         await agree(made)
         assert "remover" not in made.preloaded
@@ -294,7 +294,7 @@ def test_a():
 """
 
 
-def test_a_clock_replaced_at_import_matters_only_if_the_module_keeps_it(project):
+def test_a_clock_replaced_during_import_is_noticed_only_if_the_module_stores_it(project):
     async def act(made):
         unfinished = await made.warm_up()
         assert unfinished.report.error.kind == "preloaded"
@@ -362,7 +362,7 @@ def test_the_run_after_one_that_was_not_finished_is_plain(project):
 @pytest.mark.parametrize(
     "text", ["print('site')\n", "import os\nos.write(1, b'site\\n')\n", "import os\nos.write(2, b'site\\n')\n"]
 )
-def test_a_python_that_prints_when_it_starts_runs_plain(project, text):
+def test_runs_are_plain_if_python_prints_at_startup(project, text):
     async def act(made):
         for _ in range(2):
             plain = await agree_with_a_shell_plainly(made)
@@ -530,7 +530,7 @@ def test_native_threads_cause_no_warning(project):
     project(act, {"test_a.py": "import starts\ndef test_a(): pass\n"}, packages={"starts": text})
 
 
-def test_a_variable_set_by_imports_can_be_set_earlier_or_later(project):
+def test_a_variable_set_by_one_import_can_be_read_by_another_in_either_order(project):
     async def act(made):
         await made.warm_up()
         for test in "test_a.py", "test_b.py":
@@ -640,7 +640,7 @@ def test_variables_set_by_conftest_are_learned(project):
     )
 
 
-def test_an_edited_package_is_noticed(project):
+def test_an_edit_of_an_installed_package_affects_the_next_run(project):
     async def act(made):
         await agree(made)
         project.install(edited="V = 2\n")
@@ -677,7 +677,7 @@ def test_a_module_binds_functions_that_were_replaced_before_its_import(project):
     )
 
 
-def test_an_attribute_set_elsewhere_by_an_import_is_set_when_revealed(project):
+def test_an_attribute_set_on_another_module_by_an_import_is_set_when_the_import_is_repeated(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
 
