@@ -50,7 +50,7 @@ def test_a_caller_without_earlier_answers_is_notified_of_nothing():
     assert since(state, "gone", "ann") == []
 
 
-def test_evaluations_of_others_are_reported_once_and_own_ones_never():
+def test_evaluations_of_other_callers_are_reported_once_and_own_ones_never():
     state = report(state_of("c1", "c2"), "c1", "ann")
     state = with_running_evaluation(
         with_running_evaluation(with_running_evaluation(state, "c2", "bob"), "c1", "ann"), "c2", "ann"
@@ -59,7 +59,7 @@ def test_evaluations_of_others_are_reported_once_and_own_ones_never():
     assert since(report(state, "c1", "ann"), "c1", "ann") == []
 
 
-def test_the_end_of_a_running_evaluation_is_reported_too():
+def test_a_caller_is_also_notified_when_a_running_evaluation_of_another_ends():
     state = report(
         with_running_evaluation(with_running_evaluation(state_of("c1", "c2"), "c2", "bob"), "c2", "bob"), "c1", "ann"
     )
@@ -70,7 +70,7 @@ def test_the_end_of_a_running_evaluation_is_reported_too():
     assert since(ended(state, "e1"), "c1", "ann") == ["e1"]
 
 
-def test_callers_sharing_a_connection_are_kept_apart():
+def test_callers_sharing_a_connection_are_notified_separately():
     state = report(report(state_of("c1"), "c1", "ann"), "c1", "bob")
     state = with_running_evaluation(state, "c1", "ann")
     assert since(state, "c1", "bob") == ["e1"]
@@ -86,7 +86,7 @@ def test_only_the_newest_callers_of_a_connection_are_remembered():
     assert "who-0" not in kept
 
 
-def test_a_disconnected_client_is_not_updated():
+def test_no_report_is_recorded_for_a_disconnected_client():
     state = state_of("c1")
     assert report(state, "c2", "ann") is state
 
@@ -95,7 +95,7 @@ STEPS = st.lists(st.one_of(st.just("begin"), st.just("tell"), st.integers(1, 12)
 
 
 @given(STEPS)
-def test_every_start_and_end_is_reported_exactly_once(steps):
+def test_every_start_and_end_of_another_callers_evaluation_is_reported_exactly_once(steps):
     state = report(state_of("c1", "c2"), "c1", "ann")
     expected = set()
     for step in [*steps, "tell"]:
@@ -115,7 +115,7 @@ OWN_STEPS = st.lists(st.sampled_from(["own", "own", "other's", "tell", "end"]), 
 
 
 @given(OWN_STEPS)
-def test_skipping_own_evaluations_changes_no_report(steps):
+def test_skipping_updates_for_own_evaluations_does_not_change_the_reports(steps):
     noted = state = report(state_of("c1", "c2"), "c1", "ann")
     for step in steps:
         if step == "tell":
@@ -134,6 +134,6 @@ def test_skipping_own_evaluations_changes_no_report(steps):
             noted, state = with_running_evaluation(noted, *caller), with_running_evaluation(state, *caller)
 
 
-def test_one_more_own_evaluation_needs_no_update():
+def test_another_evaluation_of_the_same_caller_requires_no_update():
     state = with_running_evaluation(report(state_of("c1"), "c1", "ann"), "c1", "ann")
     assert report_if_needed(state, "c1", "ann") is state

@@ -24,7 +24,7 @@ def named(state, who, *, formerly="agent", client="c1", conversation=""):
     return caller_names.name_caller(state, CallerNamed(conversation, formerly, client, who)).state
 
 
-def test_a_name_applies_until_another_is_given_and_only_to_its_conversation(state):
+def test_a_caller_name_applies_within_its_conversation_until_another_is_given(state):
     assert caller_names.caller_name(state, "c1", "") is None
     state = named(named(state, "ann"), "bob", formerly="ann")
     assert [caller_names.caller_name(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == [
@@ -34,14 +34,14 @@ def test_a_name_applies_until_another_is_given_and_only_to_its_conversation(stat
     ]
 
 
-def test_unnamed_evaluations_belong_to_the_caller_and_others_do_not(state):
+def test_only_a_callers_own_and_unnamed_evaluations_count_as_its_own(state):
     state = named(named(state, "ann"), "bob", formerly="ann")
     own = {who: caller_names.is_by_caller(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
     assert own == {"agent": True, "ann": False, "bob": True}
     assert not caller_names.is_by_caller(state, "c1", "bob", ("c2", "agent"))
 
 
-def test_a_caller_that_gives_its_name_is_not_notified_of_itself(state):
+def test_a_caller_that_gives_its_name_is_not_notified_of_its_own_evaluations(state):
     state = reported_evaluations.record_all_reported(state, EvaluationsReported("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
@@ -50,14 +50,14 @@ def test_a_caller_that_gives_its_name_is_not_notified_of_itself(state):
     assert reported_evaluations.unreported_evaluations(state, known, "c1", "ann") == []
 
 
-def test_a_lane_belongs_to_its_caller_after_it_gave_a_name(state):
+def test_a_lane_is_reassigned_to_the_name_its_caller_gives(state):
     lane = Session("agent", "agent", "c1", lane=Lane("claude", "agent"))
     state = with_repl(state, Repl("r1", "clj", Origin("address", "x:1"), sessions={"agent": lane}))
     (renamed,) = named(state, "ann").repls["r1"].sessions.values()
     assert (renamed.name, renamed.lane) == ("agent", Lane("claude", "ann"))
 
 
-def test_the_repls_a_caller_used_are_known_under_its_name_too(state):
+def test_the_repls_used_by_an_unnamed_caller_are_remembered_under_its_name(state):
     state = recent_repls.with_recent_repl(state, "c1", "agent", "r1")
     assert recent_repls.recent_repl_ids(named(state, "ann"), "c1", "ann") == ("r1",)
     assert recent_repls.recent_repl_ids(state, "c2", "agent") == ()
@@ -81,7 +81,7 @@ def test_a_name_given_by_a_named_client_applies_over_its_later_connections(state
     assert caller_names.caller_name(state, "c2", "talk") is None
 
 
-def test_a_caller_with_a_lane_of_its_name_keeps_the_one_it_had_while_unnamed_apart(state):
+def test_the_lane_of_an_unnamed_caller_is_not_merged_with_an_existing_lane_of_its_name(state):
     unnamed = Session("agent", "agent", "c1", lane=Lane("claude", "agent"))
     existing = Session("ann", "ann", "c1", lane=Lane("claude", "ann"))
     sessions = {"agent": unnamed, "ann": existing}
@@ -89,7 +89,7 @@ def test_a_caller_with_a_lane_of_its_name_keeps_the_one_it_had_while_unnamed_apa
     assert named(state, "ann").repls["r1"].sessions == sessions
 
 
-def test_what_an_unnamed_caller_was_informed_of_is_known_under_its_name(state):
+def test_reports_to_an_unnamed_caller_are_remembered_under_its_name(state):
     state = reported_evaluations.record_all_reported(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
     before = reported_evaluations.caller_knowledge(state, "c1", "agent")
     assert before.seen == {"clj": DONE}

@@ -166,12 +166,12 @@ def test_an_unresolvable_reference_is_an_error_and_changes_nothing(core, port):
     assert core.state.lifecycle.port == 1
 
 
-def test_a_part_beyond_the_result_is_an_error(core):
+def test_a_continuation_that_requests_a_part_beyond_the_result_is_an_error(core):
     with pytest.raises(UnresolvedReferenceError, match="name='3'"):
         core.resume(Note(then=(SetPort(from_result(3)),)), (1, 2))
 
 
-def test_references_inside_client_data_are_left_alone(values):
+def test_references_inside_client_data_are_not_resolved(values):
     core = core_with(values.append)
     data = {"$": "state", "nested": [from_state("lifecycle.port")]}
     core.report(AddPort(1, effect=Note(value=data, data=from_state("lifecycle.port"))))

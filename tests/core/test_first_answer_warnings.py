@@ -18,7 +18,7 @@ def python_repl(**fields):
 SHOP = ListeningProgram(20, "127.0.0.1:8000")
 
 
-def test_a_process_of_our_own_warns_of_a_program_that_listens_in_the_workspace():
+def test_a_repl_started_by_codriver_warns_of_a_program_listening_in_the_workspace():
     (words,) = first_answer_warnings(state_of(python_repl(), programs=(SHOP,)), python_repl())
     assert "127.0.0.1:8000 (pid 20)" in words
     assert "codriver run --" in words
@@ -32,7 +32,7 @@ def test_a_program_with_a_repl_causes_no_warning():
     assert first_answer_warnings(state, ours) == ()
 
 
-def test_a_repl_that_is_part_of_a_program_does_not_warn_of_programs():
+def test_a_repl_inside_a_program_does_not_warn_of_listening_programs():
     state = state_of(programs=(SHOP,))
     profile = Profile("python", process_id=20)
     application = Repl("r1", "shop", Origin("program", "flask"), profile=profile)
@@ -40,7 +40,7 @@ def test_a_repl_that_is_part_of_a_program_does_not_warn_of_programs():
     assert first_answer_warnings(state, application) == first_answer_warnings(state, clojure) == ()
 
 
-def test_a_caution_and_a_foreign_directory_are_reported_together():
+def test_a_caution_is_reported_together_with_the_foreign_directory_of_a_repl():
     profile = Profile("clojure", project_root="/home/you")
     repl = Repl("r1", "clj", Origin("port-file", "/home/me/shop/.nrepl-port"), profile=profile, caution="it is old")
     foreign, caution = first_answer_warnings(state_of(repl), repl)
@@ -55,7 +55,7 @@ def test_a_repl_of_another_working_tree_is_named_with_that_tree():
     assert "in the working tree /home/me/shop-wt" in words
 
 
-def test_only_a_process_of_our_own_that_acceptance_would_start_awaits_it():
+def test_only_a_stopped_repl_that_trusting_the_workspace_would_start_awaits_acceptance():
     refused = Repl("r1", "py", Origin("process", "python"), phase="stopped", note="run `codriver trust`")
     assert awaits_acceptance(refused)
     assert not awaits_acceptance(Repl("r1", "py", Origin("process", "python"), phase="stopped", note="it ended"))

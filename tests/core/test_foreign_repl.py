@@ -36,7 +36,7 @@ def test_a_repl_that_was_named_started_or_disconnected_never_counts_as_foreign()
     assert outside_workspace_warning(State(), discovered_repl("/tmp/x")) is None
 
 
-def test_only_a_callers_first_evaluation_in_a_connection_counts_as_first():
+def test_only_the_first_evaluation_of_each_caller_in_a_repl_connection_counts_as_first():
     def evaluation(number, who="ann", generation=1):
         return Evaluation(f"e{number}", number, "r1", "main", who, "c1", None, "(code)", "done", generation=generation)
 

@@ -84,7 +84,7 @@ def test_a_discovered_kernel_does_not_replace_an_abandoned_repl(named):
     assert "a-ipynb" not in refused.value.message
 
 
-def test_a_discovered_kernel_serves_no_files(tmp_path):
+def test_a_discovered_kernel_is_not_used_for_loading_files(tmp_path):
     own = repl("py", Origin("process", "python"))
     assert find_serving_repl(tmp_path / "a.py", [repl("a-ipynb"), own], tmp_path) is own
     assert find_serving_repl(tmp_path / "a.py", [repl("a-ipynb")], tmp_path) is None
@@ -97,7 +97,7 @@ def test_code_without_a_session_is_parsed_in_the_language_of_its_repl():
     assert not speaks_lisp(possible_repls(state, "a-ipynb"))
 
 
-def test_nothing_waits_for_a_discovered_kernel():
+def test_no_evaluation_waits_for_a_discovered_kernel():
     server = Server()
     server.do(KERNEL)
     found = server.state.repls[KERNEL.id]
@@ -139,7 +139,7 @@ def test_a_kernel_is_retried_when_its_file_is_rewritten():
     assert server.state.repls[KERNEL.id].phase == "connecting"
 
 
-def test_a_kernel_that_was_given_up_is_tried_once_each_time_it_is_discovered_again():
+def test_an_abandoned_kernel_is_tried_once_each_time_it_is_discovered_again():
     server = Server()
     server.do(KERNEL)
     for tries in range(1, MAX_DISCOVERED_REPL_ATTEMPTS + 1):
@@ -181,7 +181,7 @@ def test_a_discovered_kernel_is_never_restarted_as_a_process():
     assert not server.do(RestartRepl(KERNEL.id, "ann asked for it"))
 
 
-def test_failures_of_other_repls_are_not_reported_as_kernels():
+def test_connection_failures_of_other_repls_are_not_reported_as_kernel_failures():
     server = Server()
     server.do(AddRepl("address:x", "nrepl", Origin("address", "x"), "x"))
     server.do(ReplLost("address:x", "refused"))

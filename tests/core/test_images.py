@@ -96,5 +96,5 @@ def test_a_truncated_image_is_one_mark_without_a_digest():
 
 
 @pytest.mark.parametrize(("data", "content"), [("YWI=", b"ab"), ("YWI", b"ab"), ("YWJjZ", b"abc"), ("", b"")])
-def test_base64_is_decoded_as_far_as_it_is_complete(data, content):
+def test_truncated_base64_is_decoded_up_to_its_last_complete_group(data, content):
     assert decode_base64(data) == content

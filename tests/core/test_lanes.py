@@ -163,14 +163,14 @@ def test_a_busy_lane_is_closed_when_its_evaluation_ends(server):
     assert server.closed == [lane]
 
 
-def test_a_closing_lane_is_given_to_nobody(server):
+def test_a_lane_that_is_closing_is_not_given_to_any_client(server):
     lane = server.lane("c1")
     server.do(ClientDisconnected("c1"))
     server.do(GracePeriodExpired("c1"))
     assert server.lane("c2") == f"{lane}-2"
 
 
-def test_evaluations_of_others_are_known_across_lanes(server):
+def test_evaluations_of_all_callers_are_recorded_across_lanes(server):
     mine, yours = server.lane("c1", who="a"), server.lane("c2", who="b")
     server.evaluate("c1", mine, "a")
     server.evaluate("c2", yours, "b")
@@ -196,7 +196,7 @@ def test_evaluations_waiting_for_a_repl_without_lanes_run_in_the_shared_session(
     assert (server.one(waiting).session, server.names) == ("main", ["main"])
 
 
-def test_a_lost_repl_loses_its_lanes(server):
+def test_losing_a_repl_removes_its_lanes(server):
     server.lane("c1")
     server.do(ReplLost("r1", "gone"))
     server.connect()

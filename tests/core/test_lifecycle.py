@@ -35,7 +35,7 @@ def test_a_different_port_than_requested_is_noted_with_both():
     assert "5000" in state.lifecycle.port_note
 
 
-def test_any_free_port_needs_no_note():
+def test_no_port_note_is_added_if_any_free_port_was_requested():
     assert run(START, listening(0))[0].lifecycle.port_note is None
 
 
@@ -64,7 +64,7 @@ def test_the_state_can_always_be_printed():
     assert "s-1" in repr(state)
 
 
-def test_an_error_is_remembered_until_it_is_withdrawn():
+def test_an_error_is_reported_until_it_is_resolved():
     full, other = LatchError("full", "no room", now=1), LatchError("other", "another", now=2)
     state, _ = run(full, other, full)
     assert {latch.code: latch.count for latch in state.latches.values()} == {"full": 2, "other": 1}

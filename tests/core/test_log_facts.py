@@ -17,12 +17,12 @@ def unchanged(text):
 
 
 @pytest.mark.parametrize("facts", [{}, {"repl": "py", "generation": 2}, {"file": "größe.py", "cause": None}])
-def test_encoded_facts_are_decoded(facts):
+def test_encoded_facts_round_trip(facts):
     assert decoded(encode_facts(**facts)) == facts
 
 
 @pytest.mark.parametrize("data", [None, "", '{"file": "a.py', "[1, 2]", "null", "7"])
-def test_damaged_or_missing_data_has_no_facts(data):
+def test_damaged_or_missing_data_is_decoded_as_no_facts(data):
     assert decoded(data) == {}
 
 
@@ -84,7 +84,7 @@ def test_a_stopped_run_is_partial_and_names_its_test_and_purpose():
 
 
 @pytest.mark.parametrize("field", ["failures", "paths"])
-def test_a_run_of_which_not_all_names_are_listed_is_partial(field):
+def test_a_run_that_does_not_list_all_test_names_is_partial(field):
     names = [f"t.py::test_{number}" for number in range(log_facts.MAX_LISTED_TESTS + 1)]
     facts = decoded(TestFacts(job="t", tests="all", counts={}, **{field: names}).to_data())
     assert facts[field] == names[:-1]
@@ -93,5 +93,5 @@ def test_a_run_of_which_not_all_names_are_listed_is_partial(field):
     assert "isPartial" not in complete
 
 
-def test_a_run_stopped_outside_a_test_says_so_with_an_empty_name():
+def test_a_run_stopped_outside_a_test_has_an_empty_test_name():
     assert decoded(TestFacts(job="t", tests="all", counts={}, stopped="").to_data())["stopped"] == ""

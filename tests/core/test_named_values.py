@@ -22,7 +22,7 @@ def test_only_fields_that_default_to_a_reference_are_resolved():
     assert resolve_references(action, {}) is action
 
 
-def test_a_field_with_a_value_keeps_it():
+def test_a_field_that_was_given_a_value_is_not_resolved():
     assert resolve_references(Action("x"), {"context": {"now": 3}}) == Action("x", 3)
     assert resolve_references(Action("x", 4), {"context": {"now": 3}}) == Action("x", 4)
 

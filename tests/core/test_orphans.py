@@ -124,7 +124,7 @@ def test_a_caller_that_arrives_early_waits_for_the_grace_period(server):
     assert server.ended == [running]
 
 
-def test_a_caller_does_not_end_the_evaluation_by_waiting_twice(server):
+def test_an_orphaned_evaluation_is_not_ended_early_when_a_caller_waits_twice(server):
     running = server.evaluate("gone")
     server.leave()
     server.evaluate("here", who="ann")
@@ -143,7 +143,7 @@ def test_queued_evaluations_of_the_client_never_run(server):
     assert server.one(waiting).status == "running"
 
 
-def test_a_waiting_client_that_disconnected_does_not_count(server):
+def test_a_disconnected_client_does_not_count_as_waiting(server):
     server.evaluate("gone")
     server.evaluate("here")
     server.do(ClientDisconnected("here"))

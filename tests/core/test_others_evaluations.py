@@ -29,7 +29,7 @@ def test_code_run_in_a_notebook_is_logged_with_its_notebook(state):
     assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
 
 
-def test_evaluations_of_codriver_wait_for_one_that_runs_in_a_notebook(state):
+def test_evaluations_wait_while_a_notebook_runs_code_in_the_same_kernel(state):
     state = seen(state).state
     assert state.evaluations["abcd-1"].status == "running"
     outcome = accept_evaluation(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
@@ -42,7 +42,7 @@ def test_evaluations_of_codriver_wait_for_one_that_runs_in_a_notebook(state):
     assert [effect.request.id for effect in ended.effects if isinstance(effect, RunEvaluation)] == ["abcd-2"]
 
 
-def test_a_notebooks_evaluation_is_lost_with_the_connection(state):
+def test_an_evaluation_in_a_notebook_ends_as_lost_if_the_connection_is_lost(state):
     state = seen(state).state
     outcome = handle_lost_connection(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
     (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]

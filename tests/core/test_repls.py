@@ -174,7 +174,7 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
     assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
 
 
-def test_a_retry_made_stale_by_a_later_failure_does_nothing(server):
+def test_a_scheduled_retry_does_nothing_after_a_later_failure_replaced_it(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
     server.do(RetryDue("r1", 1))
@@ -218,7 +218,7 @@ def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
     assert not server.state.repls_awaiting_acceptance()
 
 
-def test_a_process_that_exits_once_an_hour_is_always_restarted(server):
+def test_a_process_that_exits_only_once_an_hour_is_restarted_each_time(server):
     server.do(AddRepl("r1", "py", PROCESS))
     for _ in range(10):
         server.now += 3_600_000
@@ -348,7 +348,7 @@ def test_an_evaluation_waits_for_a_starting_repl(server):
     assert server.state.evaluations[evaluation].generation == 1
 
 
-def test_a_starting_repl_already_offers_to_evaluate(server):
+def test_a_starting_repl_already_has_the_capability_to_evaluate(server):
     server.do(AddRepl("r1", "py", PROCESS))
     assert server.state.capabilities() == {"evaluate", "restart"}
 
@@ -428,7 +428,7 @@ def test_evaluations_in_a_clients_own_session_end_before_the_session(server):
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
 
-def test_an_evaluation_in_a_session_that_just_ended_leaves_nothing_behind(server):
+def test_an_evaluation_in_a_session_that_just_ended_leaves_no_state_behind(server):
     server.connect()
     late = server.evaluate(session="gone")
     server.do(EvaluationFinished(late, "failed"))
@@ -459,7 +459,7 @@ def test_sessions_of_a_serial_repl_wait_for_each_other(server):
     assert server.status(second) == "running"
 
 
-def test_evaluations_by_others_since_the_last_one_are_known_by_number(server):
+def test_each_evaluation_records_the_number_of_its_callers_previous_one(server):
     server.connect()
     mine = server.evaluate(who="me")
     server.do(EvaluationFinished(mine, "done"))
@@ -469,7 +469,7 @@ def test_evaluations_by_others_since_the_last_one_are_known_by_number(server):
     assert server.state.repls["r1"].sessions["main"].last_evaluation_by == {"me": 3, "you": 2}
 
 
-def test_a_finished_evaluation_keeps_only_the_head_of_its_code(server):
+def test_only_the_beginning_of_the_code_of_a_finished_evaluation_is_retained(server):
     server.connect()
     evaluation = server.evaluate("x" * 1000)
     server.do(EvaluationFinished(evaluation, "done"))
@@ -477,7 +477,7 @@ def test_a_finished_evaluation_keeps_only_the_head_of_its_code(server):
     assert (ended.request, len(ended.head)) == (None, 200)
 
 
-def test_a_bounded_number_of_evaluations_is_remembered(server):
+def test_only_a_limited_number_of_finished_evaluations_is_remembered(server):
     server.connect()
     for _ in range(2 * MAX_FINISHED + 5):
         server.do(EvaluationFinished(server.evaluate(), "done"))
@@ -553,7 +553,7 @@ def test_a_repl_of_another_project_is_reported_on_connection(server):
     assert "/tmp/x" in server.log()[1][1]
 
 
-def test_input_for_code_that_does_not_read_changes_nothing(server):
+def test_input_for_code_that_is_not_waiting_for_input_is_ignored(server):
     server.connect()
     running = server.evaluate()
     before = server.state
@@ -569,7 +569,7 @@ def test_an_evaluation_can_end_after_its_repl_was_removed(server):
     assert server.of(dispatch.WakeWaiters) == [dispatch.WakeWaiters(evaluation=waiting)]
 
 
-def test_code_without_a_description_is_logged_alone(server):
+def test_code_without_a_description_is_logged_without_a_description_line(server):
     server.connect()
     server.do(Evaluate("r1", Request("e-1", "(f)")), who="a", client=None)
     assert server.log() == [("evaluatedCode", "(f)")]
@@ -584,7 +584,7 @@ def test_limits_of_an_evaluation_come_from_the_current_settings(server):
 
 
 @pytest.mark.parametrize(("named", "then"), [(None, "shop"), ("shop", "user")])
-def test_code_with_an_explicit_namespace_does_not_change_the_sessions(server, named, then):
+def test_code_with_an_explicit_namespace_does_not_change_the_namespace_of_the_session(server, named, then):
     server.connect()
     server.do(Evaluate("r1", Request("e-1", "1"), "1"), who="a", client=None)
     server.do(EvaluationFinished("e-1", "done", "user"))

@@ -111,14 +111,14 @@ def test_a_running_evaluation_is_not_interrupted_for_a_turn(server):
     assert queue_occupant(server.core.state, server.core.state.evaluations[mine]).id == first
 
 
-def test_the_holder_of_a_session_is_the_running_evaluation(server):
+def test_a_busy_session_names_its_running_evaluation(server):
     _, second = server.flood("bob", 2)
     mine = server.evaluate("ann", "ann 1")
     server.end()
     assert queue_occupant(server.core.state, server.core.state.evaluations[second]).id == mine
 
 
-def test_two_clients_with_single_requests_do_not_starve_a_waiting_one(server):
+def test_two_clients_that_send_single_requests_do_not_starve_a_waiting_client(server):
     server.flood("bob", 3)
     for number in (1, 2):
         server.evaluate("ann", f"ann {number}")
@@ -130,7 +130,7 @@ def test_two_clients_with_single_requests_do_not_starve_a_waiting_one(server):
     assert server.sent == ["bob 1", "ann 1", "cem 1", "bob 2", "ann 2", "cem 2", "bob 3"]
 
 
-def test_new_clients_do_not_starve_a_waiting_one(server):
+def test_newly_connected_clients_do_not_starve_a_waiting_client(server):
     server.flood("bob", 3)
     for number in range(6):
         server.do(ClientConnected(f"new {number}"))
@@ -140,7 +140,7 @@ def test_new_clients_do_not_starve_a_waiting_one(server):
 
 
 @pytest.mark.parametrize("spared", [1, 2])
-def test_cancelling_queued_evaluations_gains_no_turn(server, spared):
+def test_cancelling_queued_evaluations_does_not_give_a_client_an_earlier_turn(server, spared):
     waiting = server.flood("bob", 5)[1:]
     server.flood("ann", 3)
     server.end()  # bob 1

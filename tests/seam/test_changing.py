@@ -40,7 +40,7 @@ def test_a_queued_event_is_found_by_its_dispatch_id(shop):
     assert query("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 2
 
 
-def test_events_of_the_application_itself_have_no_agent_as_origin(shop):
+def test_events_caused_by_the_application_itself_do_not_name_an_agent_as_origin(shop):
     query("dispatch", ANN, event="['add', 1]", sync=True)
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
@@ -70,7 +70,7 @@ def test_an_invalid_event_is_refused(shop, event):
     assert not shop.queue
 
 
-def test_a_frame_without_dispatch_refuses_events():
+def test_a_frame_without_a_dispatch_function_refuses_events():
     seam.frame("plain", lambda: 1)
     refused("dispatch", "no-dispatch", event="['x']")
     refused("restore", "read-only-frame", epochId=1)
@@ -178,7 +178,7 @@ def test_a_setter_failing_midway_leaves_the_state_unchanged():
     assert "disk full" in query("issues")["lines"][0]
 
 
-def test_a_refused_change_is_one_error_event_and_not_an_issue(shop):
+def test_a_refused_change_is_recorded_as_one_error_event_but_not_as_an_issue(shop):
     refused("reset", "schema-mismatch", value="{}")
     assert [line.split()[1:3] for line in query("trace")["lines"]] == [["error", "schema-mismatch"]]
     assert query("issues")["total"] == query("health")["issues"] == 0
@@ -211,7 +211,7 @@ def test_a_failure_without_a_snapshot_says_that_state_may_have_changed():
     assert "not known" in refused("dispatch", "handler-failed", event="['x']", sync=True)["hint"]
 
 
-def test_the_load_counter_changes_only_with_loads(shop):
+def test_the_load_counter_changes_only_when_code_is_loaded(shop):
     ticks = [query("probe")["buildTick"] for _ in range(10)]
     assert ticks == [0] * 10
     seam.loaded()

@@ -27,7 +27,7 @@ def test_health_lists_frames_and_bands_and_changes_nothing(shop):
     assert isinstance(first["pid"], int)
 
 
-def test_a_disabled_seam_does_nothing_and_says_so(shop):
+def test_a_disabled_seam_does_nothing_and_reports_that_it_is_disabled(shop):
     assert shop.run('(do (seam/forget!) (seam/emit! :log "x"))') == "0"
     assert shop.run("(seam/watch-atom! :shop shop/db)") == "nil"
     assert shop.run("(seam/epoch :shop :add 5)") == "5"
@@ -73,7 +73,7 @@ def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
     assert shop.query("state", path=path)["value"] == value
 
 
-def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
+def test_a_path_that_does_not_exist_is_refused_with_the_longest_existing_prefix(shop):
     answer = shop.refused("state", "path-not-found", path="user.age.days")
     assert "[:user]" in answer["hint"]
     assert ":name" in answer["hint"]
@@ -125,12 +125,12 @@ def test_infinite_sequences_are_read_without_hanging(shop):
     assert shop.query("diff")["count"] == 100
 
 
-def test_the_text_of_a_large_state_is_bounded(shop):
+def test_the_text_of_a_large_state_has_a_maximum_length(shop):
     shop.run('(reset! shop/db (vec (repeat 50 (vec (repeat 50 (vec (repeat 50 "word word word")))))))')
     assert len(shop.query("state")["value"]) < 80_000
 
 
-def test_sensitive_values_leave_through_no_accessor(shop):
+def test_no_accessor_returns_a_sensitive_value(shop):
     shop.run(f"""
         (seam/in-epoch :shop :rename (fn []
           (swap! shop/db assoc-in [:user :token] "{TOKEN}-new\\"quoted\\n-\\u001b-end")
@@ -154,7 +154,7 @@ def test_sensitive_values_leave_through_no_accessor(shop):
     assert TOKEN in shop.query("state", includeSensitive=True)["value"]
 
 
-def test_a_star_hides_the_same_field_everywhere(shop):
+def test_a_star_in_a_sensitive_path_hides_the_field_in_every_element(shop):
     shop.run("""
         (let [user (fn [n] {:name n :token (str "token-of-" n "-1")})
               users {:ada (user "ada") :bob (user "bob")}]
@@ -221,7 +221,7 @@ def test_without_an_epoch_a_diff_is_refused_rather_than_empty(shop):
     shop.refused("machines", "band-missing")
 
 
-def test_a_failing_getter_does_not_end_the_request(shop):
+def test_a_failing_state_getter_does_not_abort_the_request(shop):
     shop.run('(seam/frame! :broken {:get (fn [] (throw (ex-info "no disk" {})))})')
     shop.run("(seam/epoch :broken :x 1)")
     assert "no disk" in shop.refused("state", "accessor-failed", frame=":broken")["hint"]
@@ -237,7 +237,7 @@ def test_an_event_is_one_line_whatever_it_contains(shop):
     assert line == '1 log :app message=a\\nforged 9 error\\x1b[2J\\u202e list=[1 "y" <map>] map={:k <map>}'
 
 
-def test_equal_failures_are_one_issue(shop):
+def test_equal_failures_are_reported_as_one_issue(shop):
     for _ in range(3):
         shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
     shop.run('(do (seam/emit! :warning :disk {:message "full"}) (seam/emit! :log :disk {:message "fine"}))')
@@ -279,7 +279,7 @@ def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones(shop):
     shop.refused("trace", "no-such-predicate", filter={"pred": "(constantly true)"})
 
 
-def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
+def test_the_trace_keeps_the_newest_events_and_reports_the_last_id(shop):
     shop.run("(dotimes [n 4500] (seam/emit! :log (str n)))")
     answer = shop.query("trace", limit=1)
     assert (answer["total"], answer["lastId"], answer["lines"]) == (2000, 4500, ["4500 log 4499"])
@@ -312,7 +312,7 @@ def test_a_queued_event_is_found_by_its_dispatch_id(shop):
     shop.refused("dispatch", "no-dispatch", event="[:add 1]", sync=True)
 
 
-def test_events_of_the_application_itself_have_no_agent_as_origin(shop):
+def test_events_caused_by_the_application_itself_do_not_name_an_agent_as_origin(shop):
     shop.query("dispatch", ANN, event="[:add 1]", sync=True)
     shop.run("(shop/handle [:add 1])")
     assert [row["origin"] for row in shop.query("epochs")["epochs"]] == ["ann", "app"]
@@ -348,7 +348,7 @@ def test_an_invalid_event_is_refused(shop, event):
     assert shop.run("@shop/queue") == "[]"
 
 
-def test_a_frame_without_dispatch_refuses_events(shop):
+def test_a_frame_without_a_dispatch_function_refuses_events(shop):
     shop.run("(seam/frame! :plain {:get (fn [] 1)})")
     shop.refused("dispatch", "no-dispatch", frame=":plain", event="[:x]")
     shop.refused("restore", "read-only-frame", frame=":plain", epochId=1)
@@ -437,13 +437,13 @@ def test_a_setter_failing_midway_leaves_the_state_unchanged(shop):
     assert shop.run("@disk") == "1"
 
 
-def test_a_refused_change_is_one_error_event_and_not_an_issue(shop):
+def test_a_refused_change_is_recorded_as_one_error_event_but_not_as_an_issue(shop):
     shop.refused("reset", "schema-mismatch", value="{}")
     assert [line.split()[1:3] for line in shop.query("trace")["lines"]] == [["error", "schema-mismatch"]]
     assert shop.query("issues")["total"] == shop.query("health")["issues"] == 0
 
 
-def test_the_load_counter_changes_only_with_loads(shop):
+def test_the_load_counter_changes_only_when_code_is_loaded(shop):
     assert [shop.query("probe")["buildTick"] for _ in range(10)] == [0] * 10
     shop.run("(seam/loaded!)")
     assert shop.query("probe") == {
@@ -460,7 +460,7 @@ def test_the_seam_file_is_ascii_for_repls_that_lose_other_characters():
     assert (SEAM / "codriver" / "seam.cljc").read_text().isascii()
 
 
-def test_the_clojure_application_on_the_page_works(lisp):
+def test_the_clojure_example_in_the_documentation_works(lisp):
     page = (ROOT / "docs" / "reference" / "seam.md").read_text()
     [code] = re.findall(r"<!-- seam-clojure -->\n```clojure\n(.*?)```\n<!-- /seam-clojure -->", page, re.DOTALL)
     code = re.sub(r"; .*", "", code)

@@ -72,7 +72,7 @@ def test_only_the_newest_events_of_a_flood_are_kept_and_losses_counted(lisp):
     assert sum(len(frame["events"]) for frame in frames) == row["sent"]
 
 
-def test_large_events_use_the_space_of_many(lisp):
+def test_large_events_use_up_the_queue_limit_earlier_than_small_ones(lisp):
     stream = lisp.query("subscribe", topic="fx", maxBytes=5000)["subId"]
     lisp.run('(dotimes [n 40] (seam/emit! :fx n {:text (apply str (repeat 300 "x"))}))')
     until(lambda: lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0)
@@ -105,7 +105,7 @@ def test_at_most_ten_subscriptions_to_known_topics_are_allowed(lisp):
     assert lisp.query("subscriptions")["count"] == 0
 
 
-def test_nothing_sensitive_is_pushed(lisp):
+def test_no_sensitive_value_is_pushed(lisp):
     stream = lisp.query("subscribe", topic="trace")["subId"]
     lisp.run(f'(seam/emit! :log "auth {TOKEN}" {{:message "Bearer {TOKEN}" :source "{TOKEN}"}})')
     [event] = pushed(lisp, stream, 1)
@@ -113,7 +113,7 @@ def test_nothing_sensitive_is_pushed(lisp):
     assert event["operation"] == "auth <redacted>"
 
 
-def test_a_failing_predicate_filters_everything_and_ends_nothing(lisp):
+def test_a_failing_filter_predicate_excludes_all_events_without_ending_the_stream(lisp):
     lisp.run('(seam/predicate! :bad (fn [event] (throw (ex-info "bad" {}))))')
     lisp.query("subscribe", topic="trace", filter={"pred": "bad"})
     assert lisp.run("(seam/emit! :log 1)") == "1"
@@ -133,7 +133,7 @@ def test_the_writer_thread_exists_as_long_as_there_are_subscriptions(jvm):
     assert [event["operation"] for event in pushed(jvm, stream, 1)] == [":late"]
 
 
-def test_a_tapped_value_is_an_event(lisp):
+def test_a_value_sent_to_tap_is_recorded_as_an_event(lisp):
     lisp.run("(do (seam/tap!) (seam/tap!))")
     lisp.run(f'(tap> {{:order 7 :of "{TOKEN}" :lines (range 60)}})')
     until(lambda: lisp.query("trace")["total"])
@@ -168,7 +168,7 @@ def test_concurrent_changes_by_threads_are_separate_epochs_without_loss(jvm):
     assert len({row["epochId"] for row in rows}) == 50
 
 
-def test_an_origin_follows_a_future_whose_later_epoch_is_its_own(jvm):
+def test_a_future_inherits_the_origin_of_its_epoch_and_its_later_epoch_is_separate(jvm):
     jvm.run("(def gate (promise))")
     jvm.run("""
         (binding [seam/*origin* {:who "ann"}]
@@ -240,7 +240,7 @@ def test_a_condition_selects_calls_and_a_hit_limit_ends_the_stream(lisp, when):
     until(lambda: lisp.query("subscriptions")["count"] == 0)
 
 
-def test_an_impossible_capture_is_refused_and_changes_nothing(lisp):
+def test_capturing_calls_with_an_invalid_function_or_condition_is_refused(lisp):
     for of in ("shop:none", "none:add", "shop", "shop.cljc:12", "clojure.core/when", "shop/token"):
         lisp.refused("subscribe", "path-not-found", topic="calls", filter={"of": of})
     for when in ("(slurp 1)", "amount >", "(> amount other)", "1 > 2", "#=(+ 1 2)"):
@@ -249,7 +249,7 @@ def test_an_impossible_capture_is_refused_and_changes_nothing(lisp):
     assert lisp.query("subscriptions")["count"] == 0
 
 
-def test_two_captures_of_one_function_end_in_any_order_and_laziness_is_kept(lisp):
+def test_two_captures_of_one_function_can_end_in_any_order_and_keep_results_lazy(lisp):
     lisp.run("(def added shop/add)")
     lisp.run("(def asked (atom 0))")
     first, second = watched(lisp)["subId"], watched(lisp)["subId"]
@@ -282,7 +282,7 @@ def errors(lisp):
     return [event for event in lisp.query("trace", raw=True)["events"] if event["opType"] == "error"]
 
 
-def test_one_failure_is_one_error_with_details_from_each_source(lisp):
+def test_a_failure_reported_by_several_sources_is_one_error_with_all_details(lisp):
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http", :status 500}}))')
     lisp.run("(seam/frame! :cart {:get (constantly 0)})")
     lisp.run(catching(lisp, f"(seam/epoch :cart :cart/buy {LOST})") + " nil")
@@ -304,7 +304,7 @@ def test_an_error_raised_from_another_is_the_same_failure(lisp):
     assert event["tags"]["raised"] == "ExceptionInfo: no order"
 
 
-def test_issues_count_failures_and_not_reports(lisp):
+def test_issues_count_each_failure_once_regardless_of_how_often_it_is_reported(lisp):
     for _ in range(3):
         lisp.run(f"(let [error {catching(lisp, LOST)}] (seam/note-error! error) nil)")
     [line] = lisp.query("issues")["lines"]
@@ -329,7 +329,7 @@ def test_a_failure_that_ends_its_thread_is_one_error_per_thread(jvm):
     assert third["tags"]["epoch"]
 
 
-def test_a_stream_has_each_failure_once_with_what_is_known_by_then(lisp):
+def test_a_stream_sends_each_failure_once_with_the_details_known_at_that_time(lisp):
     stream = lisp.query("subscribe", topic="error")["subId"]
     later = lisp.query("subscribe", topic="error", filter={"source": "http"})["subId"]
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http"}}))')
@@ -448,7 +448,7 @@ def test_events_have_the_same_fields_in_every_language(lisp):
 
 
 @pytest.mark.parametrize("topic", ["trace", "fx", "error"])
-def test_a_stream_has_the_filters_of_a_trace(lisp, topic):
+def test_a_stream_supports_the_same_filters_as_a_trace(lisp, topic):
     lisp.run("(do (seam/forget!) (seam/install! true))")
     asked = {"operation": "b", "frame": "shop"}
     answer = lisp.query("subscribe", topic=topic, filter=asked)

@@ -72,7 +72,7 @@ def test_a_copy_works_in_an_application_on_every_python(copied, tmp_path, name):
     assert shows_itself(tmp_path, interpreter(name), copied) == copied / "codriver_seam"
 
 
-def test_the_python_path_contains_only_the_package_which_is_sufficient(project):
+def test_the_printed_python_path_contains_only_the_seam_package_and_is_sufficient(project):
     done = run(project, "seam", "path", "python")
     folder = Path(done.stdout.removesuffix("\n"))
     assert [path.name for path in folder.iterdir()] == ["codriver_seam"]
@@ -82,7 +82,7 @@ def test_the_python_path_contains_only_the_package_which_is_sufficient(project):
     assert shows_itself(project, sys.executable, folder) == folder / "codriver_seam"
 
 
-def test_the_clojure_path_contains_only_the_namespace(project):
+def test_the_printed_clojure_path_contains_only_the_seam_namespace(project):
     folder = Path(run(project, "seam", "path", "clojure").stdout.removesuffix("\n"))
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.*")] == ["codriver/seam.cljc"]
 

@@ -58,7 +58,7 @@ def test_a_failure_that_ends_its_thread_is_one_error_with_all_details(shop, hook
     assert event["source"] == "threading"
 
 
-def test_issues_count_failures_and_not_reports(shop, hooks):
+def test_issues_count_each_failure_once_regardless_of_how_often_it_is_reported(shop, hooks):
     def work():
         with seam.epoch("shop", "order/ship"):
             shop.handle(["lost"])
@@ -173,7 +173,7 @@ def watched_by(*, is_wsgi, fail):
 
 
 @pytest.mark.parametrize("is_wsgi", [True, False])
-def test_a_request_failing_in_an_epoch_is_one_error_and_its_own_event_is_not(shop, is_wsgi):
+def test_a_request_failing_in_an_epoch_is_recorded_as_one_error_besides_its_http_event(shop, is_wsgi):
     def fail():
         with seam.epoch("shop", "order/place"):
             shop.handle(["lost"])
@@ -227,7 +227,7 @@ def test_an_exception_that_refuses_attributes_is_recorded_once():
     assert len(errors()) == 1
 
 
-def test_a_group_of_one_exception_is_the_same_failure():
+def test_a_group_of_one_exception_counts_as_the_same_failure_as_the_exception():
     error = raised(LookupError("lost"))
     seam.note_error(error)
     seam.note_error(ExceptionGroup("tasks", [error]))  # of Python 3.11
@@ -235,7 +235,7 @@ def test_a_group_of_one_exception_is_the_same_failure():
     assert [event["operation"] for event in errors()] == ["LookupError", "ExceptionGroup"]
 
 
-def test_a_stream_of_errors_has_each_failure_once_even_if_it_matches_later(shop):
+def test_a_stream_of_errors_sends_each_failure_once_even_if_it_matches_the_filter_later(shop):
     written = []
     seam.call("subscribe", json.dumps({"topic": "error", "filter": {"source": "wsgi"}}), "null", written.append)
     seam.call("subscribe", json.dumps({"topic": "error"}), "null", written.append)

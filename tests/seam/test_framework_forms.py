@@ -208,7 +208,7 @@ def test_values_declared_sensitive_are_hidden_everywhere(contract_answers):
     assert contract_answers["after reset"]["value"] == "{:n 9, :user {:token :codriver/redacted}}"
 
 
-def test_a_path_works_in_any_notation_and_says_how_far_it_leads(contract_answers):
+def test_a_path_is_accepted_in_any_notation_and_refused_with_its_longest_existing_prefix(contract_answers):
     assert (contract_answers["below"]["value"], contract_answers["text"]["value"]) == ('"Ada"', "#{:a}")
     assert contract_answers["nowhere"]["hint"] == "the path exists up to [:user], where the keys are :name, :token"
     assert {contract_answers[name]["reason"] for name in ("nowhere", "no-path")} == {"path-not-found"}
@@ -277,7 +277,7 @@ def test_an_event_is_parsed_as_data_and_never_evaluated(contract_answers):
     assert {contract_answers[name]["reason"] for name in ("code", "two")} == {"not-an-event-vector"}
 
 
-def test_each_failure_is_one_line(contract_answers):
+def test_each_failure_is_listed_in_one_line(contract_answers):
     assert [line.split(" ", 1)[1] for line in contract_answers["issues"]["lines"]] == [
         f"error rf.error/handler-exception toy/main {event} by=claude-1/e12 "
         "ExceptionInfo: no <redacted>\\nhere {:n 1} at other.cljc:9"
@@ -285,7 +285,7 @@ def test_each_failure_is_one_line(contract_answers):
     ]
 
 
-def test_a_handler_has_its_location_however_the_framework_stores_it(contract_answers):
+def test_the_location_of_a_handler_is_found_however_the_framework_stores_it(contract_answers):
     places = {
         (row["kind"], row["id"]): (row.get("file"), row.get("line")) for row in contract_answers["handlers"]["handlers"]
     }

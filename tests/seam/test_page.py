@@ -12,7 +12,7 @@ from codriver_seam.accessors import FILTER_NAMES
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 
 
-def test_the_application_on_the_page_works():
+def test_the_example_application_in_the_documentation_works():
     [code] = re.findall(r"<!-- seam-app -->\n```python\n(.*?)```\n<!-- /seam-app -->", PAGE, re.DOTALL)
     recording.reset()
     module = ModuleType("page")
@@ -24,6 +24,6 @@ def test_the_application_on_the_page_works():
     assert query("handlers")["handlers"][0]["id"] == "order/add"
 
 
-def test_the_page_names_every_filter():
+def test_the_documentation_page_names_every_filter():
     [named] = re.findall(r"`filter` of `trace` takes `([^`]+)`", PAGE)
     assert sorted(named.split()) == sorted(FILTER_NAMES)

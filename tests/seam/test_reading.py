@@ -32,7 +32,7 @@ def test_an_unknown_snapshot_kind_is_refused_with_the_valid_ones(shop):
     assert query("health")["frames"] == ["shop"]
 
 
-def test_without_handlers_a_way_to_list_routes_is_suggested(shop, monkeypatch):
+def test_watching_a_loaded_web_framework_is_suggested_if_no_handlers_are_known(shop, monkeypatch):
     for name in seam.accessors.FRAMEWORK_WATCH_CALLS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     seam.recording.seam.handlers.clear()
@@ -52,7 +52,7 @@ def test_a_frame_without_epochs_suggests_how_to_make_one(shop):
     assert "hint" not in query("epochs")
 
 
-def test_a_disabled_seam_does_nothing_and_says_so():
+def test_a_disabled_seam_does_nothing_and_reports_that_it_is_disabled():
     seam.recording.reset()
     assert seam.emit("log", "x") == 0
     assert seam.session_id is None
@@ -102,7 +102,7 @@ def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
     assert query("state", path=path)["value"] == value
 
 
-def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
+def test_a_path_that_does_not_exist_is_refused_with_the_longest_existing_prefix(shop):
     answer = refused("state", "path-not-found", path="user.age.days")
     assert "['user']" in answer["hint"]
     assert "'name'" in answer["hint"]
@@ -146,12 +146,12 @@ def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
     assert "<elided list 1" in query("state")["value"]
 
 
-def test_the_text_of_a_large_state_is_bounded(shop):
+def test_the_text_of_a_large_state_has_a_maximum_length(shop):
     shop.state = [[["word " * 5] * 50] * 50] * 50
     assert len(query("state")["value"]) < 60_000
 
 
-def test_sensitive_values_leave_through_no_accessor(shop):
+def test_no_accessor_returns_a_sensitive_value(shop):
     before = shop.state
     with seam.epoch("shop", "rename", said=f"for {TOKEN}"):
         shop.state = {**before, "user": {**before["user"], "token": TOKEN + "-new"}}
@@ -171,7 +171,7 @@ def test_sensitive_values_leave_through_no_accessor(shop):
     assert TOKEN in query("state", includeSensitive=True)["value"]
 
 
-def test_a_star_hides_the_same_field_everywhere():
+def test_a_star_in_a_sensitive_path_hides_the_field_in_every_element():
     users = {n: {"name": n, "token": f"token-of-{n}-1"} for n in ("ada", "bob")}
     seam.frame(
         "users",
@@ -225,7 +225,7 @@ def change(shop, event):
 
 
 @pytest.mark.parametrize("snapshot", ["pickle", "deepcopy"])
-def test_epochs_that_changed_a_path_are_known_for_state_changed_in_place(snapshot):
+def test_epochs_that_changed_a_path_are_found_even_for_state_changed_in_place(snapshot):
     state = {"orders": [{"cents": 1, "token": "0123456789"}]}
     seam.frame("placed", lambda: state, snapshot=snapshot, sensitive=[("orders", "*", "token")])
     for cents in (2, 3):
@@ -319,7 +319,7 @@ def test_without_an_epoch_a_diff_is_refused_rather_than_empty(shop):
     refused("machines", "band-missing")
 
 
-def test_a_failing_getter_does_not_end_the_request(shop):
+def test_a_failing_state_getter_does_not_abort_the_request(shop):
     seam.frame("broken", lambda: 1 / 0)
     with seam.epoch("broken", "x"):
         pass
@@ -340,7 +340,7 @@ def test_an_event_is_one_line_whatever_it_contains(shop):
     assert line.startswith("1 log app message=a\\nforged 9 error\\x1b[2J other=<dict> list=(1, 'y', '<object>')")
 
 
-def test_equal_failures_are_one_issue_with_a_location(shop):
+def test_equal_failures_are_reported_as_one_issue_with_a_location(shop):
     for _ in range(3):
         with pytest.raises(LookupError), seam.epoch("shop", "bad"):
             shop.handle(["bad"])
@@ -383,7 +383,7 @@ def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones():
     refused("trace", "no-such-predicate", filter={"pred": "1 == 1"})
 
 
-def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
+def test_the_trace_keeps_the_newest_events_and_reports_the_last_id(shop):
     for number in range(2500):
         seam.emit("log", str(number))
     answer = query("trace", limit=1)
@@ -393,7 +393,7 @@ def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
     assert query("trace", filter={"since": 2499})["count"] == 1
 
 
-def test_an_origin_is_also_found_by_its_evaluation():
+def test_events_can_be_filtered_by_the_evaluation_that_caused_them():
     token = seam.origin.set({"who": "ann", "evaluation": "e7"})
     seam.emit("log", "x")
     seam.origin.reset(token)

@@ -54,7 +54,7 @@ def of_page(name):
     return re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```\n<!-- /{name} -->", PAGE, re.DOTALL)[1]
 
 
-def test_the_page_contains_the_seam_code_of_the_shop():
+def test_the_documentation_page_contains_the_seam_code_of_the_shop():
     assert of_page("shop-app") in "\n".join(SOURCE)
 
 
@@ -63,7 +63,7 @@ def without_numbers(line):
     return re.sub(r"(?<=[ =])d?[\d.:]+(e-\d+)?(ms)?(?=[ ,)]|$)|(?<=_internal.py:)\d+", "#", f" {line.strip()}")
 
 
-def test_the_session_on_the_page_is_what_an_agent_reads(shop):
+def test_the_session_in_the_documentation_matches_the_answers_an_agent_gets(shop):
     asked = [line for line in of_page("shop-session").splitlines() if line and not line.startswith('"')]
     lines, read, dispatch = [], [], None
     for line in asked:

@@ -67,7 +67,7 @@ def test_a_log_record_of_a_library_has_the_location_in_the_application(logger, t
     assert f"at={__file__}:" in query("trace")["lines"][0]
 
 
-def test_log_records_made_for_a_reading_agent_are_not_events(logger):
+def test_log_records_caused_by_an_agents_query_are_not_events(logger):
     seam.frame("chatty", lambda: logger.warning("read"))
     query("state")
     assert query("trace")["total"] == 0

@@ -99,7 +99,7 @@ def test_an_event_is_pushed_with_its_fields_and_its_trace_line(shop):
 @pytest.mark.parametrize(
     ("topic", "names"), [("trace", ["a", "b", "c", "d"]), ("fx", ["b"]), ("error", ["c"]), ("epoch", ["d"])]
 )
-def test_a_topic_has_the_events_of_its_kind(topic, names):
+def test_each_topic_contains_only_the_events_of_its_kind(topic, names):
     reader = Reader(topic=topic)
     for kind, name in (("log", "a"), ("fx", "b"), ("error", "c"), ("epoch", "d")):
         seam.emit(kind, name)
@@ -153,7 +153,7 @@ def test_sent_dropped_and_queued_events_add_up_at_any_rate():
     assert max(len(frame["events"]) for frame in frames) <= 100
 
 
-def test_the_newest_events_of_a_flood_arrive_without_delaying_others():
+def test_the_newest_events_of_a_flood_are_delivered_without_delaying_other_streams():
     flooded, quiet = Reader(topic="fx"), Reader(topic="error")
     stop = threading.Event()
 
@@ -174,7 +174,7 @@ def test_the_newest_events_of_a_flood_arrive_without_delaying_others():
         pass
 
 
-def test_queued_events_are_bounded_in_bytes_too():
+def test_queued_events_are_also_limited_by_their_total_size():
     reader = Reader(maxBytes=50_000)
     reader.gate.clear()
     seam.emit("fx", "first")
@@ -267,7 +267,7 @@ def test_reading_health_neither_renews_nor_changes_subscriptions():
     assert reader.row() == before
 
 
-def test_without_a_reader_a_frame_is_a_line_of_the_current_output():
+def test_without_a_reader_each_frame_is_printed_as_a_line_of_standard_output():
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         answer = query("subscribe", topic="fx")

@@ -73,7 +73,7 @@ def test_a_skill_file_starts_with_the_front_matter_clients_expect(workspace):
         assert path.read_text().startswith(f"---\nname: {path.parent.name}\ndescription: ")
 
 
-def test_a_skill_file_refers_to_the_file_next_to_it(workspace):
+def test_a_skill_file_refers_to_the_reference_file_in_its_directory(workspace):
     do(workspace, SKILLS)
     for path in workspace.rglob("SKILL.md"):
         assert "skill://" not in path.read_text()
@@ -85,7 +85,7 @@ def test_writing_skills_twice_changes_nothing(workspace):
     assert set(do(workspace, SKILLS)) == {"same"}
 
 
-def test_skills_can_be_removed_without_a_trace(workspace):
+def test_removing_skills_leaves_no_file_or_directory_behind(workspace):
     do(workspace, SKILLS)
     assert set(do(workspace, UNSKILLED)) == {"remove"}
     assert files(workspace) == set()
@@ -133,7 +133,7 @@ def test_line_endings_changed_by_git_do_not_count_as_a_modification(workspace):
     assert set(do(workspace, UNSKILLED)) == {"remove"}
 
 
-def test_a_directory_linked_to_the_other_is_written_once(workspace):
+def test_skills_are_written_once_if_one_client_directory_links_to_another(workspace):
     (workspace / ".agents" / "skills").mkdir(parents=True)
     (workspace / ".claude").mkdir()
     (workspace / ".claude" / "skills").symlink_to("../.agents/skills")
@@ -184,11 +184,11 @@ def test_without_agents_md_only_the_section_is_written_and_removed_again(workspa
     assert files(workspace) == set()
 
 
-def test_the_section_has_six_lines():
+def test_the_section_in_agents_md_has_six_lines():
     assert len(BLOCK.splitlines()) == 6
 
 
-def test_text_after_the_section_is_kept(workspace):
+def test_text_after_the_section_in_agents_md_is_kept(workspace):
     file = workspace / "AGENTS.md"
     file.write_text("# Mine\n")
     do(workspace, ADVICE)
@@ -216,7 +216,7 @@ def test_an_older_section_is_replaced_in_place(workspace):
     ],
 )
 @pytest.mark.parametrize("wanted", [ADVICE, UNADVISED])
-def test_unpaired_section_markers_are_left_alone(workspace, text, wanted):
+def test_an_agents_md_with_unpaired_section_markers_is_not_changed(workspace, text, wanted):
     (workspace / "AGENTS.md").write_text(text)
     (change,) = plan_agent_files(workspace, wanted)
     assert (change.state, "do not form a pair" in change.reason) == ("refused", True)
@@ -260,7 +260,7 @@ def test_a_second_init_sets_up_no_other_client(workspace, init):
     assert files(workspace) == before
 
 
-def test_a_removal_of_agent_files_removes_nothing_else(workspace, init):
+def test_removing_agent_files_removes_no_other_setup(workspace, init):
     init(clients=["vscode"], skills=True, agents_md=True)
     init(remove=True, skills=True)
     assert files(workspace) == {".vscode/mcp.json", "AGENTS.md"}
@@ -298,7 +298,7 @@ def test_the_command_accepts_the_agent_file_options(workspace, tmp_path):
         assert (workspace / "AGENTS.md").exists() == (workspace / ".agents").exists() == ("--remove" not in more)
 
 
-def test_a_bounded_number_of_skill_files_is_inspected(workspace, monkeypatch):
+def test_only_a_limited_number_of_skill_files_is_inspected(workspace, monkeypatch):
     monkeypatch.setattr(agent_files, "MAX_SKILL_FILES", 1)
     for name in ("a", "b"):
         file = workspace / SKILL_DIRECTORIES[0] / name / "SKILL.md"

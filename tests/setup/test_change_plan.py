@@ -62,7 +62,7 @@ def file_of(machine, launch):
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_setting_up_twice_is_the_same_as_once(name, one, file_of):
+def test_setting_up_twice_has_the_same_result_as_once(name, one, file_of):
     first = one(name)
     assert first.state == "add"
     apply_change(first)
@@ -100,7 +100,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_other_content_is_kept_and_restored(name, one, file_of):
+def test_other_content_of_a_file_is_kept_by_setup_and_restored_by_removal(name, one, file_of):
     file = file_of(name)
     file.write_bytes(FOREIGN[name].encode())
     apply_change(one(name))
@@ -220,7 +220,7 @@ def test_an_entry_not_written_by_codriver_is_removed_only_with_force(name, one, 
 @pytest.mark.parametrize(
     "command", ['"codriver-relay"', '"/x/codriver_relay.py"', '["python", "/x/codriver_relay.py"]']
 )
-def test_an_entry_that_starts_a_relay_elsewhere_can_be_removed(command, one, file_of):
+def test_an_entry_that_starts_a_relay_at_another_path_can_be_removed(command, one, file_of):
     file_of("eca").write_text(f'{{"mcpServers": {{"codriver": {{"command": {command}}}}}}}')
     assert one("eca", plan_removal).state == "remove"
 
@@ -261,7 +261,7 @@ def test_a_diff_shows_the_change_and_git_can_apply_it(one, file_of, tmp_path):
     assert (tmp_path / "x.json").read_text() == change.after
 
 
-def test_a_diff_of_a_new_file_starts_from_nothing(one):
+def test_the_diff_of_a_new_file_starts_from_dev_null(one):
     assert format_diff(one("claude-code")).startswith("--- /dev/null\n")
 
 
@@ -430,7 +430,7 @@ def entry_in(name, file):
     return node["codriver"]
 
 
-def test_entries_of_these_clients_can_approve_tools():
+def test_entries_of_clients_that_support_it_can_approve_tools():
     assert {name: dict(client.approval) for name, client in CLIENTS.items() if client.approval} == APPROVING
 
 

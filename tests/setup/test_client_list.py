@@ -35,7 +35,7 @@ def row(text, title):
     return line.removeprefix(title).split(maxsplit=2)
 
 
-def test_every_client_has_a_line(launch, machine):
+def test_every_supported_client_has_a_line_in_the_list(launch, machine):
     text = render_client_table(launch, machine, {})
     for client in CLIENTS.values():
         assert row(text, client.title)[:2] == [client.id, "no"]

@@ -210,12 +210,12 @@ def anchor(client):
     return re.sub(r"[()]", "", client.title.lower()).replace(" ", "-")
 
 
-def test_the_page_matches_the_templates():
+def test_the_documentation_page_of_clients_matches_the_templates():
     assert PAGE.read_text() == page(), "run `python tests/setup/test_client_pages.py`"
 
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=lambda client: client.id)
-def test_every_client_has_its_section(client):
+def test_every_client_has_a_section_on_the_documentation_page(client):
     text = PAGE.read_text()
     assert f"\n## {client.title}\n" in text
     assert f"`{client.id}`" in text

@@ -169,7 +169,7 @@ def test_a_rendered_template_matches_the_clients_documentation(name):
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_an_entry_is_where_the_client_documents_it(name, machine):
+def test_each_entry_is_written_to_the_file_that_the_client_documents(name, machine):
     workspace_file, user_file, whole = DOCUMENTED[name]
     client = CLIENTS[name]
     workspace = machine.home / "w"
@@ -218,7 +218,7 @@ def test_platform_and_variables_determine_a_user_file(tmp_path, platform, variab
     assert CLIENTS[client].file("user", tmp_path, machine) == tmp_path / file
 
 
-def test_a_windows_store_package_has_its_own_file(tmp_path):
+def test_a_client_from_the_windows_store_has_its_own_file(tmp_path):
     desktop = CLIENTS["claude-desktop"]
     machine = Environment(tmp_path, "windows", {"LOCALAPPDATA": str(tmp_path / "local")})
     plain = tmp_path / "AppData" / "Roaming" / "Claude" / "claude_desktop_config.json"
@@ -265,7 +265,7 @@ def test_clients_are_selected_by_name():
         select_clients(["emacs"])
 
 
-def test_the_launch_uses_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):
+def test_the_launch_command_uses_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "link").symlink_to(tmp_path)
     launch = Launch.current(tmp_path / "link")

@@ -175,7 +175,7 @@ def test_the_json_report_has_the_same_content(examine):
     }  # fmt: skip
 
 
-def test_without_a_server_nothing_is_wrong_and_the_command_is_suggested(launch, machine):
+def test_a_missing_server_is_not_an_error_and_the_command_to_start_it_is_suggested(launch, machine):
     report = diagnose(launch, nobody, machine)
     assert report.exit_status == 0
     (check,) = of(report, "server")
@@ -191,7 +191,7 @@ def test_a_port_file_of_a_dead_server_is_reported(launch, machine, server):
     assert "left by a server that has stopped" in check.text
 
 
-def test_a_process_named_only_by_a_record_is_never_suggested_to_be_killed(launch, machine, server):
+def test_killing_a_process_is_never_suggested_if_only_a_stale_file_names_it(launch, machine, server):
     """The record may come from a checkout and name any running process, because nobody holds the lock."""
     (check,) = of(diagnose(launch, nobody, machine), "port file")
     assert "left by a server that has stopped" in check.text
@@ -206,7 +206,7 @@ def locked(launch, server):
         yield
 
 
-def test_a_server_that_does_not_answer_is_wrong(launch, machine, locked):
+def test_a_server_that_does_not_answer_is_reported_as_an_error(launch, machine, locked):
     report = diagnose(launch, nobody, machine)
     (check,) = of(report, "server")
     assert check.state == "wrong"
@@ -265,7 +265,7 @@ def test_a_missing_or_old_relay_is_reported(examine, launch):
     assert (check.state, "codriver init" in check.fix) == ("wrong", True)
 
 
-def test_a_relay_that_was_never_installed_is_just_a_note(tmp_path, machine):
+def test_a_relay_that_was_never_installed_is_reported_only_as_a_note(tmp_path, machine):
     (tmp_path / "app").mkdir()
     launch = Launch(Path(sys.executable), tmp_path / "none.py", tmp_path / "app")
     (check,) = of(diagnose(launch, lambda *_: {}, machine, lambda *_: None), "relay")
@@ -279,7 +279,7 @@ def test_all_invalid_settings_are_reported_at_once(examine, launch):
     assert "did you mean mcpSocketServerPort?" in checks[2].text
 
 
-def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server):
+def test_a_relay_that_does_not_reach_the_server_is_reported_as_an_error(launch, machine, server):
     report = diagnose(launch, lambda tool, _: server[tool], machine, lambda *_: "it ended with status 1: no such host")
     (check,) = of(report, "relay")
     assert (check.state, report.exit_status) == ("wrong", 1)
@@ -341,14 +341,14 @@ def test_a_repl_of_another_project_is_reported_if_the_server_says_so(examine, se
     assert check.fix.startswith("rm /w/.nrepl-port")
 
 
-def test_a_repl_that_is_starting_has_no_rows_and_says_so(examine, server):
+def test_a_starting_repl_is_reported_as_starting_without_capability_rows(examine, server):
     coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
     server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}
     (repl,) = examine().repls
     assert (repl.rows, repl.notes) == ((), ("its capabilities are known when it is connected",))
 
 
-def test_settings_are_checked(examine, launch):
+def test_unknown_and_invalid_settings_are_reported(examine, launch):
     file = launch.workspace / "codriver.toml"
     file.write_text("maxDepth = 3\n")
     assert of(examine(), "settings")[0].text == f"from {file}"
@@ -360,7 +360,7 @@ def test_settings_are_checked(examine, launch):
     assert (check.state, check.fix) == ("wrong", f"correct it in {file}")
 
 
-def test_a_client_without_an_entry_gets_the_command(examine, launch):
+def test_the_setup_command_is_suggested_for_a_client_without_an_entry(examine, launch):
     (launch.workspace / ".vscode").mkdir()
     (check,) = of(examine(), "clients")
     assert (check.state, check.fix) == ("note", "codriver init --client vscode")
@@ -370,7 +370,7 @@ def test_a_client_without_an_entry_gets_the_command(examine, launch):
     assert (check.text, check.fix) == ("without an entry: VS Code, Cursor", "codriver init --client NAME")
 
 
-def test_a_client_with_another_entry_or_a_broken_file_is_reported_as_wrong(examine, launch):
+def test_a_client_with_a_different_entry_or_a_broken_file_is_reported_as_an_error(examine, launch):
     (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     (check,) = of(examine(), "clients")
     assert (check.state, "--client claude-code --force" in check.fix) == ("wrong", True)
@@ -390,7 +390,7 @@ def test_an_entry_with_another_python_works_unless_it_is_missing(examine, launch
     assert (check.state, f"{other} does not exist" in check.text) == ("wrong", True)
 
 
-def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
+def test_an_entry_in_the_users_own_configuration_file_is_sufficient(examine, launch, machine):
     apply_change(plan_entries([known_clients()["gemini"]], launch, machine, scope="user")[0])
     (check,) = of(examine(), "clients")
     assert check.state == "ok"
@@ -398,7 +398,7 @@ def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
 
 
 @pytest.mark.parametrize(("name", "mode"), [(".", 0o777), ("port", 0o622), ("server.json", 0o606)])
-def test_files_writable_by_others_are_wrong(examine, launch, name, mode):
+def test_files_writable_by_others_are_reported_as_an_error(examine, launch, name, mode):
     file = launch.workspace / ".calva" / "mcp-server" / name
     file.chmod(mode)
     (check,) = of(examine(), "permissions")
@@ -406,14 +406,14 @@ def test_files_writable_by_others_are_wrong(examine, launch, name, mode):
     assert check.fix.startswith("chmod go-w")
 
 
-def test_a_file_in_place_of_the_directory_is_wrong(launch, machine):
+def test_a_file_in_place_of_the_server_directory_is_reported_as_an_error(launch, machine):
     (launch.workspace / ".calva").write_text("")
     (check,) = of(diagnose(launch, nobody, machine), "permissions")
     assert (check.state, "a file is in the way" in check.text) == ("wrong", True)
 
 
 @pytest.mark.parametrize("end", ["ends", "is killed"])
-def test_a_stopped_development_server_is_a_note(tmp_path, end):
+def test_a_stopped_development_server_is_reported_only_as_a_note(tmp_path, end):
     with serving(tmp_path, "--repl", "none") as live, running(live.workspace) as program:
         until(lambda: "shop" in live.run("status").stdout, "the application")
         program.process.kill() if end == "is killed" else program.end()
@@ -426,14 +426,14 @@ def test_a_stopped_development_server_is_a_note(tmp_path, end):
 
 @pytest.mark.parametrize("kind", ["port-file", "address"])
 @pytest.mark.parametrize("phase", ["stopped", "waiting"])
-def test_a_disconnected_external_repl_is_a_note(examine, server, kind, phase):
+def test_a_disconnected_external_repl_is_reported_only_as_a_note(examine, server, kind, phase):
     gone = {"key": "app", "kind": kind, "phase": phase, "note": "it hung up", "address": f"127.0.0.1:{unused_port()}"}
     server["server_health"].update(repls=[gone])
     (check,) = of(examine(), "REPLs")
     assert (check.state, "it hung up" in check.text) == ("note", True)
 
 
-def test_a_stopped_repl_of_codriver_gets_the_command_that_starts_it(examine, server):
+def test_a_stopped_repl_of_codriver_is_reported_with_the_command_that_starts_it(examine, server):
     stopped = {"key": "bb", "kind": "process", "phase": "stopped", "note": "there is no bb in PATH"}
     server["server_health"].update(repls=[stopped])
     (check,) = of(examine(), "REPLs")
@@ -441,7 +441,7 @@ def test_a_stopped_repl_of_codriver_gets_the_command_that_starts_it(examine, ser
     assert check.fix.endswith("""codriver call restart_repl '{"replSessionKey": "bb"}'""")
 
 
-def test_the_users_own_group_may_write(examine, launch):
+def test_files_writable_by_the_users_own_group_are_accepted(examine, launch):
     (launch.workspace / ".calva" / "mcp-server" / "port").chmod(0o660)
     assert of(examine(), "permissions")[0].state == "ok"
 
@@ -453,7 +453,7 @@ def test_a_directory_open_to_others_is_ignored_and_reported(examine, launch, mod
     assert (check.state, "so its content is ignored" in check.text) == ("note", True)
 
 
-def test_a_linked_directory_is_wrong(examine, launch):
+def test_a_server_directory_that_is_a_link_is_reported_as_an_error(examine, launch):
     folder = launch.workspace / ".calva"
     folder.rename(launch.workspace / "elsewhere")
     folder.symlink_to("elsewhere")
@@ -461,7 +461,7 @@ def test_a_linked_directory_is_wrong(examine, launch):
     assert (check.state, f"{folder} is a link" in check.text) == ("wrong", True)
 
 
-def test_a_token_readable_by_others_is_wrong(examine, launch):
+def test_a_token_readable_by_others_is_reported_as_an_error(examine, launch):
     token = launch.workspace / ".calva" / "mcp-server" / "token"
     token.write_text("x")
     token.chmod(0o644)
@@ -497,7 +497,7 @@ def test_without_a_server_a_dead_port_file_is_reported_with_a_fix(launch, machin
     assert note.fix == "start the REPL again, or rm .nrepl-port"
 
 
-def test_an_out_of_range_port_is_not_reduced_to_a_valid_one(launch, machine):
+def test_an_out_of_range_port_in_a_port_file_is_not_wrapped_to_a_valid_one(launch, machine):
     with listening("127.0.0.1") as port:
         (launch.workspace / ".nrepl-port").write_text(f"{port + (1 << 16)}\n")
         (note,) = of(diagnose(launch, nobody, machine), "REPLs")

@@ -83,7 +83,7 @@ def test_a_modified_hook_command_is_not_run(live, launch, environment):
         file.unlink()
 
 
-def test_a_hook_without_its_program_is_wrong(live, launch, environment, tmp_path):
+def test_a_hook_whose_program_is_missing_is_reported_as_an_error(live, launch, environment, tmp_path):
     lost = Launch(launch.python, tmp_path / "codriver_relay.py", launch.workspace)
     (change,) = plan_hooks([known_clients()["qwen"]], lost, environment)
     apply_change(change)

@@ -64,7 +64,7 @@ def test_hooks_can_be_installed_for_exactly_the_clients_that_the_hook_program_su
 
 
 @pytest.mark.parametrize("name", CLIENTS_WITH_HOOKS)
-def test_hooks_are_installed_recognized_and_removed_without_a_trace(directory, name):
+def test_hooks_are_installed_and_recognized_and_their_removal_restores_the_file(directory, name):
     installed = install(directory, name)
     assert {change.state for change in installed} == {"add"}
     assert {change.state for change in plan_hooks(clients(name), launch(directory), machine(directory))} == {"same"}
@@ -90,7 +90,7 @@ def test_each_event_is_registered_once_by_the_clients_own_name(directory, name):
         assert named or name == "opencode"
 
 
-def test_hooks_settings_and_comments_of_others_are_kept(directory):
+def test_existing_hooks_settings_and_comments_are_kept(directory):
     file = directory / "app" / ".gemini" / "settings.json"
     file.parent.mkdir()
     theirs = {"matcher": "write_file", "hooks": [{"type": "command", "command": "lint"}]}
@@ -163,7 +163,7 @@ def test_files_shared_by_git_contain_no_local_paths(directory):
             assert str(directory) not in change.file.read_text()
 
 
-def test_if_the_program_is_not_on_path_the_installed_one_is_named_and_quoted(directory):
+def test_a_program_that_is_not_on_path_is_written_with_its_quoted_full_path(directory):
     changes = plan_hooks(clients("cline", "opencode"), launch(directory), machine(directory, has_program=False))
     script = str(directory / "config dir" / "codriver_hook.py")
     *cline, plugin = changes
@@ -202,7 +202,7 @@ def test_init_installs_hooks_only_on_request(directory):
     assert "start gemini again" in report.text
 
 
-def test_a_removal_removes_hooks_with_the_entry_or_hooks_alone(directory):
+def test_hooks_can_be_removed_together_with_the_entry_or_alone(directory):
     file = directory / "app" / ".gemini" / "settings.json"
     run_init(launch(directory), options("gemini", hooks=True), machine(directory))
     run_init(launch(directory), options("gemini", hooks=True, remove=True), machine(directory))
@@ -219,14 +219,14 @@ def test_a_dry_run_shows_the_hooks_and_writes_none(directory):
     assert files(directory) == set()
 
 
-def test_a_removal_finds_hooks_of_otherwise_undetected_clients(directory):
+def test_removal_also_removes_hooks_of_clients_that_are_not_detected(directory):
     for name in CLIENTS_WITH_HOOKS:
         install(directory, name)
     run_init(launch(directory), options(remove=True), machine(directory))
     assert files(directory) == set()
 
 
-def test_a_removal_of_other_files_keeps_the_hooks(directory):
+def test_removing_other_setup_files_keeps_the_hooks(directory):
     install(directory, "qwen")
     run_init(launch(directory), options("qwen", remove=True, skills=True), machine(directory))
     assert files(directory) == {".qwen/settings.json"}

@@ -85,7 +85,7 @@ def test_a_project_is_recognized_by_its_files(workspace, files, repl, evidence):
         {"node_modules/x/a.lpy": "", ".venv/lib/b.py": ""},
     ],
 )
-def test_a_directory_without_evidence_is_not_a_project(workspace, files):
+def test_a_directory_without_project_files_is_not_recognized_as_a_project(workspace, files):
     write(workspace, files)
     assert find_projects(workspace) == ()
 
@@ -144,7 +144,7 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(init, workspace):
     assert {file.name for file in workspace.iterdir()} == {"deps.edn"}
 
 
-def test_the_repl_to_start_is_written_if_the_project_needs_one(init, workspace):
+def test_the_repl_to_start_is_written_to_settings_if_the_project_needs_one(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     init(clients=["zed"])
     assert load_workspace_settings(workspace, environ={}).settings.repl == ("clojure",)
@@ -165,7 +165,7 @@ def test_projects_in_subdirectories_are_listed_with_a_way_to_serve_them(init, wo
     assert "backend" not in told
 
 
-def test_existing_settings_are_kept_and_the_repl_is_written_before_them(init, workspace):
+def test_existing_settings_are_kept_and_the_repl_is_inserted_before_them(init, workspace):
     write(workspace, {"bb.edn": "{}", "codriver.toml": "# mine\nwatch = true\n"})
     init(clients=["zed"])
     assert (workspace / "codriver.toml").read_text() == 'repl = ["bb"]\n# mine\nwatch = true\n'
@@ -188,12 +188,12 @@ def test_settings_with_a_byte_order_mark_and_crlf_accept_the_repl(init, workspac
         {".nrepl-port": "7888"},
     ],
 )
-def test_no_repl_is_written_if_one_is_configured_or_running(init, workspace, files):
+def test_no_repl_is_written_to_settings_if_one_is_configured_or_running(init, workspace, files):
     write(workspace, {"deps.edn": "{}", **files})
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
 
-def test_no_repl_is_written_if_its_program_is_missing_or_it_is_declined(init, workspace):
+def test_no_repl_is_written_to_settings_if_its_program_is_missing_or_the_user_declines(init, workspace):
     write(workspace, {"project.clj": ""})
     report = init(clients=["zed"])
     assert "lein is not installed" in report.text
@@ -227,7 +227,7 @@ def test_the_toolset_is_written_next_to_the_repl(init, workspace):
 
 
 @pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])
-def test_the_repl_of_a_python_project_is_written_too(init, workspace, files):
+def test_the_repl_of_a_python_project_is_also_written_to_settings(init, workspace, files):
     write(workspace, files)
     assert "to use another REPL, change repl in codriver.toml" in init(clients=["zed"]).text
     assert load_workspace_settings(workspace, environ={}).settings.repl == ("python",)
@@ -265,7 +265,7 @@ def test_one_refusal_fails_the_command_but_does_not_stop_other_clients(init, wor
     assert "codriver" in (workspace / ".cursor" / "mcp.json").read_text()
 
 
-def test_without_a_detected_client_the_names_are_listed(init):
+def test_without_a_detected_client_the_names_of_supported_clients_are_listed(init):
     report = init()
     assert "none found; choose one with --client: claude-code, vscode," in report.text
 
@@ -303,7 +303,7 @@ def test_a_directory_recreated_by_the_user_is_kept(init, workspace):
 
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize(("scope", "lacking"), [("user", ["Claude Code", "VS Code"]), ("workspace", ["Windsurf"])])
-def test_all_clients_of_a_scope_are_set_up_and_the_others_named(init, scope, lacking, remove):
+def test_all_clients_that_support_a_scope_are_set_up_and_the_others_are_named(init, scope, lacking, remove):
     report = init(clients=["all"], scope=scope, remove=remove)
     assert report.exit_status == 0
     for title in lacking:
@@ -405,7 +405,7 @@ def test_copilot_uses_the_entry_of_claude_code(init, workspace):
     assert "Copilot CLI: start copilot in the workspace and trust the folder" in report.text
 
 
-def test_approving_explains_what_it_grants(init, workspace):
+def test_approving_tools_explains_the_permissions_it_grants(init, workspace):
     report = init(clients=["codex", "zed"], approve=True, dry_run=True)
     told = (
         'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, including any code'
@@ -426,7 +426,7 @@ def test_a_directory_of_notebooks_gets_a_kernel(init, workspace):
 
 
 @pytest.mark.parametrize("where", ["home", "above home", "root"])
-def test_home_and_root_are_set_up_only_with_force(tmp_path, where):
+def test_the_home_and_root_directories_are_set_up_only_with_force(tmp_path, where):
     home = tmp_path / "home"
     home.mkdir()
     env = {**environ(tmp_path), "HOME": str(home), "USERPROFILE": str(home)}

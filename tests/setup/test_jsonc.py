@@ -54,7 +54,7 @@ def test_a_member_is_added_and_every_comment_kept():
     assert set_member(COMMENTED, PATH, ENTRY) == ADDED
 
 
-def test_an_added_member_is_removed_without_a_trace():
+def test_removing_an_added_member_restores_the_original_text():
     assert remove_member(ADDED, PATH) == COMMENTED
 
 
@@ -111,7 +111,7 @@ def test_missing_objects_on_the_path_are_created():
 
 
 @pytest.mark.parametrize("text", ['{"a": []}', '{\n "a": 3}', "[]"])
-def test_another_type_on_the_path_is_refused(text):
+def test_a_path_through_a_value_that_is_not_an_object_is_refused(text):
     with pytest.raises(FileFormatError, match="expected an object here"):
         set_member(text, ["a", "b"], 1)
 
@@ -158,11 +158,11 @@ def test_trailing_commas_are_an_error_if_the_client_does_not_support_them(text):
 
 
 @pytest.mark.parametrize("text", ["", " \n", "// only this\n", "/* a */ /* b */", "\ufeff"])
-def test_blanks_and_comments_alone_are_empty(text):
+def test_a_file_of_blanks_and_comments_is_read_as_empty(text):
     assert parse_jsonc(text) is None
 
 
-def test_the_last_of_duplicate_members_counts():
+def test_the_last_of_several_members_with_one_name_is_used():
     assert value('{"a": 1, "a": 2}') == {"a": 2}
     assert set_member('{"a": 1, "a": 2}', ["a"], 3) == '{"a": 1, "a": 3}'
 

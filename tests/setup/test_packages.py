@@ -46,7 +46,7 @@ def links():
 
 
 @pytest.mark.parametrize("path", maker().packages(), ids=str)
-def test_every_file_matches_the_description(path):
+def test_every_package_file_matches_the_generated_content(path):
     assert (ROOT / path).read_text() == maker().packages()[path], "run `python wrapper-config/make_packages.py`"
 
 
@@ -146,7 +146,7 @@ def test_the_registry_name_is_in_the_readme():
     assert f"mcp-name: {read('wrapper-config/server.json')['name']} " in (ROOT / "README.md").read_text()
 
 
-def test_the_command_line_in_the_registry_is_the_relays():
+def test_the_command_line_in_the_registry_entry_is_that_of_the_relay():
     (package,) = read("wrapper-config/server.json")["packages"]
     words = [
         part
@@ -157,7 +157,7 @@ def test_the_command_line_in_the_registry_is_the_relays():
     assert (package["identifier"], *words) == ("codriver", "relay", *RELAY_COMMAND[1:])
 
 
-def test_codriver_relay_is_the_relay():
+def test_the_codriver_relay_command_starts_the_relay():
     def run(*words):
         return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
 
@@ -170,7 +170,7 @@ def test_codriver_relay_is_the_relay():
 # Links that add the entry to a client
 
 
-def test_the_vs_code_link_contains_the_entry():
+def test_the_vs_code_install_link_contains_the_entry():
     link = urlsplit(links()["VS Code"])
     assert link.path == "/redirect/mcp/install"
     asked = parse_qs(link.query)
@@ -179,7 +179,7 @@ def test_the_vs_code_link_contains_the_entry():
 
 
 @pytest.mark.parametrize("client", ["Cursor", "LM Studio"])
-def test_the_other_links_contain_the_entry_in_base64(client):
+def test_install_links_of_other_clients_contain_the_entry_in_base64(client):
     link = urlsplit(links()[client])
     assert link.path.endswith("/install-mcp")
     asked = parse_qs(link.query)
@@ -212,7 +212,7 @@ def test_the_bundle_contains_everything_its_project_file_names(bundle):
     assert not list(bundle.rglob("__pycache__"))
 
 
-def test_installing_the_bundle_asks_for_the_project_directory(bundle):
+def test_installing_the_bundle_prompts_for_the_project_directory(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text())
     words = manifest["server"]["mcp_config"]["args"]
     asked = re.findall(r"\$\{user_config\.(\w+)\}", " ".join(words))
@@ -220,7 +220,7 @@ def test_installing_the_bundle_asks_for_the_project_directory(bundle):
     assert all(manifest["user_config"][name]["required"] for name in asked)
 
 
-def test_unknown_options_are_refused():
+def test_unknown_options_of_the_package_script_are_refused():
     done = subprocess.run([sys.executable, MAKER, "--else"], check=False, timeout=60, capture_output=True, text=True)
     assert done.returncode == 2
     assert "--bundle FOLDER" in done.stderr

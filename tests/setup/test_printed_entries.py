@@ -75,14 +75,14 @@ def test_a_rendered_printed_entry_matches_the_clients_documentation(name):
     assert read == DOCUMENTED[name]
 
 
-def test_clients_with_files_are_not_printed():
+def test_entries_of_clients_with_a_configuration_file_are_not_printed():
     text, others = printed_entries(["zed", "goose", "all"], LAUNCH, remove=False)
     assert others == ("zed", "all")
     assert text.startswith("goose: paste into ~/.config/goose/config.yaml")
     assert text.endswith("then start a new session of goose\n")
 
 
-def test_a_removal_says_where_pasted_entries_are():
+def test_a_removal_describes_where_pasted_entries_must_be_removed():
     text, _ = printed_entries(["github"], LAUNCH, remove=True)
     assert text.startswith("Copilot cloud agent: codriver wrote nothing; remove what you pasted into")
     assert ".github/workflows/copilot-setup-steps.yml" in text

@@ -54,7 +54,7 @@ def test_a_real_agent_evaluates_code(tmp_path, name):
     assert ("Live REPL: the MCP server" in heard) == (name != "gemini")
 
 
-def test_the_first_request_of_an_agent_that_does_not_wait_has_the_tools(tmp_path):
+def test_the_first_model_request_of_an_agent_that_does_not_wait_includes_the_tools(tmp_path):
     home = ClientHome(tmp_path)
     home.trust()
     (home.workspace / "module.py").write_text("")

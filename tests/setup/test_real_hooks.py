@@ -101,7 +101,7 @@ def edits(home, who):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_edit_by_a_clients_own_tool_is_logged_and_problems_reach_its_model(tmp_path, name, monkeypatch):
+def test_an_edit_by_a_clients_own_tool_is_logged_and_its_errors_are_sent_to_the_model(tmp_path, name, monkeypatch):
     home = ClientHome(tmp_path)
     home.environment["CODRIVER_HOOK_DEADLINE_S"] = "5"  # no client waits longer
     home.trust()

@@ -85,7 +85,7 @@ def test_the_plugin_is_installed_and_its_server_evaluates(home, name):
 
 
 @pytest.mark.parametrize("name", EXTENDED)
-def test_the_same_directory_is_an_extension(home, name):
+def test_the_plugin_directory_can_be_installed_as_an_extension_of_other_clients(home, name):
     agent = program(name)
     if name == "gemini":
         shown = home.run(agent, "extensions", "validate", str(PLUGIN))

@@ -95,7 +95,7 @@ def test_a_shared_file_contains_no_local_path(name, shared, workspace, machine):
     assert removal.state == "remove"
 
 
-def test_the_users_own_file_keeps_paths(launch, machine):
+def test_entries_in_the_users_own_file_contain_local_paths(launch, machine):
     (change,) = plan_entries([CLIENTS["zed"]], launch, machine, scope="user")
     assert '"/opt/python"' in change.after
     assert "auto" not in change.after
@@ -162,7 +162,7 @@ def test_a_relay_on_the_search_path_takes_precedence(machine):
 
 
 @pytest.mark.parametrize("text", ["echo usage: codriver-relay PORT", "echo '`auto`'; exit 3", "exec /nowhere"])
-def test_a_relay_without_auto_support_is_ignored(machine, text):
+def test_a_relay_that_does_not_support_workspace_auto_is_ignored(machine, text):
     install(machine, "codriver-relay", text)
     assert shared_command(machine) == ()
 
@@ -190,7 +190,7 @@ def test_uvx_is_used_for_installations_from_a_registry(tmp_path, machine, monkey
     assert shared_command(machine) == (("uvx", "--from", f"codriver=={__version__}", *RELAY) if version else ())
 
 
-def test_this_checkout_was_not_installed_from_a_registry():
+def test_a_source_checkout_is_not_recognized_as_a_registry_installation():
     assert metadata.distribution("codriver").read_text("direct_url.json")
     assert registry_version() == ""
 
@@ -198,7 +198,7 @@ def test_this_checkout_was_not_installed_from_a_registry():
 # Where none works
 
 
-def test_a_file_in_a_repository_gets_no_paths_without_force(workspace, machine):
+def test_local_paths_are_not_written_to_a_file_in_a_repository_without_force(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace / "sub", ())
     (workspace / "sub").mkdir()
     (workspace / ".git").write_text("gitdir: /elsewhere\n")
@@ -223,7 +223,7 @@ def test_outside_a_repository_paths_are_written_and_reported(workspace, machine)
     assert "--scope user" in report.text
 
 
-def test_a_named_client_that_gets_no_entry_is_a_failure(workspace, machine):
+def test_the_command_fails_if_a_named_client_gets_no_entry(workspace, machine):
     (workspace / ".git").mkdir()
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
     report = run_init(launch, InitOptions(["claude-code"]), machine)
@@ -233,7 +233,7 @@ def test_a_named_client_that_gets_no_entry_is_a_failure(workspace, machine):
     assert not (workspace / ".mcp.json").exists()
 
 
-def test_a_directory_that_auto_refuses_gets_no_shared_entry(workspace, machine):
+def test_no_shared_entry_is_written_to_a_directory_that_workspace_auto_refuses(workspace, machine):
     install_relay(machine)
     workspace.chmod(0o777)
     (workspace / ".git").mkdir()
@@ -263,7 +263,7 @@ def test_a_relay_in_a_virtual_environment_is_reported(launch, workspace, machine
     assert told in run_init(launch, InitOptions(["vscode"]), machine).text
 
 
-def test_an_unmarked_workspace_gets_a_marker_file_until_the_last_removal(launch, workspace, machine):
+def test_a_workspace_without_a_project_has_a_marker_file_until_the_last_removal(launch, workspace, machine):
     run_init(launch, InitOptions(["claude-code", "vscode"]), machine)
     mark = workspace / "codriver.toml"
     assert mark.read_text() == WORKSPACE_MARK

@@ -20,7 +20,7 @@ def only(workspace):
     return check
 
 
-def test_an_existing_or_creatable_directory_is_fine(state, tmp_path):
+def test_an_existing_or_creatable_state_directory_is_accepted(state, tmp_path):
     check = only(tmp_path)
     assert (check.state, "will be created" in check.text) == ("ok", True)
     workspace_state_directory(tmp_path).mkdir(parents=True)
@@ -36,7 +36,7 @@ def test_a_file_in_place_of_the_state_directory_is_reported(state, tmp_path):
     assert "lost when the server stops" in check.text
 
 
-def test_an_unwritable_directory_is_reported_with_what_is_lost(state, tmp_path, monkeypatch):
+def test_an_unwritable_state_directory_is_reported_with_the_features_that_it_disables(state, tmp_path, monkeypatch):
     """Nothing is unwritable for root, so the system's answer is simulated."""
     state.mkdir()
     real = os.access

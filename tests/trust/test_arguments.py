@@ -123,7 +123,7 @@ URIS = st.one_of(
 )
 
 
-def test_any_uri_is_read_or_refused(client):
+def test_a_resource_request_with_any_uri_is_answered_or_refused(client):
     @small
     @given(URIS)
     def is_answered(uri):

@@ -270,7 +270,7 @@ def tried_again(report):
 
 
 @pytest.mark.slow
-def test_a_page_rebound_to_the_server_evaluates_nothing(live, tmp_path):
+def test_a_web_page_using_dns_rebinding_cannot_evaluate_code(live, tmp_path):
     """The page's origin is the port itself: the browser allows any method and would let it read every answer."""
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()

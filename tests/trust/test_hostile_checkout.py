@@ -189,7 +189,7 @@ def test_the_relay_reads_no_secret_and_answers_with_an_error(checkout, tmp_path,
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost", "203.0.113.7"])
-def test_addresses_and_pids_in_a_checkout_get_no_byte_and_no_signal(checkout, tmp_path, host):
+def test_nothing_is_sent_to_addresses_or_process_ids_named_in_a_checkout(checkout, tmp_path, host):
     workspace = checkout("garbage", [])
     folder = workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)

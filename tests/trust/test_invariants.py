@@ -22,7 +22,7 @@ def drawn(name):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_no_bytes_break_the_invariant(name):
+def test_no_input_breaks_the_invariant_of_a_parser(name):
     @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(drawn(name))
     def check(data):

@@ -98,7 +98,7 @@ def flooded(tmp_path_factory):
 
 
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_flood_from_a_kernel_is_bounded_and_delays_nobody(flooded, idle, flood):
+def test_a_flood_of_kernel_output_is_truncated_without_delaying_other_clients(flooded, idle, flood):
     with flooded.client() as client, flooded.client() as other:
         most = max(peak_mib(flooded), MAX_OF_ONE_MIB) if flood.startswith("one") else MAX_MIB
         evaluation = client.begin_call("evaluate_code", code=FLOODS[flood], timeoutMs=600_000)
@@ -136,7 +136,7 @@ def liar(tmp_path):
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_malformed_message_of_a_kernel_is_limited_and_the_next_evaluation_works(liar, idle, lie):
+def test_a_malformed_kernel_message_uses_little_memory_and_the_next_evaluation_works(liar, idle, lie):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         evaluation = client.begin_call("evaluate_code", code=lie, timeoutMs=600_000)
@@ -158,7 +158,7 @@ def test_an_oversized_message_is_reported_with_its_reason(liar, lie, why):
         assert why in json.dumps(answer["notes"])
 
 
-def test_endless_documentation_is_cut(liar, idle):
+def test_endless_documentation_from_a_kernel_is_cut(liar, idle):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         asked = client.begin_call("symbol_info", symbol="x")

@@ -79,7 +79,7 @@ def test_a_client_beyond_the_limit_behind_a_relay_gets_an_error_response(live, c
         assert client.request("ping")["result"] == {}
 
 
-def test_silent_connections_do_not_keep_clients_out(live, client):
+def test_silent_connections_do_not_prevent_clients_from_connecting(live, client):
     with contextlib.ExitStack() as open_ones:
         silent = [open_ones.enter_context(connect(live)) for _ in range(20)]
         with live.client() as late:
@@ -272,7 +272,7 @@ def test_the_relay_sends_the_token_by_itself(guarded):
 # The history
 
 
-def test_health_reports_the_bounded_size_of_the_history(live, client):
+def test_server_health_reports_a_history_size_below_its_limit(live, client):
     code = "'" + "x" * 4000 + "'; None"
     for _ in range(80):
         assert client.call("evaluate_code", code=code)["ok"]

@@ -60,7 +60,7 @@ def test_nothing_in_a_checkout_runs_before_code_is_evaluated(tmp_path, kind, pat
 @pytest.mark.parametrize(
     ("dialect", "code", "prefix"), [("python", "1", "textwrap.de"), ("lisp", "1", "basilisp.string/up")]
 )
-def test_lookups_import_nothing_from_a_checkout_afterwards(tmp_path, dialect, code, prefix):
+def test_lookups_after_an_evaluation_import_nothing_from_the_checkout(tmp_path, dialect, code, prefix):
     mark = plant(tmp_path / "workspace")
     with contextlib.closing(Repl(tmp_path / "workspace", "--dialect", dialect)) as repl:
         repl.connect()

@@ -116,7 +116,9 @@ def relay(workspace, *options, given=None, **variables):
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_no_command_sends_a_byte_to_a_server_named_by_a_checkout(workspace, directory, secret, stranger, command, mode):
+def test_no_command_sends_anything_to_a_server_named_by_a_checkout(
+    workspace, directory, secret, stranger, command, mode
+):
     """This includes a private directory, such as an archive may contain: the listener does not hold the workspace's
     lock.
     """
@@ -128,7 +130,7 @@ def test_no_command_sends_a_byte_to_a_server_named_by_a_checkout(workspace, dire
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
-def test_the_relay_sends_no_byte_to_a_server_named_by_a_checkout(workspace, directory, secret, stranger, mode):
+def test_the_relay_sends_nothing_to_a_server_named_by_a_checkout(workspace, directory, secret, stranger, mode):
     plant(directory, stranger.port)
     (directory / "token").symlink_to(secret)
     directory.chmod(mode)
@@ -147,7 +149,7 @@ def test_a_host_named_by_a_checkout_is_not_even_resolved(workspace, directory, s
     assert stranger.heard == b""
 
 
-def test_a_planted_pid_is_not_killed(workspace, directory, stranger):
+def test_a_process_id_planted_in_a_checkout_is_not_killed(workspace, directory, stranger):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as victim:
         for mode in (0o755, 0o700):
             plant(directory, stranger.port, pid=victim.pid)
@@ -298,7 +300,7 @@ def test_a_log_that_is_a_pipe_blocks_neither_start_nor_signals(workspace, direct
 
 
 @pytest.mark.parametrize("text", [KEY, "x", TOKEN + "x", TOKEN[:-1] + "\n" + "x", TOKEN[:-1] + "é"])
-def test_text_that_is_not_a_token_is_not_used_as_one(tmp_path, text):
+def test_a_token_file_without_a_valid_token_is_not_used(tmp_path, text):
     with serving(tmp_path, "--repl", "none") as live:
         (live.port_file.with_name("token")).write_text(text)
         (live.port_file.with_name("token")).chmod(0o600)
@@ -352,7 +354,7 @@ def test_a_directory_of_another_user_is_refused(tmp_path, workspace, directory):
     assert "another user" in run(workspace, "status").stdout
 
 
-def test_a_port_file_rewritten_to_another_workspaces_server_connects_nobody(tmp_path):
+def test_a_port_file_naming_another_workspaces_server_connects_no_client(tmp_path):
     with serving(tmp_path / "a", "--repl", "none") as mine, serving(tmp_path / "b", "--repl", "none") as other:
         mine.port_file.write_text(str(other.port))
         answer = json.loads(relay(mine.workspace).stdout)

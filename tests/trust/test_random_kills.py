@@ -171,7 +171,7 @@ def outcome(message):
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_with_ten_clients_a_kill_neither_duplicates_nor_loses_a_call(tmp_path, seed):
+def test_killing_the_server_under_ten_clients_neither_duplicates_nor_loses_a_call(tmp_path, seed):
     dice, counted, is_over = random.Random(seed), tmp_path / "counted", threading.Event()
     counted.touch()
     live = Live(tmp_path, "--repl", "python")

@@ -109,7 +109,7 @@ def test_sensitive_text_in_a_result_is_replaced_by_a_mark(client):
         "for letter in str(shop.state): print(letter, end='', flush=True)",
     ],
 )
-def test_values_that_become_sensitive_during_code_are_in_none_of_its_answers(client, code):
+def test_values_that_become_sensitive_while_code_runs_are_redacted_in_its_answers(client, code):
     client.call("evaluate_code", code=code, detail=True)
     client.call("stacktrace", locals=True)
     client.call("repl_output_log", limit=50)
@@ -151,7 +151,7 @@ def test_short_or_symbol_only_values_are_not_treated_as_secrets(client):
     client.call("evaluate_code", code="shop.state = kept; None")
 
 
-def test_a_failing_or_printing_getter_stops_no_evaluation(client):
+def test_a_state_getter_that_fails_or_prints_does_not_affect_evaluations(client):
     code = "def get():\n    print('looked')\n    raise OSError('no state')\n"
     code += "shop.seam.frame('bad', get, sensitive=[('x',)])\n"
     code += "shop.seam.frame('self', lambda: (print(1), {})[1], sensitive=[('x',)])"

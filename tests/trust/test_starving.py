@@ -61,7 +61,7 @@ def still_waits(client, name):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
-def test_sixty_loads_of_a_pipe_are_refused_and_block_nobody(live, victim):
+def test_sixty_loads_of_a_pipe_are_refused_without_blocking_other_clients(live, victim):
     pipe = live.workspace / "pipe.py"
     with contextlib.suppress(FileExistsError):
         posix_only.make_pipe(pipe)
@@ -131,7 +131,7 @@ def test_a_wait_beyond_the_limit_is_refused_with_both_numbers(live, victim):
         assert victim.call("wait_for", query=NOTHING, timeoutMs=0)["status"] == "timed-out"
 
 
-def test_a_wait_that_never_got_its_turn_says_where_to_continue(live, victim):
+def test_a_wait_that_timed_out_in_the_queue_reports_the_line_to_continue_from(live, victim):
     with live.client(name="hungry") as hungry:
         waits = [hungry.begin_call("wait_for", query=SLOW, since=0, timeoutMs=1000) for _ in range(20)]
         told = [answer["notes"][-1] for answer in answers(hungry, waits)]
@@ -165,7 +165,7 @@ def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
 
 
 @pytest.mark.parametrize("isolate", [False, True], ids=["in the session of all", "in a session of its own"])
-def test_another_client_waits_for_one_queued_evaluation_at_most(live, victim, tmp_path, isolate):
+def test_a_client_waits_for_at_most_one_queued_evaluation_of_another(live, victim, tmp_path, isolate):
     gate = tmp_path / "gate"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)"
     with live.client(name="hungry") as hungry:
@@ -183,7 +183,7 @@ def test_another_client_waits_for_one_queued_evaluation_at_most(live, victim, tm
     assert theirs == sorted(theirs)
 
 
-def test_the_queued_code_of_one_client_is_bounded_in_total(tmp_path):
+def test_the_queued_code_of_one_client_has_a_maximum_total_size(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as hungry, live.client() as victim:
         victim.call("evaluate_code", code="1", timeoutMs=60_000)
         code = f"'{'x' * 2**20}'; import time; time.sleep(60)"
@@ -196,7 +196,7 @@ def test_the_queued_code_of_one_client_is_bounded_in_total(tmp_path):
         assert (mine["ok"], mine["status"]) == (True, "queued")
 
 
-def test_the_open_requests_of_one_client_are_bounded_in_bytes(live, victim):
+def test_the_open_requests_of_one_client_have_a_maximum_total_size(live, victim):
     with live.client(name="hungry") as hungry:
         call = {"name": "wait_for", "arguments": {"query": NOTHING, "timeoutMs": 600_000}}
         call["_meta"] = {"padding": "x" * 15 * 2**20}
@@ -248,7 +248,7 @@ WHY = {"not in UTF-8": "it is not UTF-8", "a number that is too long": "heavy.ip
 
 
 @pytest.mark.parametrize("made", NOTEBOOKS)
-def test_oversized_notebooks_of_four_clients_block_nobody_and_leak_nothing(tmp_path, made):
+def test_oversized_notebooks_of_four_clients_neither_block_others_nor_leak_memory(tmp_path, made):
     with serving(tmp_path, "--repl", "none") as live, live.client(name="victim") as victim:
         heavy = live.workspace / "heavy.ipynb"
         heavy.write_text(NOTEBOOKS[made](), errors="surrogateescape")
@@ -296,7 +296,7 @@ def test_a_notebook_with_many_cells_is_listed_while_others_are_answered(live, vi
     assert f"{20_000 - len(answer['cells'])} more" in answer["notes"][0]
 
 
-def test_cells_of_oversized_notebooks_are_refused_and_block_nobody(tmp_path):
+def test_running_cells_of_oversized_notebooks_is_refused_without_blocking_others(tmp_path):
     kernel = real_kernels.kernel("ipykernel")
     with serving(tmp_path, "--kernel", f"own={kernel.file}", "--repl", "none") as live, live.client() as victim:
         elements = f'{{"cells":[],"metadata":{{"a":[{"[]," * 2_500_000}1]}},"nbformat":4}}'

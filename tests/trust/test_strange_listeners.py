@@ -124,7 +124,7 @@ def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
 
 
 @pytest.mark.parametrize("dialect", ["python", "lisp"])
-def test_embedded_repls_disconnect_another_user(tmp_path, dialect):
+def test_embedded_repls_disconnect_connections_of_another_user(tmp_path, dialect):
     mark = tmp_path / "ran"
     calls = {"python": f"open({str(mark)!r}, 'w')", "lisp": f'(python/open "{mark}" "w")'}
     code = calls[dialect].encode()
