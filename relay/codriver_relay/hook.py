@@ -1,4 +1,4 @@
-"""The hook program, `codriver-hook CLIENT EVENT`, which clients run at a start, an edit, and the end of a turn.
+"""The program `codriver-hook`, which clients run when a session starts, after an edit, and at the end of a turn.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The client's roots, which are requested if neither the environment nor the current directory shows the workspace.
+"""Find the workspace in the roots of the client, if neither the environment nor the current directory shows it.
 
 This module is imported only in that case.
 """

@@ -1,4 +1,4 @@
-"""Files of the user, opened without following links, waiting for the other end of a pipe, or acquiring a terminal.
+"""Open the user's files safely: follow no links, and never wait for a pipe.
 
 The files may come from a checkout, so only the beginning of regular files that belong to the user is read.
 """

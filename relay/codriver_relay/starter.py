@@ -1,4 +1,4 @@
-"""The start of a detached server, once per round of attempts, with its output in `serve.log`.
+"""Start a detached server, at most once per round of attempts to connect.
 
 This module is imported when a server may have to be started.
 """

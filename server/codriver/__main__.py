@@ -1,4 +1,4 @@
-"""The command `codriver`, also `python -m codriver`, with a fast path for evaluations by programs.
+"""Entry point of the command `codriver` and of `python -m codriver`.
 
 Scripts may evaluate thousands of times, and parsing a command line with click takes longer than the evaluation. So a
 plain `codriver eval` is sent from here, and an answer with only output and values is printed here. Everything else is

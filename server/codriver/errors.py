@@ -1,4 +1,4 @@
-"""The base classes of Codriver's exceptions, all reasons for refusals, and helpers for messages.
+"""Base classes of Codriver's exceptions, and helpers for their messages.
 
     CodriverError
     ├── PeerError             the peer violated its protocol, and the connection is closed

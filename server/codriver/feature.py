@@ -1,4 +1,4 @@
-"""The declaration of a feature: what it adds to the base, named without importing it.
+"""Declarations of optional features, which name their parts without importing them.
 
 A feature is a package in `codriver.features` that names itself in one `FEATURE`. `codriver.app.features` lists the
 features and merges their declarations once, into what each part of the base needs. The base imports no feature.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 5
 """Number of attempts before the error is passed on. Two collisions in a row are already unlikely."""
 
 
@@ -21,7 +21,7 @@ def parse_source(text: str) -> ast.Module:
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as for `ast.parse`.
     """
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         try:
             return ast.parse(text)
         except SystemError:  # another thread parsed at the same time

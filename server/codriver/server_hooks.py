@@ -1,4 +1,4 @@
-"""What a feature adds to a running server: typed tuples that are merged once, when the server is built.
+"""Hooks through which features extend a running server.
 
 A hook is added when a second feature needs it. Until then, what only one feature needs stays in the base or is an
 ordinary call.
@@ -102,7 +102,7 @@ class Guide:
     tool: str
 
 
-REPORT: Final = "{report}"
+REPORT_PLACEHOLDER: Final = "{report}"
 """Where a prompt's text has the server's report."""
 
 
@@ -118,7 +118,7 @@ class Prompt:
     arguments: tuple[tuple[str, str, str], ...] = ()
     """The name, the description and the default of each argument."""
     report: Callable[[Services, ClientSession, Mapping[str, str]], Awaitable[str]] | None = None
-    """Return the text in place of `REPORT`, for a client and the arguments that it gave."""
+    """Return the text in place of `REPORT_PLACEHOLDER`, for a client and the arguments that it gave."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,13 +127,17 @@ TOKEN_PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-CLOSERS = {"(": ")", "[": "]", "{": "}", "#{": "}"}
+CLOSERS_BY_OPENER = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 COLLECTION_KINDS: dict[str, Tag] = {"(": "list", "[": "vector", "{": "map", "#{": "set"}
 """Kinds of collections, by opening bracket."""
-NAMES: dict[str, tuple[Tag, Any]] = {"nil": ("nil", None), "true": ("boolean", True), "false": ("boolean", False)}
+CONSTANTS_BY_NAME: dict[str, tuple[Tag, Any]] = {
+    "nil": ("nil", None),
+    "true": ("boolean", True),
+    "false": ("boolean", False),
+}
 """The tags and values of symbols that are constants."""
 SPECIAL_NUMBERS = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
-CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
+CHARACTERS_BY_NAME = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
 """The characters that can be written by name."""
 ESCAPED_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
 """Characters in a string, by the letter after the backslash."""
@@ -197,7 +201,7 @@ class _Reader:
     def _read_collection(self, opener: str, start: int, depth: int) -> Form:
         forms: list[Form] = []
         while True:
-            form = self.next_form(depth, CLOSERS[opener])
+            form = self.next_form(depth, CLOSERS_BY_OPENER[opener])
             if form is None:
                 break
             forms.append(form)
@@ -228,7 +232,7 @@ class _Reader:
             if token.strip(":") == "" or token.startswith("::"):
                 raise self._text.error_at("a keyword such as `:output/line`", token, start)
             return "keyword", Keyword(token)
-        return NAMES.get(token) or ("symbol", token)
+        return CONSTANTS_BY_NAME.get(token) or ("symbol", token)
 
     def _parse_number(self, token: str, start: int) -> int | float:
         if len(token) <= MAX_NUMBER_DIGITS:
@@ -241,8 +245,8 @@ class _Reader:
     def _parse_character(self, name: str, start: int) -> str:
         if len(name) == 1:
             return name
-        if name in CHARACTERS:
-            return CHARACTERS[name]
+        if name in CHARACTERS_BY_NAME:
+            return CHARACTERS_BY_NAME[name]
         if CODE_POINT_PATTERN.fullmatch(name):
             return chr(int(name[1:], 16))
         raise self._text.error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
@@ -266,7 +270,7 @@ MAX_NESTING_DEPTH = 32
 INTEGER_LIMIT = 2**1024  # about where floats end, too
 """Upper limit, exclusive, for the absolute value of an integer that a function computes."""
 
-RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
+TYPE_RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
 """The order of values of different kinds."""
 
 
@@ -358,11 +362,11 @@ def kind_name(value: object) -> str:
 def compare_values(left: Any, right: Any) -> int:
     """Compare two values of any kinds. Return a negative number, 0 or a positive number, like C's `strcmp`.
 
-    Kinds are ordered as in `RANKS`. Collections are compared by length and then item by item, as in Clojure.
+    Kinds are ordered as in `TYPE_RANKS`. Collections are compared by length and then item by item, as in Clojure.
     """
     left_kind, right_kind = kind_name(left), kind_name(right)
     if left_kind != right_kind:
-        return RANKS[left_kind] - RANKS[right_kind]
+        return TYPE_RANKS[left_kind] - TYPE_RANKS[right_kind]
     if left_kind == "a collection":
         if len(left) != len(right):
             return len(left) - len(right)

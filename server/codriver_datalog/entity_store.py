@@ -33,7 +33,7 @@ MAX_UNINDEXED_ENTITIES = (
     1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
 )
 """Maximum number of entities that are not indexed yet. A snapshot waits until they are, for at most 2 ms."""
-LONG_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
+MIN_LONG_STRING_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
 """Length from which a string is long.
 
 Its record is removed from memory at once, because 64 such strings may take a GiB.
@@ -213,7 +213,7 @@ class EntityStore:
         is_long = False
         for position in self._free_positions:
             value = record[position]
-            is_long |= isinstance(value, str) and len(value) >= LONG_CHARACTERS
+            is_long |= isinstance(value, str) and len(value) >= MIN_LONG_STRING_CHARACTERS
         self._all.remove(record, is_long=is_long)
         if line == self._last_line and self._by_line:
             self._last_line = _line(self._all.records[-1])

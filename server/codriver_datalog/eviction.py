@@ -1,4 +1,4 @@
-"""A store of limited number and size that evicts the oldest entities."""
+"""A store that evicts its oldest entities to stay within limits on their number and size."""
 
 from __future__ import annotations
 

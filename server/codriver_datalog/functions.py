@@ -433,7 +433,7 @@ ENTITY_FUNCTIONS: Mapping[str, str] = {
 }
 """Functions that read entities of a source, with their usage. The planner handles them specially."""
 
-SHARING = frozenset(
+SHARING_FUNCTIONS = frozenset(
     {"identity", "ground", "get", "nth", "first", "second", "last", "and", "or", "max", "min", "not-empty"}
 )
 """Functions that return an argument or a part of one, so that their result takes no additional memory."""

@@ -30,7 +30,7 @@ Expression = tuple[int | None, Any]
 
 BATCH_ROWS = 8192
 """Number of rows after which a step yields a batch."""
-FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
+ARGUMENT_ERRORS = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
 """The exceptions that functions raise for unsuitable arguments."""
 
 
@@ -133,7 +133,7 @@ def find_failing_arguments(call: Callable[[Row], Any], arguments: Sequence[Expre
     for row in rows:
         try:
             call(row)
-        except FAILURES:
+        except ARGUMENT_ERRORS:
             return tuple(value if column is None else row[column] for column, value in arguments)
     return None
 

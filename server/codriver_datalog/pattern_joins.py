@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver_datalog.rows import Row
 
 
-LINE = 0  # the place of the line in a record; a line is an entity's id
+LINE_INDEX = 0  # the place of the line in a record; a line is an entity's id
 """The position of an entity's line in its record."""
 
 
@@ -40,7 +40,7 @@ class Group:
 
     def line_variables(self, positions: Mapping[str, int]) -> frozenset[str]:
         """Return the variables whose value is the line of the entity."""
-        terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute_keyword(p)) == LINE]
+        terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute_keyword(p)) == LINE_INDEX]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
 
@@ -92,12 +92,12 @@ class Match:
 def match_group(group: Group, scope: Scope, positions: Mapping[str, int]) -> Match:
     """Return the conditions that all patterns in a group place on a record."""
     match = Match()
-    match.add(LINE, group.entity, scope)
+    match.add(LINE_INDEX, group.entity, scope)
     for pattern in group.patterns:
         position = positions.get(_attribute_keyword(pattern))
         if position is None:  # only other sources have this attribute
-            match.fixed.append((LINE, None))
-        match.add(LINE if position is None else position, pattern.value, scope)
+            match.fixed.append((LINE_INDEX, None))
+        match.add(LINE_INDEX if position is None else position, pattern.value, scope)
     return match
 
 
@@ -111,7 +111,7 @@ def make_group_step(
     names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
     required = snapshot.schema.required_positions
-    is_unique = any(match.outputs[name] == LINE for name in names)
+    is_unique = any(match.outputs[name] == LINE_INDEX for name in names)
 
     def additions(records: Sequence[Row]) -> list[Row]:
         rows = project_rows(records, columns)
@@ -129,7 +129,7 @@ def make_group_step(
 
     def matching(rows: list[Row]) -> Any:
         nonlocal built
-        if built is None and snapshot.is_indexed(best_position) and len(rows) * FEW < len(snapshot):
+        if built is None and snapshot.is_indexed(best_position) and len(rows) * MIN_ENTITIES_PER_ROW < len(snapshot):
             return look_up
         if built is None:
             records = match.matching_records(_candidates(match, snapshot, lines), required)
@@ -145,7 +145,7 @@ def make_group_step(
     return join_step(key, matching), names
 
 
-FEW = 8  # with fewer rows than an eighth of the entities, asking the index for each beats reading all entities once
+MIN_ENTITIES_PER_ROW = 8
 """How many times more entities than rows there must be to look up each row in the index.
 
 Otherwise, reading all entities once is faster.
@@ -164,7 +164,7 @@ def make_datom_step(
         match.add(position, term, scope)
     keywords = snapshot.schema.keywords
     triples: list[Row] = [
-        (record[LINE], keyword, value)
+        (record[LINE_INDEX], keyword, value)
         for record in snapshot.records
         for keyword, value in zip(keywords, record, strict=True)
         if value is not None
@@ -195,7 +195,7 @@ def _records_in_lines(records: Sequence[Record], lines: range | None) -> Sequenc
 
 def _average_matches(snapshot: Snapshot, position: int) -> float:
     """Return the average number of records that have the same value of the attribute at this position."""
-    if position == LINE:
+    if position == LINE_INDEX:
         return 0
     return (
         len(snapshot) / max(1, snapshot.distinct_values(position)) if snapshot.is_indexed(position) else len(snapshot)

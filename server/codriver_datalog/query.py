@@ -1,4 +1,4 @@
-"""The parser of queries. It returns a checked `Query`, or raises an error that says what was expected.
+"""Parse and check queries.
 
 The grammar is that of DataScript, as a vector (`[:find … :in … :where …]`) or as a map, with these differences:
 

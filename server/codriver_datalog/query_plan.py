@@ -17,7 +17,7 @@ from codriver_datalog import attribute_functions, operators
 from codriver_datalog.clause_readiness import is_or_ready, provided_variables
 from codriver_datalog.edn import Form, print_edn
 from codriver_datalog.errors import truncate
-from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, explain_failure
+from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING_FUNCTIONS, explain_failure
 from codriver_datalog.pattern_joins import Group, make_datom_step, make_group_step, match_group
 from codriver_datalog.syntax_tree import (
     Argument,
@@ -50,7 +50,7 @@ Unit = Group | Clause
 SWAPPED_COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """Comparisons that are equivalent after their arguments are swapped."""
 
-CALLS = 512  # of a function between two inspects the clock; one may take some milliseconds
+CALLS_PER_CHECK = 512  # of a function between two inspects the clock; one may take some milliseconds
 """Number of calls of a function between two checks of the time limit. One call may take some milliseconds."""
 MAX_VALUE_CHARACTERS = 60  # of a value in an error
 """Maximum length of a value in an error message."""
@@ -231,7 +231,7 @@ class _Planner:
 
     def _add_function(self, unit: FunctionCall) -> None:
         plain = call = self._make_caller(unit.function, unit.arguments, unit.form)
-        if unit.function not in SHARING and unit.function not in ENTITY_FUNCTIONS:
+        if unit.function not in SHARING_FUNCTIONS and unit.function not in ENTITY_FUNCTIONS:
             call = _charge_results(call, self.context.budget.charge_value)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
@@ -249,12 +249,12 @@ class _Planner:
         arguments = [self._to_expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
 
         def explained(rows: Rows) -> Iterator[Rows]:
-            for start in range(0, len(rows), CALLS):
+            for start in range(0, len(rows), CALLS_PER_CHECK):
                 context.budget.check()
-                some = rows[start : start + CALLS]
+                some = rows[start : start + CALLS_PER_CHECK]
                 try:
                     yield from step(some)
-                except operators.FAILURES as error:
+                except operators.ARGUMENT_ERRORS as error:
                     values = operators.find_failing_arguments(call, arguments, some)
                     why = explain_failure(error) + _failed_call_text(unit.function, arguments, values)
                     raise context.text.error(f"arguments that `{unit.function}` accepts ({why})", unit.form) from error

@@ -33,11 +33,11 @@ POSIX_CLASS_PATTERN = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
 FLAGS_PATTERN = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
 NON_SINGLE_CHARACTER_ESCAPES = frozenset("123456789gXRbBAZGKmM")
 """Escapes that match no character, or more than one. Repeating one needs as much memory as repeating a group."""
-CALL = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
+GROUP_CALL_PATTERN = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
 """Matches the start of a group that calls another group."""
-FUZZY = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
+FUZZY_PATTERN = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
 """Matches the start of a fuzzy match, which allows errors."""
-REPEAT = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
+REPEAT_PATTERN = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 """Matches a quantifier that may repeat more than once."""
 VERBOSE_SPACE_PATTERN = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
@@ -123,7 +123,7 @@ class _PatternScanner:
                     self._scan_group()
                 case ")":
                     self._end_group()
-                case "{" if found := FUZZY.match(self._remaining_pattern("{")):
+                case "{" if found := FUZZY_PATTERN.match(self._remaining_pattern("{")):
                     self._refuse(
                         "fuzzy matching", found[0], 'escape the brace, as \\{, or write the variants out: "a|b"'
                     )
@@ -150,7 +150,7 @@ class _PatternScanner:
         self._scan_escape()
         if escaped in NON_SINGLE_CHARACTER_ESCAPES:
             self._skip_group_name()
-            self.repeated += bool(REPEAT.match(self._remaining_pattern()))
+            self.repeated += bool(REPEAT_PATTERN.match(self._remaining_pattern()))
 
     def _skip_group_name(self) -> None:
         """Skip a group name in angle brackets, if there is one."""
@@ -173,7 +173,7 @@ class _PatternScanner:
         if not self._skip("?"):
             return
         rest = self._remaining_pattern()
-        if call := CALL.match(rest):
+        if call := GROUP_CALL_PATTERN.match(rest):
             closing = rest.find(")")
             text = f"(?{rest[: closing + 1] if 0 <= closing < 40 else call[0]}"
             self._refuse("recursion", text, "write the group's pattern out once more, as deep as it has to go")
@@ -210,7 +210,7 @@ class _PatternScanner:
             return
         self._is_verbose, closed_before = self._open.pop()
         self._closed_groups += 1
-        if REPEAT.match(self._remaining_pattern()):
+        if REPEAT_PATTERN.match(self._remaining_pattern()):
             self.repeated += self._closed_groups - closed_before
 
     def _scan_set(self) -> None:

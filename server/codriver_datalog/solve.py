@@ -1,4 +1,4 @@
-"""The solver, which plans the clauses, runs the plan and the rules, and shapes the rows as `:find` requests.
+"""Solve queries: plan the clauses, run the plan, and arrange the results as `:find` requests.
 
 Rows with a line are sorted by it. Other rows keep the order in which they were found, which is always the same. Limits
 on rows and size keep the rows with the highest lines, or the first rows. When the time is over, the answer has the rows
@@ -64,9 +64,9 @@ Cut = Literal["rows", "time"]
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
 """Maximum number of characters of all texts in an answer."""
-PLAIN = frozenset({str, int, type(None)})
+PLAIN_TYPES = frozenset({str, int, type(None)})
 """Types of values that are the same in JSON."""
-NUMBERS = frozenset({int, float})
+NUMBER_TYPES = frozenset({int, float})
 """Types of numbers."""
 
 
@@ -232,7 +232,7 @@ class _AnswerShaper:
             rows = operators.project_rows(found, self._columns)
         if self.line_column is not None:
             line = itemgetter(self.line_column)
-            is_number = NUMBERS.issuperset(map(type, map(line, rows)))
+            is_number = NUMBER_TYPES.issuperset(map(type, map(line, rows)))
             rows.sort(key=line if is_number else lambda row: line(row) if isinstance(line(row), int | float) else -1)
         return rows
 
@@ -309,11 +309,11 @@ class _AnswerShaper:
 def _characters(column: Row) -> int:
     """Return the total length of the strings in a column. This is fast if all values have the same type."""
     types = set(map(type, column))
-    return 0 if types <= NUMBERS else sum(map(len if types == {str} else text_length, column))
+    return 0 if types <= NUMBER_TYPES else sum(map(len if types == {str} else text_length, column))
 
 
 def _rows_to_json(rows: Rows) -> list[list[Any]]:
-    if all(PLAIN.issuperset(map(type, column)) for column in zip(*rows, strict=True)):
+    if all(PLAIN_TYPES.issuperset(map(type, column)) for column in zip(*rows, strict=True)):
         return list(map(list, rows))
     return [[to_json(cell) for cell in row] for row in rows]
 

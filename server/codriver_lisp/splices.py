@@ -1,4 +1,4 @@
-"""Splices, which put new text in place of a form or next to it, without absorbing code or leaving gaps.
+"""Splices, which replace, insert and delete forms without joining tokens or leaving gaps.
 
 A text is rewritten by applying splices. Its tokens are then compared with the expected ones, to prove that
 no tokens ran together. Tokens that would run together, as when a form is inserted between two forms that touch, get a

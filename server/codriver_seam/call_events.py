@@ -1,4 +1,4 @@
-"""Calls of chosen functions as events."""
+"""Record calls of chosen functions as events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-TOOL = 4
+TOOL_ID = 4
 """The tool id for `sys.monitoring`, which no convention reserves."""
 
 
@@ -44,15 +44,15 @@ def _monitor_calls(codes: list[CodeType]) -> None:
     """Record the calls of these code objects with `sys.monitoring`."""
     monitoring = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # from Python 3.12 on
     events = monitoring.events
-    if monitoring.get_tool(TOOL) != __name__:
-        monitoring.use_tool_id(TOOL, __name__)
-        monitoring.register_callback(TOOL, events.PY_START, _on_start)
-        monitoring.register_callback(TOOL, events.PY_RETURN, _on_return)
+    if monitoring.get_tool(TOOL_ID) != __name__:
+        monitoring.use_tool_id(TOOL_ID, __name__)
+        monitoring.register_callback(TOOL_ID, events.PY_START, _on_start)
+        monitoring.register_callback(TOOL_ID, events.PY_RETURN, _on_return)
         # Unwinding cannot be monitored for single functions. The callback returns immediately for others.
-        monitoring.register_callback(TOOL, events.PY_UNWIND, _on_unwind)
-        monitoring.set_events(TOOL, events.PY_UNWIND)
+        monitoring.register_callback(TOOL_ID, events.PY_UNWIND, _on_unwind)
+        monitoring.set_events(TOOL_ID, events.PY_UNWIND)
     for code in codes:
-        monitoring.set_local_events(TOOL, code, events.PY_START | events.PY_RETURN)
+        monitoring.set_local_events(TOOL_ID, code, events.PY_START | events.PY_RETURN)
 
 
 def _on_start(_code: CodeType, _offset: int) -> None:

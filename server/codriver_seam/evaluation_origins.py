@@ -1,4 +1,4 @@
-"""The origin of the events in code that others evaluate: in cells of a Jupyter kernel, and with hy-nrepl.
+"""Attribute events to the cells or evaluations that caused them, in Jupyter kernels and with hy-nrepl.
 
 Each library is found among the loaded modules and never imported.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-WATCHED = "_codriver_seam"
+WATCHED_ATTRIBUTE = "_codriver_seam"
 """The attribute that marks a shell that is already watched."""
 
 
@@ -26,7 +26,7 @@ def watch_cells() -> None:
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     kernel: Any = getattr(shell, "kernel", None)
-    if shell is None or not hasattr(kernel, "get_parent") or getattr(shell, WATCHED, None) is not None:
+    if shell is None or not hasattr(kernel, "get_parent") or getattr(shell, WATCHED_ATTRIBUTE, None) is not None:
         return
 
     def begins(_about: object) -> None:
@@ -37,7 +37,7 @@ def watch_cells() -> None:
     def ends(_about: object) -> None:
         origin.set(None)
 
-    setattr(shell, WATCHED, begins)
+    setattr(shell, WATCHED_ATTRIBUTE, begins)
     shell.events.register("pre_run_cell", begins)
     shell.events.register("post_run_cell", ends)
 
@@ -49,7 +49,7 @@ def watch_hy() -> None:
     """
     evaluation: Any = getattr(sys.modules.get("hy_nrepl.ops.eval"), "InterruptibleEval", None)
     run = getattr(evaluation, "run", None)
-    if run is None or hasattr(run, WATCHED):
+    if run is None or hasattr(run, WATCHED_ATTRIBUTE):
         return
 
     def run_with_origin(thread: Any) -> None:
@@ -58,5 +58,5 @@ def watch_hy() -> None:
         origin.set(named if isinstance(named, dict) else None)
         run(thread)
 
-    setattr(run_with_origin, WATCHED, run)
+    setattr(run_with_origin, WATCHED_ATTRIBUTE, run)
     evaluation.run = run_with_origin

@@ -1,4 +1,4 @@
-"""Log records as events of the application."""
+"""Record log messages as events of the application."""
 
 from __future__ import annotations
 

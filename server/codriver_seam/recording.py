@@ -1,4 +1,4 @@
-"""Recording of an application's events, their origins, its exceptions, and the handlers that it registers.
+"""Record an application's events, their origins, exceptions, and registered handlers.
 
 Everything is stored in bounded buffers of the process. Recording never locks, writes, or raises into the application,
 and without `install` only the positions of handlers are stored. Values are stored by their exact types, without calling

@@ -1,4 +1,4 @@
-"""SQL statements of an SQLAlchemy engine as events, found among the loaded modules and never imported."""
+"""Record the SQL statements of SQLAlchemy engines as events."""
 
 from __future__ import annotations
 

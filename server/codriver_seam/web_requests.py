@@ -1,4 +1,4 @@
-"""Requests of web applications as events, and their routes as handlers: WSGI, ASGI and Flask.
+"""Record the requests of web applications as events, for WSGI, ASGI and Flask.
 
 Enabling this twice has no effect. Flask is found among the loaded modules and never imported.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from .recording import Json
 
 
-ROUTE = "route"
+ROUTE_KIND = "route"
 """The kind of handlers for requests."""
 
 
-FACTS = "codriver_seam.request"
+REQUEST_FACTS_KEY = "codriver_seam.request"
 """The key for facts about a request in its WSGI environment."""
 
 
@@ -73,7 +73,7 @@ class _Wsgi:
                 facts.update(_route_field(environ.get("werkzeug.request")))
                 return start_response(status, headers, *more)
 
-            environ[FACTS] = facts
+            environ[REQUEST_FACTS_KEY] = facts
             return self._inner(environ, start)
 
 
@@ -98,7 +98,7 @@ def watch_flask(app: Any) -> None:
     def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
         note_error(exception, source="flask", event_id=flask.request.path)
         # In debug mode no response reports the route.
-        flask.request.environ.get(FACTS, {}).update(_route_field(flask.request))
+        flask.request.environ.get(REQUEST_FACTS_KEY, {}).update(_route_field(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
     seam.routes.append(lambda: _flask_handlers(app))
@@ -162,7 +162,7 @@ def _route_handlers(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
         for method in sorted(methods or ())
     ]
     rows = [
-        describe_handler(ROUTE, name, function)
+        describe_handler(ROUTE_KIND, name, function)
         for name, function in named
         if not name.startswith(IMPLICIT_METHOD_PREFIXES)
     ]

@@ -16,7 +16,7 @@ from alike import rounds
 from live_server import serving
 
 from codriver.editing import BatchRecords, CreateFile, Editor, EditRequest, SearchLimits
-from codriver.editing.atomic_batch import UNDER_WAY
+from codriver.editing.atomic_batch import UNFINISHED_MARK
 from codriver.editing.file_changes import Change, read_snapshot
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.systems.file_system import HAS_DESCRIPTORS
@@ -302,7 +302,7 @@ def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(workspace, 
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"files": [{}], "folders": []}'])
-@pytest.mark.parametrize("mark", [b"", UNDER_WAY, UNDER_WAY[:4]])
+@pytest.mark.parametrize("mark", [b"", UNFINISHED_MARK, UNFINISHED_MARK[:4]])
 def test_a_truncated_record_is_harmless_and_removed(workspace, records, content, mark):
     (workspace.parent / "records").mkdir()
     record = workspace.parent / "records" / "0123456789ab.json"
@@ -317,7 +317,7 @@ def test_a_record_can_remove_only_its_own_temporary_files(workspace, records):
     (workspace.parent / "records").mkdir()
     record = workspace.parent / "records" / "0123456789ab.json"
     content = {"files": [{"path": str(workspace / "a.clj"), "temporary": "b.clj"}], "folders": []}
-    record.write_bytes(UNDER_WAY + json.dumps(content).encode())
+    record.write_bytes(UNFINISHED_MARK + json.dumps(content).encode())
     record.chmod(0o600)
     before = everything(workspace)
     records.recover()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.tree_walk import SKIPPED, find_file_kinds, walk
+from codriver.files.tree_walk import SKIPPED_DIRECTORIES, find_file_kinds, walk
 
 
 def make(root, *names):
@@ -26,7 +26,7 @@ def test_shallow_directories_are_visited_first_in_sorted_order(tmp_path):
     assert seen(tmp_path) == [(".", 0, ["top.py"]), ("a", 1, ["y.py"]), ("b", 1, []), ("b/deep", 2, ["x.py"])]
 
 
-@pytest.mark.parametrize("name", [*sorted(SKIPPED), ".git", ".venv"])
+@pytest.mark.parametrize("name", [*sorted(SKIPPED_DIRECTORIES), ".git", ".venv"])
 def test_ignored_directories_are_skipped(tmp_path, name):
     make(tmp_path, f"{name}/x.py", "src/.hidden", "src/y.py")
     assert seen(tmp_path) == [(".", 0, []), ("src", 1, ["y.py"])]

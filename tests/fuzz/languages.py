@@ -32,7 +32,7 @@ def _written(form):
     match form.tag:
         case "list" | "vector" | "set" | "map":
             opener = {"list": "(", "vector": "[", "set": "#{", "map": "{"}[form.tag]
-            return opener + " ,\n".join(map(_written, value)) + edn.CLOSERS[opener]
+            return opener + " ,\n".join(map(_written, value)) + edn.CLOSERS_BY_OPENER[opener]
         case "number" if isinstance(value, float) and not math.isfinite(value):
             return "##NaN" if math.isnan(value) else "##Inf" if value > 0 else "##-Inf"
         case "string":

@@ -15,7 +15,7 @@ from codriver.net.outbox import Outbox
 from codriver.protocol import plain_requests
 from codriver.protocol.calls import ToolAnswer
 from codriver.protocol.error_messages import INTERNAL_ERROR_MESSAGE, SERVER_ERROR_CODE
-from codriver.protocol.plain_requests import METHODS, UNSETTLED, PlainRequestKind, PlainRequests
+from codriver.protocol.plain_requests import REQUEST_KINDS, UNSETTLED, PlainRequestKind, PlainRequests
 from codriver.protocol.replies import Replies
 
 pytestmark = pytest.mark.served("memory", durations="progress_s=0.3")
@@ -301,7 +301,9 @@ def test_repeated_handshakes_use_no_more_memory():
     plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    with patch.dict(METHODS, initialize=PlainRequestKind(UNSETTLED, plain_requests.INITIALIZE_SHAPE, lambda *_: {})):
+    with patch.dict(
+        REQUEST_KINDS, initialize=PlainRequestKind(UNSETTLED, plain_requests.INITIALIZE_SHAPE, lambda *_: {})
+    ):
         assert plain.accept(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     for _ in range(3):
         assert plain.accept(json.dumps(told).encode())

@@ -33,7 +33,7 @@ def test_the_meta_field_names_match_the_sdk():
 
 
 def test_log_levels_error_codes_and_notification_methods_match_the_sdk():
-    assert get_args(mcp_types.LoggingLevel) == error_messages.LEVELS
+    assert get_args(mcp_types.LoggingLevel) == error_messages.LOG_LEVELS
     names = ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR")
     assert [getattr(error_messages, name) for name in names] == [getattr(jsonrpc, name) for name in names]
     assert {method for _, method in subscriptions.LIST_CHANGES.values()} | {

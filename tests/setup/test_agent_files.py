@@ -8,7 +8,7 @@ from live_server import environ
 
 from codriver.setup import agent_files
 from codriver.setup.agent_files import (
-    BLOCK,
+    AGENTS_BLOCK,
     BLOCK_BEGIN_LINE,
     BLOCK_END_LINE,
     SKILL_DIRECTORIES,
@@ -170,7 +170,7 @@ def test_removal_restores_agents_md_byte_for_byte(workspace, text):
     assert do(workspace, ADVICE) == ["add"]
     written = file.read_bytes().decode()
     assert written.startswith(text)
-    assert written.replace("\r\n", "\n").count(BLOCK) == 1
+    assert written.replace("\r\n", "\n").count(AGENTS_BLOCK) == 1
     assert ("\r\n" in written) == ("\r\n" in text)
     assert do(workspace, ADVICE) == ["same"]
     assert do(workspace, UNADVISED) == ["remove"]
@@ -179,13 +179,13 @@ def test_removal_restores_agents_md_byte_for_byte(workspace, text):
 
 def test_without_agents_md_only_the_section_is_written_and_removed_again(workspace):
     assert do(workspace, ADVICE) == ["add"]
-    assert (workspace / "AGENTS.md").read_text() == f"{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}\n"
+    assert (workspace / "AGENTS.md").read_text() == f"{BLOCK_BEGIN_LINE}\n{AGENTS_BLOCK}{BLOCK_END_LINE}\n"
     do(workspace, UNADVISED)
     assert files(workspace) == set()
 
 
 def test_the_section_in_agents_md_has_six_lines():
-    assert len(BLOCK.splitlines()) == 6
+    assert len(AGENTS_BLOCK.splitlines()) == 6
 
 
 def test_text_after_the_section_in_agents_md_is_kept(workspace):
@@ -202,7 +202,7 @@ def test_an_older_section_is_replaced_in_place(workspace):
     file = workspace / "AGENTS.md"
     file.write_text(f"before\n\n{BLOCK_BEGIN_LINE}\nas of last year\n{BLOCK_END_LINE}\n\nbehind\n")
     assert do(workspace, ADVICE) == ["replace"]
-    assert file.read_text() == f"before\n\n{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}\n\nbehind\n"
+    assert file.read_text() == f"before\n\n{BLOCK_BEGIN_LINE}\n{AGENTS_BLOCK}{BLOCK_END_LINE}\n\nbehind\n"
 
 
 @pytest.mark.parametrize(

@@ -453,7 +453,7 @@ def test_pytest_exit_ends_the_run_with_its_reason(project):
 
 
 def test_a_process_that_does_not_exit_is_killed(project, monkeypatch):
-    monkeypatch.setattr(plain_process, "LINGER_S", 0.5)
+    monkeypatch.setattr(plain_process, "EXIT_GRACE_S", 0.5)
     folder = project(
         "import threading, time\n\ndef test_it():\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     )

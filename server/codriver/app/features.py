@@ -1,4 +1,4 @@
-"""The list of features, and functions that combine their declarations for the base.
+"""List the optional features, and combine what they declare.
 
 If the import of a feature fails, the program stops with the traceback, because a feature that silently disappears would
 be worse.

@@ -1,4 +1,4 @@
-"""Hot reloading of saved source files into a REPL, if the setting `watch` is on."""
+"""Reload saved source files into a REPL, if the setting `watch` is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lifecycle of one server: it starts what `codriver.app.wiring` built, serves clients, and shuts down.
+"""Run a server: start its parts, serve clients, and shut down.
 
 The order is: settings, claim on the workspace, parts, listener, relay and port file, discovery of REPLs. The shutdown
 reverses it. While serving, a terminal gets a line for each REPL or client that connects or disconnects.

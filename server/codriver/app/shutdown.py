@@ -1,4 +1,4 @@
-"""The shutdown: steps that undo a server's start in reverse order. Errors in one do not prevent the others."""
+"""Shut down a server by undoing its start in reverse order, even if some steps fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wiring of a server, which creates every part after the parts that it needs.
+"""Create the parts of a server in the order of their dependencies.
 
 Nothing runs until `codriver.app.serve` starts the parts. It stops them in reverse order.
 """

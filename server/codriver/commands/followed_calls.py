@@ -1,4 +1,4 @@
-"""Calls that a command follows until they finish: evaluations and test runs."""
+"""Follow evaluations and test runs that a command started, until they finish."""
 
 from __future__ import annotations
 

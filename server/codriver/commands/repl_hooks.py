@@ -1,4 +1,4 @@
-"""What features add to REPLs to which a command connects itself."""
+"""Extensions by features for REPLs to which a command connects directly."""
 
 from __future__ import annotations
 

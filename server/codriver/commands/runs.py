@@ -1,4 +1,4 @@
-"""`codriver runs`: list the runs of this workspace's servers whose output log is remembered."""
+"""`codriver runs`: list the earlier runs of a workspace's servers whose output logs are stored."""
 
 from __future__ import annotations
 

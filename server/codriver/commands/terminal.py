@@ -1,4 +1,4 @@
-"""Output of the commands to terminals, programs and files. All output goes through this module.
+"""Print the output of all commands to terminals, pipes and files.
 
 On a terminal, control characters in text are escaped, because the text may come from a stranger and terminals interpret
 them. Colours are added afterwards. Piped output is for programs, so the text is unchanged and has no colours unless

@@ -1,4 +1,4 @@
-"""The names of callers: the `who` that each conversation gave last, and the records that follow a caller to its name.
+"""Remember the last name of each caller, and attribute its evaluations from before it had a name.
 
 A name stays valid until the caller gives another. Evaluations of the same conversation before the first name was given
 belong to that caller too. Sub-agents that use names of their own remain separate callers.

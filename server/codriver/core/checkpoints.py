@@ -1,4 +1,4 @@
-"""Checkpoints, which callers set with the description of an evaluation."""
+"""Checkpoints, which callers set by describing an evaluation as `checkpoint: NAME`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers for clients that connect and disconnect, and for changes to the lists that clients cache."""
+"""Handle connections of clients, and changes to the lists that clients cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher, which turns actions into a new state and effects, and the definitions of all effects.
+"""Dispatch actions, which change the state of the server and cause effects.
 
 An *action* is a frozen dataclass that describes an event or a request; its handler is a pure function. An *effect* is a
 frozen dataclass that describes something to do outside the core. The shell performs it and reports back only by

@@ -1,4 +1,4 @@
-"""The queues of evaluations, which run one at a time in each queue.
+"""Queues of evaluations, each of which runs one evaluation at a time.
 
 Within a queue (`core.state.evaluation_queue`), the evaluations of one client run in the order in which they arrived,
 and clients take turns. An evaluation that is accepted while its REPL is starting waits for the REPL.

@@ -1,4 +1,4 @@
-"""An evaluation, from its acceptance until its result is dropped, and its failure, if any."""
+"""The record of an evaluation: its status, its result, and its failure if it has one."""
 
 from __future__ import annotations
 

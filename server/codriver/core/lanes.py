@@ -1,4 +1,4 @@
-"""Lanes: the session that each client gets in a REPL without asking for one.
+"""Lanes: separate sessions in a REPL, created automatically for each client.
 
 A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Only REPLs that isolate sessions and
 run them concurrently have lanes. A lane is created at the client's first evaluation in the REPL. A client that

@@ -1,4 +1,4 @@
-"""The structured data of log entries that the server writes about itself: a `kind`, and `data` as a JSON object.
+"""Structured data of the log entries that describe the server's own actions.
 
 Code that reads the log uses these and never parses the text, which is for people.
 """

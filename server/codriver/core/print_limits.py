@@ -1,4 +1,4 @@
-"""How values are printed: limits, and the part of a stored value to print."""
+"""Limits for printing values, and the part of a stored value to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The abilities of a connected REPL, and the languages of REPLs."""
+"""Profiles of connected REPLs: their language, and the operations that they support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The REPLs that each caller has used, so that a call without a session key goes to the most recent one."""
+"""Remember which REPL each caller used last, to choose one for calls without a session key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life cycle of REPLs: found or started, connected, lost, retried and given up.
+"""Handle the life cycle of REPL connections, from discovery and retries to giving up.
 
 A REPL that cannot be reached is retried after 0.25 s, then after pauses that double up to 10 s. A process that Codriver
 started is restarted the same way when it ends. After four starts within a minute, it is given up with the reason. A

@@ -1,4 +1,4 @@
-"""What each caller knows about the evaluations of other callers.
+"""Track which evaluations of other callers have been reported to each caller.
 
 Every answer informs its caller of other callers' evaluations that started or finished since its previous answer.
 """

@@ -1,4 +1,4 @@
-"""Requests to evaluate code, load a file or run tests, from the tool that creates them to the adapter."""
+"""Requests to evaluate code, load files or run tests."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Editing of files: Lisp by whole forms, Python by definitions, and any text by strings.
+"""Edit files: Lisp code by forms, Python code by definitions, and any text by strings.
 
 All edits of a batch are checked before any file is written, and either all or none of them are applied.
 """
 
 from codriver.editing.atomic_batch import BatchRecords
-from codriver.editing.batch import HY, CreateFile, EditRequest, FileResult, SearchLimits
+from codriver.editing.batch import HY_SUFFIX, CreateFile, EditRequest, FileResult, SearchLimits
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Act, ActResult, Editor, Outcome, RestoreResult
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
@@ -12,7 +12,7 @@ from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 
 __all__ = [
-    "HY",
+    "HY_SUFFIX",
     "Act",
     "ActResult",
     "BatchRecords",

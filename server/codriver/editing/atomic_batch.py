@@ -1,4 +1,4 @@
-"""Atomic changes of several files: all of them are written or none, and concurrent changes are detected.
+"""Change several files atomically, and detect concurrent changes.
 
 Paths contain no links, as returned by `editable_path`. Links that are created on the path later are not followed: each
 directory is opened relative to its parent and kept open, and all operations use its descriptor.
@@ -248,12 +248,12 @@ MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """Maximum size of a record, which contains base64 content and paths."""
 MAX_NAMED_FILES: Final = 10
 """Maximum number of files that a message lists as restored, or as not restored."""
-UNDER_WAY: Final = b"under way\n"
+UNFINISHED_MARK: Final = b"under way\n"
 """The mark at the beginning of an unfinished batch's record, as long as `FINISHED_MARK`, which overwrites it."""
 FINISHED_MARK: Final = b"over     \n"
-"""The mark that overwrites `UNDER_WAY` when a batch has finished."""
-_RECORD = re.compile(r"[0-9a-f]{12}\.json")
-_TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
+"""The mark that overwrites `UNFINISHED_MARK` when a batch has finished."""
+_RECORD_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.json")
+_TEMPORARY_NAME_PATTERN = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 
 
 def restore_file(
@@ -308,7 +308,7 @@ class BatchRecords:
             with locate(file, Links.NEVER, root=self._directory) as location:
                 descriptor = location.open_private(os.O_RDWR | os.O_CREAT)
                 if try_lock(descriptor):
-                    _write_record(descriptor, UNDER_WAY + data, is_durable=is_durable)
+                    _write_record(descriptor, UNFINISHED_MARK + data, is_durable=is_durable)
                     if is_durable:
                         location.sync()
         except OSError as error:
@@ -329,7 +329,7 @@ class BatchRecords:
         descriptions = []
         with contextlib.suppress(OSError):
             for file in sorted(self._directory.iterdir()):
-                if _RECORD.fullmatch(file.name):
+                if _RECORD_NAME_PATTERN.fullmatch(file.name):
                     descriptions += self._recover(file)
         return descriptions
 
@@ -360,16 +360,16 @@ class BatchRecords:
         Raises:
             ValueError, KeyError, TypeError: the record is incomplete.
         """
-        if not data.startswith(UNDER_WAY):
+        if not data.startswith(UNFINISHED_MARK):
             return ""
-        record = json.loads(data.removeprefix(UNDER_WAY))
+        record = json.loads(data.removeprefix(UNFINISHED_MARK))
         back: list[str] = []
         left: list[str] = []
         for entry in record["files"]:
             path = Path(entry["path"])
             try:
                 with locate_file(path, self._workspace) as location:
-                    if _TEMPORARY.fullmatch(entry["temporary"]):
+                    if _TEMPORARY_NAME_PATTERN.fullmatch(entry["temporary"]):
                         location.discard(entry["temporary"])
                     if "after" not in entry or read_content(location) == _decode_snapshot(entry).data:
                         continue

@@ -1,4 +1,4 @@
-"""Planning of batches of edits: the new text of each file is computed before any file is written."""
+"""Plan batches of edits: compute the new text of each file before any file is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codriver.editing.editable_paths import NotEditableError, path_for_display, 
 from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read_snapshot, too_many_lines_reason
 from codriver.editing.file_languages import (
     DEFAULT_ENCODING,
-    HY,
+    HY_SUFFIX,
     NO_LANGUAGES,
     ApplyText,
     FileEdit,
@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Snapshot
     from codriver.errors import RefusedError
 
-__all__ = ["HY", "CreateFile", "EditRequest", "FileResult", "SearchLimits", "edits_refused_error", "plan_file_edits"]
+__all__ = [
+    "HY_SUFFIX",
+    "CreateFile",
+    "EditRequest",
+    "FileResult",
+    "SearchLimits",
+    "edits_refused_error",
+    "plan_file_edits",
+]
 
 _LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -46,7 +54,7 @@ MAX_COMPARED_LINES = 20_000
 """Maximum number of lines for which the smallest difference is computed."""
 
 BOM = b"\xef\xbb\xbf"
-MARK = "\ufeff"
+BOM_CHARACTER = "\ufeff"
 NOT_TEXT_ENCODING_REASON = "which is not a text encoding: declare the actual encoding, such as UTF-8"
 """End of a message about an encoding that Python knows but cannot use to decode a file."""
 MAX_ERRORS_IN_MESSAGE = 5
@@ -213,7 +221,10 @@ def plan_file_edits(
         text, done = old, dict[int, EditEffect]()
         for index, creation in creations.items():
             # Content with its own mark keeps it, without adding another.
-            text, bom = creation.content.removeprefix(MARK), BOM if creation.content.startswith(MARK) else bom
+            text, bom = (
+                creation.content.removeprefix(BOM_CHARACTER),
+                BOM if creation.content.startswith(BOM_CHARACTER) else bom,
+            )
             done[index] = EditEffect(1, 1)
         if others:
             edited = apply_file_edits(path, text, others, limits, languages)

@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 Language = Literal["lisp", "hy", "python"]
 T = TypeVar("T")
 
-WORDS: Final = {
+WORD_PATTERNS: Final = {
     "lisp": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/]+"),
     "hy": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/.]+"),
     "python": re.compile(r"[^\W\d]\w*"),
 }
 TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
-HEADERS: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
+IMPORT_PATTERN: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
 MAX_DELTA_CHARACTERS: Final = 40
-DIFF_CHARACTERS: Final = 600
-UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
+MAX_DIFF_CHARACTERS: Final = 600
+PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class NameDefinition:
 
 def possible_names(code: str, language: Language) -> set[str]:
     """Return all words in the code that may be names, without any prefix before a slash or dot."""
-    return set(WORDS[language].findall(code))
+    return set(WORD_PATTERNS[language].findall(code))
 
 
 def find_definitions(code: str, language: Language, space: str) -> tuple[NameDefinition, ...]:
@@ -75,7 +75,7 @@ def find_definitions(code: str, language: Language, space: str) -> tuple[NameDef
 
 def import_statements(code: str, language: Language) -> str:
     """Return the statements that import names, such as `ns`, `require` and `import`."""
-    if HEADERS.search(code) is None:
+    if IMPORT_PATTERN.search(code) is None:
         return ""
     heads = _python_import_statements if language == "python" else _lisp_import_forms
     return _read_or_default(lambda: "\n".join(heads(code)), "")
@@ -107,7 +107,7 @@ def line_diff(before: str, after: str) -> str:
     """Return the lines that differ as a unified diff without a header. A long diff is truncated."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
-    return truncate(text, DIFF_CHARACTERS)
+    return truncate(text, MAX_DIFF_CHARACTERS)
 
 
 def _read_or_default(read: Callable[[], T], otherwise: T) -> T:
@@ -115,7 +115,7 @@ def _read_or_default(read: Callable[[], T], otherwise: T) -> T:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return read()
-    except UNREADABLE:
+    except PARSE_ERRORS:
         return otherwise
 
 
@@ -144,7 +144,7 @@ def _lisp_definitions(code: str, space: str) -> Iterator[NameDefinition]:
 def _lisp_import_forms(code: str) -> Iterator[str]:
     for form in read_forms(code).forms:
         text = code[form.start : form.end]
-        if HEADERS.match(text):
+        if IMPORT_PATTERN.match(text):
             yield text
 
 

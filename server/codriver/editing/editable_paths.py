@@ -1,4 +1,4 @@
-"""Checks of which files may be edited: source files in the workspace, but no files of version control."""
+"""Check whether a file may be edited: it must be in the workspace, and not belong to version control."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LISP_SUFFIXES = (
 """Suffixes of Lisp files."""
 PYTHON_SUFFIXES = (".py", ".pyi")
 
-VERSION_CONTROL = frozenset(
+VERSION_CONTROL_NAMES = frozenset(
     {".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", ".pijul", ".fossil", ".fslckout", "_fossil_"}
 )
 """Directories and files in which version control stores a project's history, and commands that it runs."""
 
-_SHORT_NAME = re.compile(r"git~\d+")
+_SHORT_NAME_PATTERN = re.compile(r"git~\d+")
 """Alternative name that Windows gives to `.git`."""
 
-_SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
+_SCRIPT_LINE_PATTERN = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
 """First line of a script without a suffix."""
 
 
@@ -79,7 +79,7 @@ def normalize_file_name(name: str) -> str:
 def is_version_control(name: str) -> bool:
     """Return whether a file system may treat `name` as the name of a file or directory of version control."""
     plain = normalize_file_name(name)
-    return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
+    return plain in VERSION_CONTROL_NAMES or _SHORT_NAME_PATTERN.fullmatch(plain) is not None
 
 
 def path_for_display(workspace: Path, path: Path) -> str:
@@ -96,7 +96,7 @@ def require_source_file(path: Path, data: bytes | None, *contents: str) -> None:
     known = path.suffix.lower() in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not path.suffix:
         samples = contents if data is None else (data[:200].decode(errors="replace"), *contents)
-        known = bool(samples) and all(_SCRIPT.match(text) for text in samples)
+        known = bool(samples) and all(_SCRIPT_LINE_PATTERN.match(text) for text in samples)
     if not known:
         kinds = ", ".join(LISP_SUFFIXES)
         raise NotEditableError(

@@ -1,4 +1,4 @@
-"""Changes of files, with the content before and after an edit, and errors in reading and writing them."""
+"""Changes of files by edits, with the content before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Editing of files by language: decoding, changing the text, and checking the new text.
+"""Edit files by language: decode them, change their text, and check the result.
 
 Lisp is UTF-8. A Python file has the encoding declared in its first lines. In any text, a string that occurs once can be
 replaced, leaving every other byte unchanged. The edits of a text are applied in order, each to the result of the one
@@ -254,7 +254,7 @@ def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
 FileEdit = TextEdit | PythonEdit | ReplaceText
 """An edit of an existing file."""
 
-HY: Final = ".hy"
+HY_SUFFIX: Final = ".hy"
 """Suffix of a Hy file."""
 DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
@@ -337,7 +337,7 @@ def _apply_part_edits(
         return RefusedEdits(tuple((number, EditError(f"{words} or append")) for number in strange))
     if is_python(path):
         return python_edits.apply_python_edits(text, of_python)
-    return lisp_edits.apply_edits(Document(text, is_hy=path.suffix == HY), of_lisp, limits)
+    return lisp_edits.apply_edits(Document(text, is_hy=path.suffix == HY_SUFFIX), of_lisp, limits)
 
 
 def check_new_text(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Detection of files that other programs run or obey automatically, for example when a project is opened or committed.
+"""Detect files that other programs run or obey automatically, such as git hooks and build scripts.
 
 The rule is closed, so that it can be documented exactly: the names in the tables of this module, hidden files, and
 everything in a Python environment. Python and Lisp files are guarded only if they are hidden or in an environment,
@@ -60,11 +60,11 @@ EDITOR_PROJECT_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
 """Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
 
-HARMLESS: Final = frozenset(
+HARMLESS_FILES: Final = frozenset(
     {".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore", ".cljfmt.edn"}
 )
 """Hidden files that name no program."""
-LINTER: Final = ".clj-kondo"
+LINTER_DIRECTORY: Final = ".clj-kondo"
 """Directory of a linter's settings, which are EDN data. Its hooks are code that editors run."""
 
 
@@ -78,8 +78,8 @@ def guard_reason(workspace: Path, change: Change) -> str:
         return "its table tool.codriver controls what Codriver may do"
     if name == PACKAGE_JSON_FILE and _node_hooks(change.before.data) != _node_hooks(change.after):
         return f"it configures programs that git runs for a commit ({', '.join(NODE_HOOK_KEYS[:3])}, …)"
-    hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS]
-    if hidden and not (hidden == [LINTER] and PurePath(name).suffix == ".edn"):
+    hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS_FILES]
+    if hidden and not (hidden == [LINTER_DIRECTORY] and PurePath(name).suffix == ".edn"):
         return f"{hidden[0]} is hidden, like files that configure which programs clients and tools run"
     if name in CLIENT_FILES:
         return "it configures servers and hooks that a client runs"

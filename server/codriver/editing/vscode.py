@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+EDITOR_DIRECTORIES: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 """Directories of user data, one for each editor."""
 STATE_RULES: Final = FileRules(Links.ANY, 16 * files.MEBIBYTE)
 LOCK_RULES: Final = FileRules(Links.ANY, files.KIBIBYTE)
@@ -30,7 +30,7 @@ LOCK_RULES: Final = FileRules(Links.ANY, files.KIBIBYTE)
 
 def find_open_editor(directory: Path, environ: Mapping[str, str]) -> str | None:
     """Return the name of a running editor that has this directory, a parent or a subdirectory open, or None."""
-    for name in EDITORS:
+    for name in EDITOR_DIRECTORIES:
         data = _config_directory(environ) / name
         if _is_running(data) and any(
             directory.is_relative_to(opened) or opened.is_relative_to(directory) for opened in _opened_directories(data)

@@ -1,1 +1,1 @@
-"""The features of Codriver, one package each. Each can be taken away: see `codriver.feature`."""
+"""The optional features of Codriver, each in a package of its own."""

@@ -8,11 +8,11 @@ last one. Only regular files are opened, without blocking, and read up to a limi
 All functions may block on the disk, so call them in a thread and not on the event loop.
 """
 
-from codriver.files.directory_entry import PRIVATE_DIRECTORY_MODE, PRIVATE_FILE, DirectoryEntry, temporary_name
+from codriver.files.directory_entry import PRIVATE_DIRECTORY_MODE, PRIVATE_FILE_MODE, DirectoryEntry, temporary_name
 from codriver.files.file_rules import (
     KIBIBYTE,
     MEBIBYTE,
-    OTHERS,
+    OTHERS_PERMISSIONS,
     FileRules,
     LinkRefusedError,
     Links,
@@ -46,9 +46,9 @@ __all__ = [
     "MAX_DIRECTORIES",
     "MAX_LINKS",
     "MEBIBYTE",
-    "OTHERS",
+    "OTHERS_PERMISSIONS",
     "PRIVATE_DIRECTORY_MODE",
-    "PRIVATE_FILE",
+    "PRIVATE_FILE_MODE",
     "DirectoryEntry",
     "FileRules",
     "LinkRefusedError",

@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-NAME = "codriver"
+DIRECTORY_NAME = "codriver"
 """The name of Codriver's directory in each of the user's base directories."""
 
 
@@ -30,7 +30,7 @@ def config_directory() -> Path:
     """Return the directory of the user's settings and the installed relay: `~/.config/codriver` on Linux."""
     from platformdirs import user_config_path  # noqa: PLC0415  # slow to import, and only some commands need it
 
-    return _absolute(os.environ.get("XDG_CONFIG_HOME")) or user_config_path(NAME, appauthor=False)
+    return _absolute(os.environ.get("XDG_CONFIG_HOME")) or user_config_path(DIRECTORY_NAME, appauthor=False)
 
 
 def relay_directory() -> Path:
@@ -70,14 +70,14 @@ def state_directory() -> Path:
     """Return the directory of data that must survive a restart but is not configuration."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
-    return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(NAME, appauthor=False)
+    return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(DIRECTORY_NAME, appauthor=False)
 
 
 def cache_directory() -> Path:
     """Return the directory of data that can be downloaded or computed again."""
     from platformdirs import user_cache_path  # noqa: PLC0415  # as above
 
-    return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(NAME, appauthor=False)
+    return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(DIRECTORY_NAME, appauthor=False)
 
 
 def workspace_state_directory(workspace: Path) -> Path:
@@ -102,4 +102,4 @@ def _absolute(directory: str | None) -> Path | None:
 
     The XDG specification requires that relative paths are ignored.
     """
-    return Path(directory) / NAME if directory and Path(directory).is_absolute() else None
+    return Path(directory) / DIRECTORY_NAME if directory and Path(directory).is_absolute() else None

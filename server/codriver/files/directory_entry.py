@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Final, Self
 
 from codriver.files.file_rules import (
-    OTHERS,
+    OTHERS_PERMISSIONS,
     FileRules,
     NotOwnedError,
     TooLargeError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.systems.file_system import OpenDirectory
 
 
-PRIVATE_FILE: Final = 0o600
+PRIVATE_FILE_MODE: Final = 0o600
 PRIVATE_DIRECTORY_MODE: Final = 0o700
 
 _NONBLOCKING_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -91,7 +91,7 @@ class DirectoryEntry:
         # Check before opening, because opening some devices has side effects.
         check_readable(self._directory.entry_status(self.name), rules, self.path)
         descriptor = self._directory.open(
-            self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE
+            self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE_MODE
         )
         try:
             check_readable(os.fstat(descriptor), rules, self.path)
@@ -111,12 +111,12 @@ class DirectoryEntry:
         if now is not None:
             check_writable(now, self.path)
         flags |= CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS
-        descriptor = self._directory.open(self.name, flags, PRIVATE_FILE)
+        descriptor = self._directory.open(self.name, flags, PRIVATE_FILE_MODE)
         try:
             status = os.fstat(descriptor)
             check_writable(status, self.path)
-            if is_open(status, OTHERS):
-                set_mode(descriptor, PRIVATE_FILE)
+            if is_open(status, OTHERS_PERMISSIONS):
+                set_mode(descriptor, PRIVATE_FILE_MODE)
         except BaseException:
             os.close(descriptor)
             raise
@@ -177,7 +177,7 @@ class DirectoryEntry:
         self,
         data: bytes | Iterable[bytes],
         *,
-        mode: int | None = PRIVATE_FILE,
+        mode: int | None = PRIVATE_FILE_MODE,
         owner: tuple[int, int] | None = None,
         is_durable: bool = True,
         temporary: str | None = None,
@@ -190,7 +190,7 @@ class DirectoryEntry:
         """
         temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
-        descriptor = self._directory.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE)
+        descriptor = self._directory.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE_MODE)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
@@ -212,7 +212,7 @@ class DirectoryEntry:
         self,
         data: bytes | Iterable[bytes],
         *,
-        mode: int | None = PRIVATE_FILE,
+        mode: int | None = PRIVATE_FILE_MODE,
         owner: tuple[int, int] | None = None,
         is_durable: bool = True,
     ) -> None:
@@ -236,7 +236,7 @@ class DirectoryEntry:
             return  # only on Linux
         with contextlib.suppress(OSError):
             descriptor = self._directory.open(
-                self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE
+                self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE_MODE
             )
             try:
                 for attribute in list_names(descriptor):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
-OTHERS: Final = 0o077
+OTHERS_PERMISSIONS: Final = 0o077
 """The permission bits of the group and of all other users."""
 _FILE_TYPES: Final = (
     (stat.S_ISDIR, "a folder"),
@@ -94,7 +94,7 @@ def is_owned_by_user(status: os.stat_result) -> bool:
 
 def is_private_directory(directory: os.stat_result) -> bool:
     """Return whether a directory belongs to this user or root, and nobody else can access it."""
-    return is_owned_by_user(directory) and not is_open(directory, OTHERS)
+    return is_owned_by_user(directory) and not is_open(directory, OTHERS_PERMISSIONS)
 
 
 def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None:
@@ -107,7 +107,7 @@ def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None
         raise NotRegularError(path, status.st_mode)
     if (rules.is_granting or rules.is_secret) and not is_owned_by_user(status):
         raise NotOwnedError(path, "it belongs to another user, or others may write to it")
-    if rules.is_secret and is_open(status, OTHERS):
+    if rules.is_secret and is_open(status, OTHERS_PERMISSIONS):
         raise NotOwnedError(path, "others may read it: change its mode to 0600")
     if rules.links is Links.OF_USER and not is_trusted(status.st_uid):
         raise NotOwnedError(path, "it belongs to another user")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from codriver.files.codriver_paths import state_directory
 from codriver.files.directory_entry import PRIVATE_DIRECTORY_MODE
-from codriver.files.file_rules import OTHERS
+from codriver.files.file_rules import OTHERS_PERMISSIONS
 from codriver.systems.file_system import is_mine, is_open
 
 if TYPE_CHECKING:
@@ -49,5 +49,5 @@ def _make_private(directory: Path) -> None:
     """Make a directory of this user private, if the file system supports modes."""
     with suppress(OSError):
         status = directory.lstat()
-        if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
+        if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS_PERMISSIONS):
             directory.chmod(PRIVATE_DIRECTORY_MODE)

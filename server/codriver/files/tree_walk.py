@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-SKIPPED: Final = frozenset({
+SKIPPED_DIRECTORIES: Final = frozenset({
     "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
 })  # fmt: skip
 """Names of directories with dependencies or build results, which the walk skips."""
@@ -39,7 +39,7 @@ def walk(
         others = [entry for entry in visible if not _is_directory(entry)]
         yield path, depth, others
         if depth < max_depth and len(others) < len(visible):
-            directories = (entry for entry in visible if entry.name not in SKIPPED and _is_directory(entry))
+            directories = (entry for entry in visible if entry.name not in SKIPPED_DIRECTORIES and _is_directory(entry))
             waiting.extend((directory, depth + 1) for directory in sorted(entry.path for entry in directories))
 
 

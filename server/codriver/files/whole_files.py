@@ -22,7 +22,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from codriver.files.directory_entry import PRIVATE_FILE, DirectoryEntry
+from codriver.files.directory_entry import PRIVATE_FILE_MODE, DirectoryEntry
 from codriver.files.file_rules import FileRules, LinkRefusedError, Links, NotRegularError, UnsafeFileError
 from codriver.systems.file_system import HAS_DESCRIPTORS, OpenDirectory, is_trusted
 
@@ -106,7 +106,7 @@ def replace(
     *,
     links: Links,
     root: Path | None = None,
-    mode: int | None = PRIVATE_FILE,
+    mode: int | None = PRIVATE_FILE_MODE,
     make_mode: int | None = None,
     is_durable: bool = True,
 ) -> None:

@@ -28,7 +28,7 @@ LINKED_TREES_DIRECTORY: Final = "worktrees"
 """The directory of a repository that contains a subdirectory for each linked working tree."""
 MAX_LINK_FILE_BYTES: Final = 4 * files.KIBIBYTE
 """Maximum size of a file that refers to another git directory."""
-CLAIM: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES)
+LINK_FILE_RULES: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES)
 GRANTING_LINK_RULES: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES, is_granting=True)
 """Rules for reading such a file if it decides which program is run. It must then belong to the user."""
 MAX_SEARCHED_PARENTS: Final = 64
@@ -68,7 +68,7 @@ def git_directory(directory: Path) -> Path:
     """
     if stat.S_ISDIR((directory / GIT).lstat().st_mode):
         return directory / GIT
-    pointer = _read_line(directory / GIT, directory, CLAIM)
+    pointer = _read_line(directory / GIT, directory, LINK_FILE_RULES)
     if not pointer.startswith(GITDIR_PREFIX):
         raise ValueError(f"{directory / GIT} does not name a git directory")
     return Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
@@ -113,7 +113,7 @@ def _read_tree(directory: Path) -> WorkingTree | None:
     status = os.lstat(directory / GIT)
     if stat.S_ISDIR(status.st_mode):
         return WorkingTree(directory, directory / GIT)
-    pointer = _read_line(directory / GIT, directory, CLAIM)
+    pointer = _read_line(directory / GIT, directory, LINK_FILE_RULES)
     if not pointer.startswith(GITDIR_PREFIX):
         return None
     git_dir = Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
@@ -131,7 +131,7 @@ def _is_known(tree: WorkingTree) -> bool:
     """Return whether the repository refers back to a linked working tree. This is always true for a main one."""
     if tree.git_dir is None:
         return True
-    back = os.path.normpath(tree.git_dir / _read_line(tree.git_dir / "gitdir", tree.git_dir, CLAIM))
+    back = os.path.normpath(tree.git_dir / _read_line(tree.git_dir / "gitdir", tree.git_dir, LINK_FILE_RULES))
     return os.path.realpath(back) == os.path.realpath(tree.root / GIT)
 
 

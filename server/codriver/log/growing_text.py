@@ -1,4 +1,4 @@
-"""Strings that grow at their end. The newest part is in memory, older parts are in files, the oldest are dropped."""
+"""Strings that grow at their end, with the newest part in memory and older parts in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image files for clients that do not pass images to their model. The model can open the files with other tools.
+"""Write images to files, for clients that do not pass images to their model.
 
 The files are in the state directory of the workspace, private to the user, and are deleted with their log entries.
 """

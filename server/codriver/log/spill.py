@@ -1,4 +1,4 @@
-"""Files for parts of long strings, and the store that limits the size of all strings and writes them to disk.
+"""Write parts of long strings to disk, to limit the memory that they use.
 
 Each server has a directory below one that all servers of the workspace share, and holds a lock file next to it while it
 runs. If a server is killed, the next one that starts recognizes its directory by the free lock, and removes it.

@@ -1,4 +1,4 @@
-"""Long computations on the event loop that let other tasks run every half millisecond."""
+"""Run long computations on the event loop in short turns, so that other tasks can run in between."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def _is_installed(target: Path, text: bytes) -> bool:
         now, status = files.read_with_status(target, SOURCE_RULES)
     except OSError:
         return False
-    return now == text and not is_open(status, files.OTHERS)
+    return now == text and not is_open(status, files.OTHERS_PERMISSIONS)
 
 
 def _remove_old_versions(target: Path) -> None:

@@ -1,1 +1,1 @@
-"""The MCP server: usual requests of clients are answered here, and all others are passed to the SDK, in `sdk`."""
+"""The MCP server, which answers common requests itself and passes all others to the MCP SDK."""

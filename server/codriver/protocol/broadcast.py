@@ -1,4 +1,4 @@
-"""Notify clients of both protocol eras about changes of a list, a skill or the output log.
+"""Notify clients of changes to lists, skills or the output log, in either version of the protocol.
 
 Clients that made the handshake receive list changes without requesting them, and changes of resources that they
 subscribed to. Clients without a handshake receive what they requested on their `subscriptions/listen` streams.

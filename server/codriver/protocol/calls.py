@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
     Progress = Callable[[float, str], Awaitable[None]]
 
-CALLS: Final = "calls"
+CALL_COUNTS_KEY: Final = "calls"
 MAX_COUNTED_ARGUMENTS: Final = 64
 """Maximum number of argument names that are counted for one tool, because callers may invent any names."""
 MAX_ARGUMENT_NAME_CHARACTERS: Final = 40
 MAX_NAMED_IGNORED_SETTINGS = 5
 """Maximum number of ignored settings that the first answer to a client names."""
 NEW_SERVER_NOTE = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
-RESULT = '{"content":%s%s,"isError":%s%s}'
-STRUCTURED_CONTENT = ',"structuredContent":%s'
+RESULT_TEMPLATE = '{"content":%s%s,"isError":%s%s}'
+STRUCTURED_CONTENT_TEMPLATE = ',"structuredContent":%s'
 MAX_PLAIN_DIGITS = 21
 """Maximum number of digits before the decimal point that JavaScript writes without an exponent."""
 MAX_EXACT_INTEGER = str(2**53 - 1)
@@ -112,9 +112,9 @@ class ToolRunner:
         client.calls += 1
         uses = self._services.uses
         if tool.name not in uses:
-            uses[tool.name] = {CALLS: 0}
+            uses[tool.name] = {CALL_COUNTS_KEY: 0}
         counts = uses[tool.name]
-        counts[CALLS] += 1
+        counts[CALL_COUNTS_KEY] += 1
         for name in arguments:
             if name in counts:
                 counts[name] += 1
@@ -193,8 +193,8 @@ def encode_result(client: ClientSession, answered: ToolAnswer, more_members: str
     if answered.images:
         content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
     # The fields are JSON already and are inserted as they are.
-    structure = STRUCTURED_CONTENT % answered.text if find_traits(client.name).accepts_structure else ""
-    return RESULT % (encode_json(content), structure, "false" if answered.ok else "true", more_members)
+    structure = STRUCTURED_CONTENT_TEMPLATE % answered.text if find_traits(client.name).accepts_structure else ""
+    return RESULT_TEMPLATE % (encode_json(content), structure, "false" if answered.ok else "true", more_members)
 
 
 def encode_json(value: object) -> str:

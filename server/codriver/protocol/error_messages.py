@@ -1,4 +1,4 @@
-"""Messages of JSON-RPC errors, for lines that are not messages and for refused requests, and names of MCP's versions.
+"""Messages of JSON-RPC errors, and the names of MCP's versions.
 
 Names with which requests and results state their version and client are also defined here. A test compares them with
 those of the SDK, which is not imported for them.
@@ -150,22 +150,22 @@ OLDER, MODERN = "2025-11-25", "2026-07-28"
 INITIALIZE, DISCOVER, LISTEN, CALL = "initialize", "server/discover", "subscriptions/listen", "tools/call"
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 
-PREFIX = "io.modelcontextprotocol/"
+META_KEY_PREFIX = "io.modelcontextprotocol/"
 """Prefix of the protocol's names in `_meta`."""
-VERSION_KEY = f"{PREFIX}protocolVersion"
-CLIENT_KEY = f"{PREFIX}clientInfo"
-CAPABILITIES_KEY = f"{PREFIX}clientCapabilities"
-LEVEL_KEY = f"{PREFIX}logLevel"
-SERVER_KEY = f"{PREFIX}serverInfo"
-SUBSCRIPTION_KEY = f"{PREFIX}subscriptionId"
-TOKEN = "progressToken"  # noqa: S105  # the protocol's name for the token of progress notifications
+VERSION_KEY = f"{META_KEY_PREFIX}protocolVersion"
+CLIENT_KEY = f"{META_KEY_PREFIX}clientInfo"
+CAPABILITIES_KEY = f"{META_KEY_PREFIX}clientCapabilities"
+LEVEL_KEY = f"{META_KEY_PREFIX}logLevel"
+SERVER_KEY = f"{META_KEY_PREFIX}serverInfo"
+SUBSCRIPTION_KEY = f"{META_KEY_PREFIX}subscriptionId"
+PROGRESS_TOKEN_KEY = "progressToken"  # noqa: S105  # the protocol's name for the token of progress notifications
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, least severe first. Source: RFC 5424."""
 
-TASKS = f"{PREFIX}tasks"
+TASKS_EXTENSION = f"{META_KEY_PREFIX}tasks"
 """Extension with which a client of 2026-07-28 declares that it supports tasks."""
-TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
+TASKS_CAPABILITY: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
 """Capability offered to a client of 2025-11-25 that has a capability of the same name."""
 
 
@@ -179,7 +179,7 @@ def client_description(meta: Mapping[str, Any]) -> dict[str, Any]:
 
     Other members, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ from request to request.
     """
-    return {key: value for key, value in meta.items() if key.startswith(PREFIX)}
+    return {key: value for key, value in meta.items() if key.startswith(META_KEY_PREFIX)}
 
 
 def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codriver.protocol.error_messages import INVALID_PARAMS, LEVELS, RequestRefusedError
+from codriver.protocol.error_messages import INVALID_PARAMS, LOG_LEVELS, RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 LEVEL_BY_LOGGING_LEVEL = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
-ROOT = "codriver"
+ROOT_LOGGER_NAME = "codriver"
 MAX_STORED_MESSAGES = 64
 """Maximum number of messages stored for clients that enable messages later."""
-CHARACTERS = 1000
+MAX_MESSAGE_CHARACTERS = 1000
 """Maximum length of a message."""
 MAX_BURST_MESSAGES = 20
 """Maximum number of messages that a client receives at once."""
@@ -43,7 +43,7 @@ MAX_MESSAGES_PER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A log message. `number` counts the messages of its level, and `rank` is the index of the level in `LEVELS`."""
+    """A log message. `number` counts the messages of its level, and `rank` the index of the level in `LOG_LEVELS`."""
 
     rank: int
     number: int
@@ -74,25 +74,29 @@ class LogMessages:
         self._redactor = redactor
         self._clock = clock
         self._stored: deque[StoredMessage] = deque(maxlen=MAX_STORED_MESSAGES)
-        self._counts = [0] * len(LEVELS)
+        self._counts = [0] * len(LOG_LEVELS)
         self._listeners: dict[ClientSession, MessageListener] = {}
 
-    def send(self, level: str, text: str, logger: str = ROOT) -> None:
+    def send(self, level: str, text: str, logger: str = ROOT_LOGGER_NAME) -> None:
         """Send a message to the clients that have enabled its level, and store it for clients that enable it later."""
-        rank = LEVELS.index(level)
+        rank = LOG_LEVELS.index(level)
         self._counts[rank] += 1
-        redacted = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
+        redacted = (
+            self._redactor(text[: 10 * MAX_MESSAGE_CHARACTERS])[:MAX_MESSAGE_CHARACTERS]
+            .encode("utf-8", "replace")
+            .decode()
+        )
         self._stored.append(StoredMessage(rank, self._counts[rank], logger, redacted))
         for client, listener in tuple(self._listeners.items()):
             self._send_new(client, listener)
 
     def perform(self, effect: SendLogMessage) -> None:
         """Perform the effect that sends a message of the core."""
-        self.send(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
+        self.send(effect.level, effect.text, f"{ROOT_LOGGER_NAME}.repls" if effect.repl else ROOT_LOGGER_NAME)
 
     def set_level(self, client: ClientSession, level: str) -> None:
         """Send a client messages of this level and above from now on."""
-        self._listener(client).set_rank = LEVELS.index(level)
+        self._listener(client).set_rank = LOG_LEVELS.index(level)
 
     def remove_client(self, client: ClientSession) -> None:
         """Remove a client that has disconnected."""
@@ -105,10 +109,10 @@ class LogMessages:
         Raises:
             RequestRefusedError: the request has an unknown level.
         """
-        if level not in LEVELS:
-            text = f"there is no log level {level!r}: the levels are {', '.join(LEVELS)}"
+        if level not in LOG_LEVELS:
+            text = f"there is no log level {level!r}: the levels are {', '.join(LOG_LEVELS)}"
             raise RequestRefusedError(INVALID_PARAMS, text)
-        listener, rank = self._listener(client), LEVELS.index(str(level))
+        listener, rank = self._listener(client), LOG_LEVELS.index(str(level))
         listener.ranks.append(rank)
         self._send_new(client, listener)
         try:
@@ -120,11 +124,11 @@ class LogMessages:
     def forwarding_log_records(self) -> Iterator[None]:
         """Send warnings and errors of the server's loggers to clients while the context is active."""
         handler = _LogRecordHandler(self, asyncio.get_running_loop())
-        logging.getLogger(ROOT).addHandler(handler)
+        logging.getLogger(ROOT_LOGGER_NAME).addHandler(handler)
         try:
             yield
         finally:
-            logging.getLogger(ROOT).removeHandler(handler)
+            logging.getLogger(ROOT_LOGGER_NAME).removeHandler(handler)
 
     def _listener(self, client: ClientSession) -> MessageListener:
         if client not in self._listeners:
@@ -157,7 +161,7 @@ class LogMessages:
         listener.allowance -= 1
         before = f" ({listener.left_out} messages before this one were left out)" if listener.left_out else ""
         listener.left_out = 0
-        params = {"level": LEVELS[message.rank], "logger": message.logger, "data": message.text + before}
+        params = {"level": LOG_LEVELS[message.rank], "logger": message.logger, "data": message.text + before}
         notification = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
         client.outbox.offer(json.dumps(notification).encode() + b"\n")
 

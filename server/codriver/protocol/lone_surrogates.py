@@ -1,4 +1,4 @@
-"""Lone surrogates, which JSON can represent and UTF-8 cannot: replaced in text, and renamed in ids."""
+"""Replace lone surrogates, which JSON can represent and UTF-8 cannot."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import json
 import re
 from typing import Any
 
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-ESCAPE = re.compile(
+SURROGATE_ESCAPE_PATTERN = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPE_PATTERN = re.compile(
     rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     rb"|\\."
 )
 """Escape sequences in order, so that no match starts inside of one. JSON has backslashes only in strings."""
 REPLACEMENT_ESCAPE = rb"\ufffd"
-HALF = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 
 
 def has_lone_surrogates(line: bytes) -> bool:
     """Return whether a line of JSON contains an escape sequence for a lone surrogate."""
-    if not SURROGATE.search(line):
+    if not SURROGATE_ESCAPE_PATTERN.search(line):
         return False
-    return any(found["half"] for found in ESCAPE.finditer(line))
+    return any(found["half"] for found in ESCAPE_PATTERN.finditer(line))
 
 
 def replace_lone_surrogates(line: bytes) -> bytes:
     """Replace the lone surrogates in a line of JSON by U+FFFD."""
-    return ESCAPE.sub(lambda found: REPLACEMENT_ESCAPE if found["half"] else found[0], line)
+    return ESCAPE_PATTERN.sub(lambda found: REPLACEMENT_ESCAPE if found["half"] else found[0], line)
 
 
 def encodable_id(identity: object) -> str | None:
@@ -34,7 +34,7 @@ def encodable_id(identity: object) -> str | None:
 
     Different ids have different substitutes.
     """
-    if not isinstance(identity, str) or not HALF.search(identity):
+    if not isinstance(identity, str) or not LONE_SURROGATE_PATTERN.search(identity):
         return None
     return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
 

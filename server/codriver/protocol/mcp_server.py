@@ -1,4 +1,4 @@
-"""The MCP server: read messages from every connection, and answer them as plain requests or by the SDK.
+"""The MCP server, which reads messages from each connection and answers them.
 
 Each request determines its own protocol era. A request with the envelope of 2026-07-28 is stateless and describes its
 client. Any other belongs to the session opened by `initialize`. A connection may use both, as one client with one set

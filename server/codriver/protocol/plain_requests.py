@@ -1,4 +1,4 @@
-"""Plain requests: requests in exactly the form that the protocol describes, answered without the SDK.
+"""Answer plain requests, those in exactly the form that the protocol describes, without the MCP SDK.
 
 The SDK's processing through models, contexts and tasks takes longer than most requests do themselves, and importing it
 as long as the rest of a start. Therefore the first requests of clients, and those of an agent's loop, are answered
@@ -35,12 +35,12 @@ from codriver.protocol.error_messages import (
     INTERNAL_ERROR,
     INTERNAL_ERROR_MESSAGE,
     LEVEL_KEY,
-    LEVELS,
     LISTEN,
+    LOG_LEVELS,
     MODERN,
+    PROGRESS_TOKEN_KEY,
     SERVER_ERROR_CODE,
-    TASKS,
-    TOKEN,
+    TASKS_EXTENSION,
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     Shape: TypeAlias = "type | tuple[type, ...] | frozenset[str] | ObjectShape | ArrayShape"
 
 
-NONE: Mapping[str, Shape] = MappingProxyType({})
+NO_SHAPES: Mapping[str, Shape] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class ObjectShape:
     `others`, and are not allowed if that is None.
     """
 
-    needed: Mapping[str, Shape] = field(default_factory=lambda: NONE)
-    known: Mapping[str, Shape] = field(default_factory=lambda: NONE)
+    needed: Mapping[str, Shape] = field(default_factory=lambda: NO_SHAPES)
+    known: Mapping[str, Shape] = field(default_factory=lambda: NO_SHAPES)
     others: Shape | None = None
 
 
@@ -111,53 +111,55 @@ def has_shape(value: object, shape: Shape) -> bool:
     return True
 
 
-ANYTHING = (dict, list, str, int, float, bool, type(None))
-OBJECTS = ObjectShape(others=dict)
-NEVER: frozenset[str] = frozenset()
+JSON_TYPES = (dict, list, str, int, float, bool, type(None))
+OBJECTS_SHAPE = ObjectShape(others=dict)
+NO_VALUES: frozenset[str] = frozenset()
 """A set that contains no value."""
 
-CLIENT = ObjectShape(needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str})
-CAPABILITIES = ObjectShape(
+CLIENT_SHAPE = ObjectShape(
+    needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str}
+)
+CAPABILITIES_SHAPE = ObjectShape(
     known={
-        "elicitation": ObjectShape(known={"form": dict, "url": dict}, others=ANYTHING),
-        "experimental": OBJECTS,
+        "elicitation": ObjectShape(known={"form": dict, "url": dict}, others=JSON_TYPES),
+        "experimental": OBJECTS_SHAPE,
         "extensions": ObjectShape(
-            known={TASKS: NEVER}, others=dict
+            known={TASKS_EXTENSION: NO_VALUES}, others=dict
         ),  # calls of clients with tasks are answered differently
-        "roots": ObjectShape(known={"listChanged": bool}, others=ANYTHING),
-        "sampling": ObjectShape(known={"context": dict, "tools": dict}, others=ANYTHING),
-        "tasks": ObjectShape(known={"list": dict, "cancel": dict, "requests": ObjectShape(others=OBJECTS)}),
+        "roots": ObjectShape(known={"listChanged": bool}, others=JSON_TYPES),
+        "sampling": ObjectShape(known={"context": dict, "tools": dict}, others=JSON_TYPES),
+        "tasks": ObjectShape(known={"list": dict, "cancel": dict, "requests": ObjectShape(others=OBJECTS_SHAPE)}),
     },
-    others=ANYTHING,
+    others=JSON_TYPES,
 )
 
-META = ObjectShape(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
+META_SHAPE = ObjectShape(known={PROGRESS_TOKEN_KEY: (str, int), VERSION_KEY: NO_VALUES}, others=JSON_TYPES)
 """Shape of the `_meta` of a request in the session that the handshake opened."""
 STATELESS_META_SHAPE = ObjectShape(
-    needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
+    needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES_SHAPE},
     known={
-        TOKEN: (str, int),
-        CLIENT_KEY: CLIENT,
-        LEVEL_KEY: NEVER,
+        PROGRESS_TOKEN_KEY: (str, int),
+        CLIENT_KEY: CLIENT_SHAPE,
+        LEVEL_KEY: NO_VALUES,
     },  # with a level, messages are sent during the request
-    others=ANYTHING,
+    others=JSON_TYPES,
 )
 """Shape of the `_meta` of a request that itself describes its client."""
 
 
-def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> ObjectShape:
+def _params(needed: Mapping[str, Shape] = NO_SHAPES, known: Mapping[str, Shape] = NO_SHAPES) -> ObjectShape:
     return ObjectShape(needed, {**known, "_meta": dict})
 
 
-INITIALIZE_SHAPE = _params({"protocolVersion": str, "capabilities": CAPABILITIES, "clientInfo": CLIENT})
-NOTHING = _params()
-PAGE = _params(known={"cursor": str})
+INITIALIZE_SHAPE = _params({"protocolVersion": str, "capabilities": CAPABILITIES_SHAPE, "clientInfo": CLIENT_SHAPE})
+NO_PARAMS_SHAPE = _params()
+PAGE_SHAPE = _params(known={"cursor": str})
 CALL_SHAPE = _params({"name": str}, {"arguments": dict})
-LEVEL_SHAPE = _params({"level": frozenset(LEVELS)})
+LEVEL_SHAPE = _params({"level": frozenset(LOG_LEVELS)})
 RESOURCE_SHAPE = _params({"uri": str})
-DIRECTORY = _params({"uri": str}, {"cursor": str})
+DIRECTORY_SHAPE = _params({"uri": str}, {"cursor": str})
 CHANGE_KEYS = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
-CHANGES = _params(
+CHANGES_SHAPE = _params(
     {"notifications": ObjectShape(known={**dict.fromkeys(CHANGE_KEYS, bool), "resourceSubscriptions": ArrayShape(str)})}
 )
 CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
@@ -167,12 +169,12 @@ logger = logging.getLogger(__name__)
 
 MAX_OPEN_BYTES = 64 * 2**20
 """Maximum total size of a client's unanswered requests, if it has more than one."""
-KEYS = frozenset({"jsonrpc", "id", "method", "params"})
-CLOSED = {"code": SERVER_ERROR_CODE, "message": "Connection closed"}
-ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
+REQUEST_KEYS = frozenset({"jsonrpc", "id", "method", "params"})
+CONNECTION_CLOSED_ERROR = {"code": SERVER_ERROR_CODE, "message": "Connection closed"}
+ANSWER_TEMPLATE = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
 
 HANDSHAKE, NO_HANDSHAKE, UNSETTLED = frozenset(HANDSHAKE_VERSIONS), frozenset({MODERN}), frozenset({""})
-ALL = HANDSHAKE | NO_HANDSHAKE
+ALL_STATES = HANDSHAKE | NO_HANDSHAKE
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,21 +190,21 @@ class PlainRequestKind:
     """Creates the result, or None if the result depends on the connection."""
 
 
-METHODS: dict[str, PlainRequestKind] = {
+REQUEST_KINDS: dict[str, PlainRequestKind] = {
     INITIALIZE: PlainRequestKind(UNSETTLED, INITIALIZE_SHAPE, Results.initialize),
-    "ping": PlainRequestKind(HANDSHAKE, NOTHING, Results.ping),
-    DISCOVER: PlainRequestKind(NO_HANDSHAKE, NOTHING, Results.discover),
-    CALL: PlainRequestKind(ALL, CALL_SHAPE),
-    LISTEN: PlainRequestKind(NO_HANDSHAKE, CHANGES),
-    "tools/list": PlainRequestKind(ALL, PAGE, Results.tools),
-    "resources/list": PlainRequestKind(ALL, PAGE, Results.list_resources),
-    "resources/templates/list": PlainRequestKind(ALL, PAGE, Results.list_templates),
-    "prompts/list": PlainRequestKind(ALL, PAGE, Results.list_prompts),
+    "ping": PlainRequestKind(HANDSHAKE, NO_PARAMS_SHAPE, Results.ping),
+    DISCOVER: PlainRequestKind(NO_HANDSHAKE, NO_PARAMS_SHAPE, Results.discover),
+    CALL: PlainRequestKind(ALL_STATES, CALL_SHAPE),
+    LISTEN: PlainRequestKind(NO_HANDSHAKE, CHANGES_SHAPE),
+    "tools/list": PlainRequestKind(ALL_STATES, PAGE_SHAPE, Results.tools),
+    "resources/list": PlainRequestKind(ALL_STATES, PAGE_SHAPE, Results.list_resources),
+    "resources/templates/list": PlainRequestKind(ALL_STATES, PAGE_SHAPE, Results.list_templates),
+    "prompts/list": PlainRequestKind(ALL_STATES, PAGE_SHAPE, Results.list_prompts),
     "resources/subscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.subscribe),
     "resources/unsubscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.unsubscribe),
-    LIST: PlainRequestKind(ALL, PAGE, Results.list_skills),
-    GET: PlainRequestKind(ALL, RESOURCE_SHAPE, Results.get_skill),
-    READ_DIRECTORY: PlainRequestKind(ALL, DIRECTORY, Results.read_directory),
+    LIST: PlainRequestKind(ALL_STATES, PAGE_SHAPE, Results.list_skills),
+    GET: PlainRequestKind(ALL_STATES, RESOURCE_SHAPE, Results.get_skill),
+    READ_DIRECTORY: PlainRequestKind(ALL_STATES, DIRECTORY_SHAPE, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
 """Requests that may be plain. These functions create their results, also for the SDK."""
@@ -221,7 +223,7 @@ class PlainRequest:
     def result_line(self, result: str) -> bytes:
         """Return the response with a result that is already encoded as JSON."""
         named = self.identity if type(self.identity) is int else encode_json(self.identity)
-        return (ANSWER % (named, result)).encode()
+        return (ANSWER_TEMPLATE % (named, result)).encode()
 
     def refused(self, error: object) -> bytes:
         """Return the response with an error."""
@@ -266,14 +268,14 @@ class PlainRequests:
             return False
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return False
-        if not message.keys() <= KEYS:
+        if not message.keys() <= REQUEST_KEYS:
             return self._caller.decisions.accept(self._client, message)
         method, params = message.get("method"), message.get("params", {})
         if type(method) is not str or type(params) is not dict:
             return False
         if "id" not in message:
             return not self.has_sdk and self._accept_notification(method, params)
-        identity, plain = message["id"], METHODS.get(method)
+        identity, plain = message["id"], REQUEST_KINDS.get(method)
         if plain is None or type(identity) not in (int, str):
             return False
         # A cancelled request is no longer open, but its id is in use until its effects are cleaned up.
@@ -290,7 +292,7 @@ class PlainRequests:
     def _accept_notification(self, method: str, params: Params) -> bool:
         if method == CANCELLED and has_shape(params, CANCELLATION_SHAPE):
             self.cancel(params["requestId"])
-        elif method == INITIALIZED and self._handshake_messages and has_shape(params, NOTHING):
+        elif method == INITIALIZED and self._handshake_messages and has_shape(params, NO_PARAMS_SHAPE):
             self._handshake_messages[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
             self._results.mark_initialized(self._client)
         else:
@@ -304,7 +306,7 @@ class PlainRequests:
             return False
         if version not in plain.versions or (not version and self.has_sdk) or not has_shape(params, plain.params):
             return False
-        return self._accepts_description(meta) if version == MODERN else not meta or has_shape(meta, META)
+        return self._accepts_description(meta) if version == MODERN else not meta or has_shape(meta, META_SHAPE)
 
     def _accepts_description(self, meta: Params) -> bool:
         """Return whether a stateless request describes its client in the usual form.
@@ -313,7 +315,7 @@ class PlainRequests:
         """
         described = client_description(meta)
         if described == self._client.envelope:
-            return type(meta.get(TOKEN, 0)) in (int, str)
+            return type(meta.get(PROGRESS_TOKEN_KEY, 0)) in (int, str)
         if not has_shape(meta, STATELESS_META_SHAPE):
             return False
         self._client.envelope, self._client.sends_envelopes = described, True
@@ -350,7 +352,7 @@ class PlainRequests:
         """Answer all open requests with an error, because the client has closed its input."""
         for identity in (self._running.keys() - self._cancelled) | self._streams:
             self.cancel(identity)
-            self.replies.put(identity, PlainRequest(identity, "", {}).refused(CLOSED))
+            self.replies.put(identity, PlainRequest(identity, "", {}).refused(CONNECTION_CLOSED_ERROR))
 
     async def stop_all(self) -> None:
         """Stop all requests because nothing can be sent any more, and wait until they have cleaned up."""
@@ -430,11 +432,11 @@ class PlainRequests:
     async def _call(self, request: PlainRequest, tool: Tool, arguments: Params, conversation: str) -> Answer:
         """Call a tool. Return the response, and the function to call when it is sent."""
         meta = request.params.get("_meta")
-        token = meta.get(TOKEN) if meta else None
+        token = meta.get(PROGRESS_TOKEN_KEY) if meta else None
 
         async def report(elapsed_s: float, words: str) -> None:
             if token is not None:
-                params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
+                params = {PROGRESS_TOKEN_KEY: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
                 notification = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
                 self._client.outbox.offer(encode_json(notification).encode() + b"\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
-from codriver.server_hooks import REPORT, Prompt
+from codriver.server_hooks import REPORT_PLACEHOLDER, Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +85,6 @@ class Prompts:
             text = text.replace("{" + argument + "}", given.get(argument) or otherwise)
         if prompt.report is not None:
             report = await prompt.report(self._services, client, given)
-            text = text.replace(REPORT, self._redactor(report))
+            text = text.replace(REPORT_PLACEHOLDER, self._redactor(report))
         content = {"type": "text", "text": text}
         return {"description": prompt.description, "messages": [{"role": "user", "content": content}]}

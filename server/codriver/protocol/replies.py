@@ -1,4 +1,4 @@
-"""Replies of one connection. A reply is sent by itself, or with the other replies of its batch."""
+"""Send the replies of a connection, individually or in batches."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 LOG_URI = "codriver://log"
-LOG_SINCE = "codriver://log{?since}"
-EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
-SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
-SKILL = "skill://{skill}/SKILL.md"
+LOG_URI_TEMPLATE = "codriver://log{?since}"
+EVALUATION_URI_TEMPLATE = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
+SYMBOL_URI_TEMPLATE = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
+SKILL_URI_TEMPLATE = "skill://{skill}/SKILL.md"
 EVALUATION_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 """The parts of an evaluation that can be read as resources."""
 MAX_LOG_ENTITIES = 500
@@ -55,9 +55,9 @@ DEFAULT_TEXT_CHARACTERS = 100_000
 MAX_TEXT_CHARACTERS = 16 * 2**20
 """Maximum length of a returned part of a text, even if more is requested, because it is loaded into memory."""
 
-NOT_FOUND = -32002
+NOT_FOUND_CODE = -32002
 STATELESS_VERSION_PREFIX = "2026"
-UNKNOWN = "there is no such resource: see resources/list and resources/templates/list"
+UNKNOWN_RESOURCE_MESSAGE = "there is no such resource: see resources/list and resources/templates/list"
 
 
 RESOURCE_FIELDS = ("name", "description", "mimeType")
@@ -72,28 +72,28 @@ BASE_RESOURCES = (
 """Resources that always exist, in rows of URI, name, description and media type."""
 BASE_RESOURCE_TEMPLATES = (
     (
-        LOG_SINCE,
+        LOG_URI_TEMPLATE,
         "REPL output log from a line on",
         "Entities with a line above `since`; `gap` is true when some of them are evicted already.",
         "application/json",
     ),
     (
-        EVALUATION,
+        EVALUATION_URI_TEMPLATE,
         "Text of an evaluation",
         "The whole result, stdout, stderr or stacks of an evaluation, or so many characters of it.",
         "text/plain",
     ),
     (
-        SYMBOL,
+        SYMBOL_URI_TEMPLATE,
         "Symbol info",
         "What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
         "application/json",
     ),
-    (SKILL, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
+    (SKILL_URI_TEMPLATE, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
 )
 """Templates of resources that always exist, in rows of the same form as `BASE_RESOURCES`."""
 
-ABOUT = "codriver/"
+META_KEY_PREFIX = "codriver/"
 """Prefix of Codriver's names in the `_meta` of content. Source: MCP, general fields, `_meta`."""
 
 
@@ -143,7 +143,7 @@ class Resources:
     def list_templates(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the templates of resources that are too many to list."""
         every = (*BASE_RESOURCE_TEMPLATES, *self._template_rows)
-        families = every if client.accepts_skills else [item for item in every if item[0] != SKILL]
+        families = every if client.accepts_skills else [item for item in every if item[0] != SKILL_URI_TEMPLATE]
         return [dict(zip(("uriTemplate", *RESOURCE_FIELDS), family, strict=True)) for family in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class Resources:
             raise RequestRefusedError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
         except ValueError as error:
             raise RequestRefusedError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
-        raise _not_found_error(UNKNOWN, uri, protocol)
+        raise _not_found_error(UNKNOWN_RESOURCE_MESSAGE, uri, protocol)
 
     def _translate_uri(self, uri: str) -> str:
         """Translate a URI of Backseat Driver to one of Codriver. Other URIs are returned unchanged."""
@@ -249,7 +249,7 @@ class Resources:
                         return
         except RefusedError as error:
             raise _not_found_error(f"{error.message}: {error.hint}", uri, protocol) from error
-        raise _not_found_error(UNKNOWN, uri, protocol)
+        raise _not_found_error(UNKNOWN_RESOURCE_MESSAGE, uri, protocol)
 
     def _log(self, query: dict[str, str]) -> str:
         log = self._services.log
@@ -282,11 +282,11 @@ class Resources:
         about: dict[str, object] = {}
         notes: list[str] = []
         if offset < part_read.dropped:
-            about[f"{ABOUT}dropped"] = {"from": offset, "to": part_read.dropped}
+            about[f"{META_KEY_PREFIX}dropped"] = {"from": offset, "to": part_read.dropped}
             notes.append(f"characters {offset} to {part_read.dropped} were dropped, {transcript.loss_reason}")
         end = part_read.start + len(part_read.text)
         if ("limit" not in query or given < limit) and end < part_read.total:
-            about |= {f"{ABOUT}totalCharacters": part_read.total, f"{ABOUT}nextOffset": end}
+            about |= {f"{META_KEY_PREFIX}totalCharacters": part_read.total, f"{META_KEY_PREFIX}nextOffset": end}
             notes.append(f"{part_read.total} characters in all: continue with ?offset={end}")
         return ResourceContent("text/plain", part_read.text, "; ".join(notes), about)
 
@@ -313,5 +313,5 @@ def _json(fields: Mapping[str, object]) -> ResourceContent:
 def _not_found_error(text: str, uri: str, protocol: str) -> RequestRefusedError:
     # The code for a resource that does not exist changed in the version of 2026.
     return RequestRefusedError(
-        INVALID_PARAMS if protocol.startswith(STATELESS_VERSION_PREFIX) else NOT_FOUND, text, {"uri": uri}
+        INVALID_PARAMS if protocol.startswith(STATELESS_VERSION_PREFIX) else NOT_FOUND_CODE, text, {"uri": uri}
     )

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from codriver.protocol.calls import encode_json
-from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
+from codriver.protocol.error_messages import (
+    HANDSHAKE_VERSIONS,
+    MODERN,
+    OLDER,
+    SERVER_KEY,
+    TASKS_CAPABILITY,
+    TASKS_EXTENSION,
+)
 from codriver.protocol.skill_resources import EXTENSION_CAPABILITY, LIST_TTL_MS
 from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.client_traits import LIFTED_TOOLS, MAX_LIFTED_CHARACTERS, find_traits
@@ -100,7 +107,7 @@ class FirstAnswers:
         """Return the result of `server/discover`."""
         capabilities = {
             **SERVER_CAPABILITIES,
-            "extensions": {**(EXTENSION_CAPABILITY if accepts_skills else {}), TASKS: {}},
+            "extensions": {**(EXTENSION_CAPABILITY if accepts_skills else {}), TASKS_EXTENSION: {}},
         }
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
@@ -244,7 +251,7 @@ class Results:
         name = self._redactor(params["clientInfo"]["name"])
         self._clients.introduce(client, name=name, handshake=client.handshake)
         offered = about["capabilities"]
-        capabilities = {**offered, "tasks": {**TASKS_OFFERED}} if client.accepts_tasks else offered
+        capabilities = {**offered, "tasks": {**TASKS_CAPABILITY}} if client.accepts_tasks else offered
         result = {**about, "capabilities": capabilities}
         return self._with_instructions(client, lambda words: {**result, "instructions": words})
 

@@ -1,4 +1,4 @@
-"""Ask the human behind a client whether the project's own interpreter may run, in addition to an answer.
+"""Ask the user, through the client, whether the project's own interpreter may run.
 
 The request is an elicitation with a form, for clients that declare to support forms. It is sent once per client, after
 an answer from an interpreter that stands in for the project's. Nothing waits for its answer, and only the exact word

@@ -1,1 +1,1 @@
-"""REPLs: the contract of an adapter, adapters by protocol, discovery, supervision, evaluations run and interrupted."""
+"""REPLs: finding and starting them, adapters for their protocols, and evaluations."""

@@ -1,4 +1,4 @@
-"""The reporter of internal errors."""
+"""Report internal errors of the server."""
 
 from __future__ import annotations
 

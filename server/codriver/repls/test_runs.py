@@ -1,4 +1,4 @@
-"""Test runs in a REPL, which are evaluations and are interrupted when nobody waits for them."""
+"""Run tests in a REPL as evaluations, which are interrupted when nobody waits for them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ MAX_SKILL_FILES: Final = 200
 """Maximum number of files that are searched for skills of an earlier version."""
 BLOCK_BEGIN_LINE: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 BLOCK_END_LINE: Final = "<!-- /codriver -->"
-BLOCK: Final = """\
+AGENTS_BLOCK: Final = """\
 ## Live REPL: the MCP server `codriver`
 - Try code in the REPL with `evaluate_code` before you write it to a file. `status` lists the sessions.
 - Start with one small expression, check its result, and build on it.
@@ -206,7 +206,7 @@ def _detect_line_ending(text: str) -> str:
 
 def _insert_block(text: str, span: tuple[int, int] | None) -> str:
     line_end = _detect_line_ending(text)
-    block = f"{BLOCK_BEGIN_LINE}\n{BLOCK}{BLOCK_END_LINE}".replace("\n", line_end)
+    block = f"{BLOCK_BEGIN_LINE}\n{AGENTS_BLOCK}{BLOCK_END_LINE}".replace("\n", line_end)
     if span is not None:
         return text[: span[0]] + block + text[span[1] :]
     if not text.removeprefix("\ufeff"):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
 from codriver.errors import CodriverError
-from codriver.files import OTHERS, LinkRefusedError, is_private_directory
+from codriver.files import OTHERS_PERMISSIONS, LinkRefusedError, is_private_directory
 from codriver.files.codriver_paths import port_file, server_directory
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
@@ -337,7 +337,7 @@ def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Che
             )
         elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
-        elif entry.name == "token" and is_open(status, OTHERS):
+        elif entry.name == "token" and is_open(status, OTHERS_PERMISSIONS):
             yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
 
 

@@ -33,7 +33,7 @@ DIFF_NAMES_ARGUMENTS: Final = (
     "--relative",
 )
 """Arguments with which git prints the names of files that differ from the last commit."""
-OTHERS: Final = ("ls-files", "--others", "--exclude-standard")
+UNTRACKED_FILES_ARGUMENTS: Final = ("ls-files", "--others", "--exclude-standard")
 """Arguments of git that print the names of untracked files."""
 NO_PROGRAMS_OPTIONS: Final = ("-c", "core.fsmonitor=false")
 """Options that prevent git from starting programs that the repository configures."""
@@ -64,7 +64,7 @@ def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
         elif file and (hunk := HUNK_HEADER_PATTERN.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
             found[file] = {*(found.get(file) or ()), *range(first, first + count)}
-    for name in _git_output(root, [*OTHERS, "--", "*.py"]).splitlines():
+    for name in _git_output(root, [*UNTRACKED_FILES_ARGUMENTS, "--", "*.py"]).splitlines():
         found[str(root / name)] = None
     return {
         name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MAX_CHANGED_FILES]
@@ -81,7 +81,7 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     """
     patterns = [f"*{suffix}" for suffix in suffixes]
     changed = _git_output(root, [*DIFF_NAMES_ARGUMENTS, "--", *patterns]).split("\0")
-    added = _git_output(root, [*OTHERS, "-z", "--", *patterns]).split("\0")
+    added = _git_output(root, [*UNTRACKED_FILES_ARGUMENTS, "-z", "--", *patterns]).split("\0")
     found: dict[Path, bytes | None] = {}
     for name in list(filter(None, changed))[:MAX_CHANGED_FILES]:
         try:

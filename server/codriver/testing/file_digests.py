@@ -8,9 +8,9 @@ from typing import Final
 
 from codriver import files
 
-SOURCE: Final = files.FileRules(files.Links.ANY, max_bytes=8 * 2**20)
+SOURCE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=8 * 2**20)
 """Limits for a file whose digest is computed."""
-MISSING: Final = "missing"
+MISSING_DIGEST: Final = "missing"
 """Digest of a file that cannot be read."""
 
 
@@ -27,13 +27,13 @@ class FileDigests:
         """Stamps and digests by path."""
 
     def digest_file(self, file: str) -> str:
-        """Return the digest of a file, or `MISSING` if it cannot be read. Blocks."""
+        """Return the digest of a file, or `MISSING_DIGEST` if it cannot be read. Blocks."""
         path = Path(file)
         try:
             stamp = files.stamp_from_status(path.stat())
             known = self._known.get(file)
             if known is None or known[0] != stamp:
-                known = self._known[file] = stamp, digest(files.read(path, SOURCE))
+                known = self._known[file] = stamp, digest(files.read(path, SOURCE_RULES))
         except (OSError, ValueError):
-            return MISSING
+            return MISSING_DIGEST
         return known[1]

@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 
     from codriver.testing.runs import Event, FailureFrame, RetainedProcess, RunSpec, TestProcess
 
-POLL_S: Final = 0.05
+MAX_POLL_INTERVAL_S: Final = 0.05
 """Maximum interval for reading new output and events, and for checking whether an interrupted run has ended."""
-MIN_POLL_S: Final = 0.005
+MIN_POLL_INTERVAL_S: Final = 0.005
 """Minimum interval for reading new output and events."""
 POLLS_PER_DURATION: Final = 40
 """Number of intervals in the time since a run started, so that the end of a short run is noticed sooner."""
-GRACE_S: Final = 5.0
+TEARDOWN_GRACE_S: Final = 5.0
 """Time for an interrupted run to tear down its fixtures, in seconds.
 
 Time spent waiting for a processor does not count.
 """
 MAX_TEARDOWN_GRACE_S: Final = 30.0
 """Maximum time for an interrupted run to tear down its fixtures, including time spent waiting for a processor."""
-END_S: Final = 5.0
+KILL_TIMEOUT_S: Final = 5.0
 """Maximum time to wait for a killed process, in seconds."""
-LINGER_S: Final = 10.0
+EXIT_GRACE_S: Final = 10.0
 """Time for a process to join its threads, run its exit handlers and exit after its last test, in seconds.
 
 Time spent waiting for a processor does not count.
@@ -63,9 +63,9 @@ MAX_EXIT_TIMEOUT_S: Final = 60.0
 """Maximum time for a process to exit after its last test, including time spent waiting for a processor."""
 MAX_COUNTED_GAP_S: Final = 1.0
 """Maximum time between two polls that counts as time to exit. In a longer one, this process did not run itself."""
-OUTPUT_BYTES: Final = 2**20
+MAX_READ_BYTES: Final = 2**20
 """Maximum number of bytes of output or events that are read at once."""
-GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
+GUARD_SCRIPT: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
 """Shell script that kills a process group and removes its files when its stdin ends without a line.
 
 That happens when the server is gone.
@@ -88,7 +88,7 @@ _HINT_TEMPLATES: Final = {
 
 def poll_interval_s(elapsed_s: float) -> float:
     """Return the interval until output and events are read again, given the time since the start of the run."""
-    return min(POLL_S, max(MIN_POLL_S, elapsed_s / POLLS_PER_DURATION))
+    return min(MAX_POLL_INTERVAL_S, max(MIN_POLL_INTERVAL_S, elapsed_s / POLLS_PER_DURATION))
 
 
 def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
@@ -96,7 +96,7 @@ def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
 
     `starved_s` is the part of `elapsed_s` during which its process waited for a processor.
     """
-    return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_TEARDOWN_GRACE_S
+    return elapsed_s - starved_s < TEARDOWN_GRACE_S and elapsed_s < MAX_TEARDOWN_GRACE_S
 
 
 def has_exit_time_left(elapsed_s: float, starved_s: float) -> bool:
@@ -104,7 +104,7 @@ def has_exit_time_left(elapsed_s: float, starved_s: float) -> bool:
 
     The arguments are those of `has_grace_time_left`.
     """
-    return elapsed_s - starved_s <= LINGER_S and elapsed_s <= MAX_EXIT_TIMEOUT_S
+    return elapsed_s - starved_s <= EXIT_GRACE_S and elapsed_s <= MAX_EXIT_TIMEOUT_S
 
 
 class PlainRun:
@@ -175,7 +175,7 @@ class PlainRun:
             status = end.status if end is not None else None
             error = error or RunError(
                 "lingers",
-                f"the tests have finished, but their process did not exit within {LINGER_S:g} s",
+                f"the tests have finished, but their process did not exit within {EXIT_GRACE_S:g} s",
                 "A non-daemon thread or an exit handler is still running.",
             )
         elif end is None and error is None and not self._is_interrupted:
@@ -217,7 +217,7 @@ class PlainRun:
         while HAS_GROUPS and self._process.returncode is None:
             if not has_grace_time_left(time.monotonic() - started_s, processor_wait_s(self.pid) - starved_s):
                 break
-            with anyio.move_on_after(POLL_S):
+            with anyio.move_on_after(MAX_POLL_INTERVAL_S):
                 await self._process.wait()
         await self.kill()
 
@@ -225,7 +225,7 @@ class PlainRun:
         """Kill the process group and wait until the process has exited."""
         if self._process.returncode is None and not self.tree.kill():
             self._process.kill()
-        with anyio.move_on_after(END_S):
+        with anyio.move_on_after(KILL_TIMEOUT_S):
             await self._process.wait()
         self.tree.kill()
 
@@ -378,11 +378,11 @@ class _Tail:
 
         Blocks.
         """
-        output = _read_from(self._output, self._output_end, OUTPUT_BYTES)
-        events = _read_from(self._events, self._events_end, OUTPUT_BYTES)
+        output = _read_from(self._output, self._output_end, MAX_READ_BYTES)
+        events = _read_from(self._events, self._events_end, MAX_READ_BYTES)
         self._output_end += len(output)
         self._events_end += len(events)
-        return output, events, max(len(output), len(events)) < OUTPUT_BYTES
+        return output, events, max(len(output), len(events)) < MAX_READ_BYTES
 
 
 def _read_from(path: Path, start: int, most: int) -> bytes:
@@ -487,7 +487,7 @@ async def _end_process(process: RunningProcess, tree: ProcessTree, guard: Proces
     """End a process and its child processes, and remove the files of the run."""
     if process.returncode is None and not tree.kill():
         process.kill()
-    with anyio.move_on_after(END_S):
+    with anyio.move_on_after(KILL_TIMEOUT_S):
         await process.wait()
     tree.kill()
     await process.aclose()
@@ -624,7 +624,7 @@ async def _start_guard(pid: int, directory: Path) -> Process | None:
         return None
     try:
         return await anyio.open_process(
-            ["/bin/sh", "-c", GUARD, "sh", str(pid), str(directory)],
+            ["/bin/sh", "-c", GUARD_SCRIPT, "sh", str(pid), str(directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -640,6 +640,6 @@ async def _release_guard(guard: Process | None) -> None:
         return
     with suppress(OSError, anyio.BrokenResourceError):
         await guard.stdin.send(b"\n")
-    with anyio.move_on_after(END_S):
+    with anyio.move_on_after(KILL_TIMEOUT_S):
         await guard.wait()
     await guard.aclose()

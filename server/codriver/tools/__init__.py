@@ -1,1 +1,1 @@
-"""The MCP tools: one manifest, one gate, one file a tool family."""
+"""The MCP tools, with a module for each, and the parts that they share."""

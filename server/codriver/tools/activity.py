@@ -1,4 +1,4 @@
-"""`activity`: what callers did in this workspace, newest first: code, edits with diffs, test runs, failures, output."""
+"""`activity`: list what callers did in the workspace, newest first."""
 
 from __future__ import annotations
 

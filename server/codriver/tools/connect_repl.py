@@ -34,7 +34,7 @@ MAX_PORT: Final = 65_535
 """Highest TCP port number."""
 CONNECT_TIMEOUT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
-NO_LISTENER: Final = "nothing listens at this address"
+NO_LISTENER_REASON: Final = "nothing listens at this address"
 """Why a connection to an address failed, if no program accepts connections there."""
 START_HINT: Final = "Start an nREPL server there, or pass the port of one that runs."
 REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
@@ -54,7 +54,7 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
     known = _find_repl_at(call, address)
     if known is None or known.phase != "connected":
         if why := await anyio.to_thread.run_sync(_find_objection, address):
-            hint = START_HINT if why.startswith(NO_LISTENER) else REMOTE_HINT
+            hint = START_HINT if why.startswith(NO_LISTENER_REASON) else REMOTE_HINT
             raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=hint)
         port = address.rpartition(":")[2]
         origin = Origin("address", address, named_by="connect_repl")
@@ -119,7 +119,7 @@ def _find_objection(address: str) -> str | None:
                 listener = None
             return listener_distrust_reason(listener, None)
     except OSError as error:
-        return f"{NO_LISTENER} ({error.strerror or error})"
+        return f"{NO_LISTENER_REASON} ({error.strerror or error})"
 
 
 TOOL = Tool(

@@ -1,4 +1,4 @@
-"""`edit_files`: edit files by text, by forms of Lisp, or by definitions of Python."""
+"""`edit_files`: edit files by text, by Lisp forms, or by Python definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answer rows about edited files."""
+"""Rows about edited files, as answers contain them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interrupt_evaluation`: stop running code or tests."""
+"""`interrupt_evaluation`: interrupt code or tests that are running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`note_edit`: called by clients' hooks when a session starts, before a write, after an edit and when a turn ends.
+"""`note_edit`: receive reports from clients' hooks about sessions, edits and turns.
 
 The tool is for hooks and not for agents, so it is never listed. Its answer has `context` for the agent, or `block` with
 the reason why the client should not go on, or nothing.

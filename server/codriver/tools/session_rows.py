@@ -1,4 +1,4 @@
-"""Answer rows about REPLs and sessions."""
+"""Rows about REPLs and sessions, as answers contain them."""
 
 from __future__ import annotations
 

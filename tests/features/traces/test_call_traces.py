@@ -14,7 +14,7 @@ from lent_servers import POLL_S
 from real_repls import repl
 
 from codriver.core.requests import MAIN_SESSION, Request
-from codriver.features.traces.extra import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
+from codriver.features.traces.call_trace import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
 from codriver.features.traces.nrepl_recording import PROGRAMS_BY_DIALECT, CallTraces
 from codriver.repls import dialects
 from codriver.repls.contract.events import Reported, Value
@@ -34,7 +34,7 @@ sys.path[:0] = {paths!r}
 import anyio
 from functools import partial
 from codriver.core.requests import Request
-from codriver.features.traces.extra import CallTrace
+from codriver.features.traces.call_trace import CallTrace
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.contract.extras import AdapterHooks

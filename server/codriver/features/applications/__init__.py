@@ -1,4 +1,4 @@
-"""Applications: agents read, change and watch the application in a REPL through its seam."""
+"""Applications: let agents inspect, change and watch the application that runs in a REPL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of an application's events in the output of a REPL.
+"""Extract the frames of an application's events from the output of a REPL.
 
 Each frame is a line of JSON after a record separator. Chunks of output may end anywhere, and may contain other output
 between frames. Only Codriver's worker has a field for frames. Source: RFC 7464, and `codriver_seam.streams`.

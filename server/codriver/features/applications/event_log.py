@@ -1,4 +1,4 @@
-"""The description of the app log, so that commands need not import the log itself."""
+"""A lightweight description of the app log, for commands that do not need the log itself."""
 
 from __future__ import annotations
 

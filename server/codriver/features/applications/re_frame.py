@@ -1,4 +1,4 @@
-"""re-frame 1, re-frame 2 and Causa: the functions that fill each role, and how their presence is detected.
+"""Detect re-frame 1, re-frame 2 or Causa in an application, and name the functions to call in each.
 
 Sources: https://github.com/day8/re-frame2 (pull requests 3542 and 5285 renamed the function that replaces the state),
 https://github.com/day8/re-frame.

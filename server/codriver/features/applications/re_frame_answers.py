@@ -1,4 +1,4 @@
-"""Convert the data returned by re-frame's forms into the answers of the accessors."""
+"""Convert data from re-frame applications to answers in the format of the seam."""
 
 from __future__ import annotations
 

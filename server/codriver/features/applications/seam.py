@@ -1,4 +1,4 @@
-"""The seam of the application in one REPL, as a companion of the REPL's adapter.
+"""Access an application through its seam, the functions with which it exposes its state in a REPL.
 
 In Codriver's worker, the seam is an op. Everywhere else, it is called by evaluating code: see `seam_providers`. If no
 application is found when the REPL is connected, it is searched for again after code that may have loaded one. The

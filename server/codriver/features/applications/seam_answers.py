@@ -1,4 +1,4 @@
-"""Queries to the seam of an application, and its answers and refusals."""
+"""Queries to an application's seam, and the answers and refusals that it returns."""
 
 from __future__ import annotations
 

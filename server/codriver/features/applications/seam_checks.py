@@ -1,4 +1,4 @@
-"""The doctor's check of the seam: the frames that an application exposes, or why there are none.
+"""Check for `codriver doctor` whether an application exposes its state to agents.
 
 Nothing is evaluated. The server only looks up a function of the seam, and searches the log for failed imports.
 """

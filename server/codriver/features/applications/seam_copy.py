@@ -1,4 +1,4 @@
-"""Copy `codriver_seam` into projects: the seam for Python and Clojure, and the REPL of `start_repl`.
+"""Copy the package `codriver_seam` into a project, for Python or Clojure.
 
 A record in the copy has the digest of each file, so that a later version can replace and remove unchanged files without
 touching any other file.

@@ -1,4 +1,4 @@
-"""Data and strings in the notation of each dialect, as the seam reads its arguments and prints its answers."""
+"""Write data in the notation of each language, for calls to an application's seam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Providers: for each implementation of the seam and each dialect, the code that finds it and calls its accessors.
+"""Find and call the implementation of the seam in an application, for each language.
 
 The *sentinel* of a provider is an expression whose value is the session id of the application's seam, or nil. A *form*
 calls one accessor of the seam. It contains placeholders for string literals: `$name` for the accessor, `$args` for all

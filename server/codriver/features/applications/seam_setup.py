@@ -1,4 +1,4 @@
-"""How to install the seam in an application, and how a REPL that cannot load Python files loads its package."""
+"""Instructions for installing the seam in an application, for each language."""
 
 from __future__ import annotations
 

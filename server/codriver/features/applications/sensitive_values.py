@@ -1,4 +1,4 @@
-"""Values at the sensitive paths of an application, which are requested before code runs that may display them."""
+"""Request an application's sensitive values before code runs, so that they can be redacted from its output."""
 
 from __future__ import annotations
 

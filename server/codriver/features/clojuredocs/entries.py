@@ -1,4 +1,4 @@
-"""Entries of ClojureDocs, and the query for one in a REPL with cider-nrepl."""
+"""Entries of ClojureDocs, and queries for them with cider-nrepl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look up a ClojureDocs entry, with the REPL's own operation if it has one, otherwise in the public export."""
+"""Look up an entry of ClojureDocs, with the REPL's own operation if it has one, or else in the public export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notify a caller, once and with a diff, that another caller redefined a name that it uses or is about to redefine.
+"""Notify callers when another caller redefines a name that they use or are about to redefine.
 
 Conflicts are advice. They never block or reject a call. They are computed from the code that callers sent or wrote, by
 name and namespace. Code that an `import` or `require` loads is never sent, so its file is read when a caller first

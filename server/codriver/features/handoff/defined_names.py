@@ -1,4 +1,4 @@
-"""Find the names that code defines, by the shape of definitions at the start of a line.
+"""Find the names that code defines with regular expressions, without parsing it.
 
 Nothing is parsed, because this scans hundreds of sources at once, and some of them are truncated.
 """

@@ -1,4 +1,4 @@
-"""The server hooks of the handoff and of the notes on conflicts."""
+"""The hooks that add handoffs and notes about conflicts to a running server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.live_handoff import write_handoff
 from codriver.features.handoff.report import MAX_HANDOFF_BYTES
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
-from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
+from codriver.server_hooks import REPORT_PLACEHOLDER, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
 from codriver.tools.calls.call import CallHooks
 from codriver.tools.calls.caller_slugs import client_slug, to_slug
 
@@ -99,8 +99,9 @@ SERVER: Final = ServerHooks(
             "Take over, or continue after a break",
             "The state of the work in the REPLs: goals, failures, tests, unsaved code, connected clients.",
             "Take over or continue the work in this project's live REPLs. The state of the work, from their log:"
-            f"\n\n{REPORT}\n\nStart with the first item: check it in the REPL and in the files, then report what "
-            'you found and what you plan to do. When something works, evaluate with description "checkpoint: NAME".',
+            f"\n\n{REPORT_PLACEHOLDER}\n\nStart with the first item: check it in the REPL and in the files, then "
+            "report what you found and what you plan to do. When something works, evaluate with description "
+            '"checkpoint: NAME".',
             (("who", "The caller whose work it is.", ""),),
             _handoff_for_client,
         ),

@@ -1,4 +1,4 @@
-"""The handoff of a running server: its log and memory, combined with its current REPLs and clients."""
+"""Create the handoff of a running server from its log, its memory, and its current REPLs and clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments that name a cell of a notebook, which Jupyter adds to other tools."""
+"""Arguments that select a notebook cell, added to tools by the Jupyter feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of the setting `kernels`: Jupyter kernels by connection file or URL, with the sources of their tokens."""
+"""Parse the entries of the setting `kernels`, which give Jupyter kernels by connection file or URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kind of REPL that is a Jupyter kernel, and session keys for kernels."""
+"""Declare Jupyter kernels as a kind of REPL, and create their session keys."""
 
 from __future__ import annotations
 

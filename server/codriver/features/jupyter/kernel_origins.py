@@ -1,4 +1,4 @@
-"""How Codriver came to know a kernel: by its connection file, or by the Jupyter Server that runs it."""
+"""Origins of kernels: a connection file, or the Jupyter Server that runs the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of each notebook that a caller has read, so that nothing is written to a notebook that has changed since.
+"""Remember which version of a notebook each caller has read, to refuse edits of outdated versions.
 
 Callers name cells by their index or id in the version that they read. In another version, outputs or code would be
 written to the wrong cell. Outputs that Codriver writes do not count as changes.

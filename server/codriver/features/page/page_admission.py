@@ -1,4 +1,4 @@
-"""Decide which requests to the page are admitted, by host, origin and token. Pure.
+"""Decide which requests to the page are admitted, by their host, origin and token.
 
 A request that another site makes a browser send fails several of these checks and is not answered: its host is not the
 page's random name (a rebound DNS name, the address of an earlier page), its origin differs, the browser marks it as

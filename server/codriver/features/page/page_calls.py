@@ -1,4 +1,4 @@
-"""The calls that the page makes: a few tools, and requests for data that no tool returns. Answers are JSON.
+"""Handle the calls of the page's scripts, whose answers are JSON.
 
 The page calls tools as `human`, through the same checks as an agent, and its actions are recorded in the log. It cannot
 evaluate code.

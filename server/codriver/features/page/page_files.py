@@ -1,4 +1,4 @@
-"""The files of the empty page, and the headers and policies with which these and the tables are served."""
+"""Serve the static files of the page, with security headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bodies of the page's requests: JSON objects whose members are checked for their expected types. Pure."""
+"""Parse the JSON bodies of the page's requests, and check the types of their members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile the embedded REPL for the Python of a program, in a process of its own, before the program loads it.
+"""Compile the embedded REPL in a separate process, before a program loads it.
 
 Compiling holds the interpreter lock for up to 30 ms for each module, and the program's requests would wait for that.
 """

@@ -1,4 +1,4 @@
-"""What the doctor reports about `codriver run`: programs that are running, and commands that could be run with it."""
+"""The doctor's checks of `codriver run`: running programs, and commands that could be run with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process of a run printed last to standard error before it ended.
+"""The last output to standard error of a process that has ended.
 
 A process that was started from a broken file may end before a REPL can be requested from it. So each process keeps the
 end of its error output, and stores it at exit in the run's directory, once an agent has used the run.

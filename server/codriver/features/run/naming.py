@@ -1,4 +1,4 @@
-"""Choose the session keys of a run's processes. The program's own name is the key of the process that runs its code.
+"""Choose session keys for the processes of a program that `codriver run` started.
 
 If the main process only supervises others (a reloader, gunicorn, uvicorn with workers, Celery's pool of processes), the
 name refers to the children that handle requests or tasks. Several workers are called `shop/1` and `shop/2`, and the

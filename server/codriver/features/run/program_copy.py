@@ -1,4 +1,4 @@
-"""A copy, in Codriver's private cache, of the files that are loaded into programs.
+"""Copy the files that are loaded into programs to Codriver's private cache.
 
 Programs load only this copy. Its bytecode is stored next to it for each Python version, even if that Python is
 configured not to write any. The copy is named after the digest of its files, so they never change.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
-from codriver.features.traces.extra import CallTrace
+from codriver.features.traces.call_trace import CallTrace
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.changed_lines import changed_lines
 from codriver.tools.calls.arguments import UNLISTED_KEY, Given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.traces import arguments, since_passed, trace_answers, watch_calls
-from codriver.features.traces.extra import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
+from codriver.features.traces.call_trace import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.features.traces.recorded_runs import QUERY_RULES, RUN_SCHEMA, RUNS_SOURCE, RecordedRuns
 from codriver.features.traces.watched_calls import (

@@ -16,7 +16,7 @@ from uuid import uuid4
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.traces.extra import RUN_REPORT
+from codriver.features.traces.call_trace import RUN_REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.events import Reported
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from codriver.features.traces.extra import CallTrace
+    from codriver.features.traces.call_trace import CallTrace
     from codriver.repls.contract.events import Listener
     from codriver.repls.contract.extras import Rewrite
     from codriver.repls.nrepl.connection import Message

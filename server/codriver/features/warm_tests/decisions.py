@@ -1,4 +1,4 @@
-"""Decide whether the next run of a project is warm or plain, and why, with pure functions of the project's state."""
+"""Decide whether the next test run of a project is warm or plain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of what a warm process preloads, learned from a plain run and corrected when a run needs a plain process."""
+"""Plans that list the modules for a warm process to preload, learned from earlier runs."""
 
 from __future__ import annotations
 

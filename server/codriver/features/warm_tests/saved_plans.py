@@ -1,4 +1,4 @@
-"""What was learned about a project's runs, saved on disk, so that even the first run of a server can be warm.
+"""Save what was learned about a project's test runs, so that even a server's first run can be warm.
 
 There is one file per interpreter, directory and value of the setting, in the user's cache. Values of environment
 variables are only saved if native code reads them, such as OMP_NUM_THREADS, because others may be secrets. All

@@ -1,4 +1,4 @@
-"""Digests of the interpreter's packages and of the workspace's files. All functions block."""
+"""Digests of installed packages and of the workspace's files, to detect changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only package that knows the SDK. It is imported when a message of a client needs it.
+"""The part of the server that uses the MCP SDK, imported only when a message needs it.
 
 It also defers packages of the SDK, so that their `__init__` runs only when a name in them is used. `import
 mcp.shared.exceptions` runs `mcp/__init__.py` first, which imports the SDK's HTTP client and cryptography. That would

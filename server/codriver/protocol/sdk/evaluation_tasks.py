@@ -36,9 +36,9 @@ from codriver.protocol.error_messages import (
     INTERNAL_ERROR_MESSAGE,
     MODERN,
     OLDER,
+    PROGRESS_TOKEN_KEY,
     SERVER_ERROR_CODE,
-    TASKS,
-    TOKEN,
+    TASKS_EXTENSION,
     request_meta,
 )
 from codriver.protocol.trust_question import supports_forms
@@ -74,7 +74,7 @@ def supports_tasks(ctx: Context) -> bool:
     """Return whether the client that sent a request supports tasks."""
     if ctx.protocol_version == MODERN:
         extensions = declared_capabilities(ctx).get("extensions")
-        return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
+        return isinstance(extensions, dict) and isinstance(extensions.get(TASKS_EXTENSION), dict)
     return ctx.lifespan_context.accepts_tasks
 
 
@@ -89,15 +89,15 @@ def require_task_support(ctx: Context) -> None:
     if supports_tasks(ctx):
         return
     if ctx.protocol_version == MODERN:
-        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-        words = f"declare the extension {TASKS} in the request's client capabilities"
+        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}}
+        words = f"declare the extension {TASKS_EXTENSION} in the request's client capabilities"
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, words, missing)
     raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
 
 
 def progress_token(ctx: Context) -> object:
     """Return the progress token of a request, or None if it does not request progress."""
-    return request_meta(ctx.params).get(TOKEN)
+    return request_meta(ctx.params).get(PROGRESS_TOKEN_KEY)
 
 
 def declared_capabilities(ctx: Context) -> Mapping[str, Any]:
@@ -275,7 +275,7 @@ class EvaluationTasks:
             # Tasks of 2026-07-28 have no progress.
             if token is not None and (task.fails or not task.is_detached):
                 related = {"_meta": {RELATED_TASK_KEY: {"taskId": task.id}}} if task.fails else {}
-                params = {TOKEN: token, "progress": elapsed_s, "message": words, **related}
+                params = {PROGRESS_TOKEN_KEY: token, "progress": elapsed_s, "message": words, **related}
                 _offer(task.client, "notifications/progress", params)
 
         gone = {"code": INTERNAL_ERROR, "message": "the call was abandoned and has no answer"}

@@ -1,4 +1,4 @@
-"""The SDK's server: read and answer the requests that are not plain, with results shared with plain requests.
+"""The server of the MCP SDK, for requests that Codriver does not answer without it.
 
 A connection has two streams of messages to the SDK, one for each protocol era, because the SDK serves one era per
 stream. Requests with their own envelope go to the stateless one, all others to the session opened by `initialize`. Both
@@ -57,7 +57,7 @@ from codriver.protocol.error_messages import (
     refuse_invalid_line,
     request_meta,
 )
-from codriver.protocol.plain_requests import METHODS
+from codriver.protocol.plain_requests import REQUEST_KINDS
 from codriver.protocol.results import NAME, TITLE
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, supports_tasks
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY
@@ -146,7 +146,7 @@ class SdkServer:
 
     def _shared_handler(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
         """Return the handler of a request whose result is also created for plain requests."""
-        making = METHODS[method].result
+        making = REQUEST_KINDS[method].result
         assert making is not None  # noqa: S101 - none of them is a connection's own
 
         async def handle(ctx: Context, params: types.RequestParams) -> Any:

@@ -1,4 +1,4 @@
-"""Companions, with which features attach to connected REPLs.
+"""Companions: extensions that features attach to connected REPLs.
 
 A companion works with a program inside one REPL, in addition to the evaluations of callers. It is created when the REPL
 has been connected and before callers use it. It lives as long as the adapter, which it reaches through a `ReplAccess`.

@@ -1,4 +1,4 @@
-"""Where a REPL is reached: at a host and port, or over a stream from a REPL that connected to Codriver."""
+"""Endpoints of REPLs: a host and port, or a stream from a REPL that connected to Codriver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extras, through which features add values to requests, fields to messages, and reports to evaluations.
+"""Extras: values that features add to requests, messages and evaluations.
 
 Adapters do not know any feature. They send the fields of an extra, or run its operations in a kernel, and pass the
 REPL's report to the listener with the extra's name.

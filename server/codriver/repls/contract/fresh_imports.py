@@ -1,4 +1,4 @@
-"""The result of comparing a Python process with a fresh import of the modules it has loaded again.
+"""Differences between a Python process and a fresh import of the modules that it has loaded.
 
 A REPL returns it on request, or with the answer of an evaluation that follows a load.
 """

@@ -1,4 +1,4 @@
-"""Reports of test runs, their progress, and stack frames, as text.
+"""Format the results and the progress of test runs, and stack frames, as text.
 
 The report of a run is the value of its evaluation. While tests run, the program that runs them writes its progress into
 their output, as JSON text sequences (RFC 7464): a record separator, an object, a line feed. See

@@ -1,4 +1,4 @@
-"""Dialects: the characteristics of each language's nREPL server, and programs that replace missing ops.
+"""Dialects: the characteristics of the nREPL server of each language.
 
 Codriver's programs return one JSON string, the only notation that every dialect can write without a library. Names are
 passed to them as string literals, and never become part of the code.

@@ -1,4 +1,4 @@
-"""The program that reports the loaded namespaces of a Lisp, and the parser of its report.
+"""List the loaded namespaces of a Lisp REPL.
 
 The program takes longer to compile than to run, so it is compiled once and stored in the REPL.
 """

@@ -1,4 +1,4 @@
-"""The discovery of a server's REPLs: the configured ones, those with port files, or one that Codriver starts itself."""
+"""Find the REPLs of a server: those in the settings, those with port files, or one that Codriver starts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The adapter for nREPL servers: transport, connection, sessions, evaluator, introspection."""
+"""The adapter for nREPL servers."""

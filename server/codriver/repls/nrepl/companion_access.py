@@ -1,4 +1,4 @@
-"""What the adapter of an nREPL server offers to companions. See `codriver.repls.contract.companions`."""
+"""The interface of an nREPL server for companions, which are extensions of REPLs by features."""
 
 from __future__ import annotations
 

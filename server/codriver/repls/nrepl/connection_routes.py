@@ -1,4 +1,4 @@
-"""The choice of a connection for a session of an nREPL server.
+"""Choose the connection to an nREPL server for a session.
 
 | the server isolates  | the session belongs to         | the session gets                                          |
 | --------------------- | ------------------------------ | --------------------------------------------------------- |

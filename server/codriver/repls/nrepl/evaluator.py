@@ -1,4 +1,4 @@
-"""The evaluator, which starts the evaluations of one nREPL server."""
+"""Start evaluations in an nREPL server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of open sessions in a file, with which a server closes the sessions that a killed one left open.
+"""Record open sessions in a file, so that they are closed even after Codriver was killed.
 
 Only recorded sessions are closed, never anybody else's. An id that another REPL may also use, such as a counter, is not
 recorded.

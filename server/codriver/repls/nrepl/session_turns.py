@@ -1,4 +1,4 @@
-"""The turn at a session, which one evaluation at a time holds."""
+"""Turns at a session, so that it runs one evaluation at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test runs of one nREPL server, with Codriver's own programs or with the server's op.
+"""Run tests in an nREPL server, with Codriver's own programs or with the server's op.
 
 In Clojure's dialects, Codriver finds the test files of the workspace and the files of the results.
 """

@@ -1,1 +1,1 @@
-"""Acts of callers: code submitted, files loaded, tests run, and edits with both as one."""
+"""Actions of callers: submit code, load files, run tests, and edit files."""

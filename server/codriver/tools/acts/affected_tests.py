@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.editing import HY
+from codriver.editing import HY_SUFFIX
 from codriver.editing.code_names import CONFTEST_STEM, LISP_SUFFIXES
 from codriver.editing.import_graph import PYTHON_SUFFIX
 from codriver.errors import RefusedError, ReplDisconnectedError, join_first
@@ -494,7 +494,7 @@ def _test_targets(workspace: Path, path: Path) -> Iterator[str]:
     These are the test files named after it. For a Lisp file, they include its namespace, and the namespace with the
     suffix `-test`.
     """
-    if path.suffix in (PYTHON_SUFFIX, HY):
+    if path.suffix in (PYTHON_SUFFIX, HY_SUFFIX):
         yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
     files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP_SUFFIX else {}

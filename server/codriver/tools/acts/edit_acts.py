@@ -1,4 +1,4 @@
-"""Load edited files into their REPL, test them, and put them back if the edit broke a test.
+"""Load edited files into their REPL, run the tests, and revert the edits if they broke a test.
 
 Python tests run in a separate process, from the files. Tests of other languages run in their REPL. Putting an edit back
 does not execute user code again, because the REPL retained the objects that the load replaced.

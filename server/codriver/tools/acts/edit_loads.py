@@ -17,7 +17,7 @@ import anyio
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.requests import MAIN_SESSION, Form, Request
-from codriver.editing import HY, FileResult, Outcome
+from codriver.editing import HY_SUFFIX, FileResult, Outcome
 from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
@@ -236,7 +236,7 @@ def _changed_code(index: int, result: FileResult) -> ChangedCode:
     if is_python(change.path):
         return _changed_python_code(index, result)
     text = (change.after or b"").decode("utf-8-sig", "replace")
-    document = Document(text, is_hy=change.path.suffix == HY)
+    document = Document(text, is_hy=change.path.suffix == HY_SUFFIX)
     header = ns_form(document)
     header_text = "" if header is None else text[header.start : header.end]
     before = (change.before.data or b"").decode("utf-8-sig", "replace")

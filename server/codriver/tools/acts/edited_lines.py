@@ -1,4 +1,4 @@
-"""Lines that an edit changed in files, and the previous numbers of the other lines."""
+"""Compute which lines an edit changed, and the previous numbers of the other lines."""
 
 from __future__ import annotations
 

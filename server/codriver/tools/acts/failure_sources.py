@@ -1,4 +1,4 @@
-"""Choose the code that an answer displays for failed tests: where the cause most likely is.
+"""Choose the code to display for failed tests: the most likely place of the cause.
 
 The record of what each test executed ranks the functions. If it agrees with the frame that raised, or with the function
 that the failed statement called, that function alone is displayed. Otherwise the most suspicious functions are, as far

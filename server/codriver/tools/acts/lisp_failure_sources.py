@@ -1,4 +1,4 @@
-"""Find the function to display for a failed test in a Lisp: the one that raised, or one that the check called."""
+"""Find the function to display for a failed Lisp test: the one that raised, or one that the check called."""
 
 from __future__ import annotations
 

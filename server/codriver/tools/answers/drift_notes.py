@@ -1,4 +1,4 @@
-"""Notes about drift: remains of previous loads, edits since a load, and tests with different outcomes elsewhere.
+"""Notes about drift, which is any difference between loaded code and its files.
 
 A line describes each module and object of a REPL whose code differs from its files. For Lisp, each REPL's definitions
 are computed from the log on demand, and changed files are read again. Secrets are removed from both sides of the

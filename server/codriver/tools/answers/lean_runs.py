@@ -1,4 +1,4 @@
-"""Leave out of a test run's answer what its caller already has."""
+"""Omit from a test run's answer what its caller already knows."""
 
 from __future__ import annotations
 

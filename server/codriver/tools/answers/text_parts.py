@@ -1,4 +1,4 @@
-"""Requested parts of an evaluation's text: a range, matching lines, or the difference from another evaluation."""
+"""Select parts of an evaluation's text: a range, matching lines, or the difference from another evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How known clients differ from unknown ones, by the names with which they introduce themselves."""
+"""Traits of known MCP clients, which are recognized by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide which tools are available, and run a call of one so that errors become answers.
+"""Check whether a tool is available, and run a call of it so that errors become answers.
 
 Listing and calling use the same decision, because clients cache lists.
 """

@@ -1,4 +1,4 @@
-"""Apply the hooks of features to calls of the base's tools. See `CallHooks`."""
+"""Apply the hooks of features to calls of tools."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Records for the life of one server: code and files of each caller, and notes that each caller has received."""
+"""Records that exist as long as their server: callers' code and files, and notes that callers received."""

@@ -1,4 +1,4 @@
-"""Drift of Lisp: compare the forms of loaded definitions with those in the files.
+"""Detect drift of Lisp code: compare loaded definitions with the forms in their files.
 
 A REPL does not retain forms. The form of a var is known from the evaluation in the log that defined it, or from the
 var's file, if that was not written after a time at which the var was still different. Any other form is reported as

@@ -1,4 +1,4 @@
-"""Files that this server has saved and loads on request, and which file watchers therefore ignore."""
+"""Remember files that the server itself saved, which file watchers must ignore."""
 
 from __future__ import annotations
 

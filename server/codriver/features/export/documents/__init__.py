@@ -1,1 +1,1 @@
-"""Documents generated from evaluations: tests, notebooks and recordings. Pure: uses no REPL."""
+"""Generate tests, notebooks and recordings from evaluations, without using a REPL."""

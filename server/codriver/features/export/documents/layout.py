@@ -1,4 +1,4 @@
-"""Lay out a document: its lines, the steps they come from, and the order of the steps of a test file.
+"""Arrange the steps of a document, and compute its lines.
 
 Each format has a header and test names. In a test file, imports and definitions that are never redefined are placed
 above the tests. A step that changes a value is grouped with all steps that could observe the change, judging by their

@@ -1,4 +1,4 @@
-"""Documents for Lisps of the Clojure family: test files, scripts and rich comments."""
+"""Generate test files, scripts and rich comments for Clojure and related Lisps."""
 
 from __future__ import annotations
 

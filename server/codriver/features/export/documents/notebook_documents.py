@@ -1,4 +1,4 @@
-"""Notebooks as documents: a cell for each evaluation, with its outputs.
+"""Generate notebooks with a cell for each evaluation, including its outputs.
 
 Source: nbformat 4.5, "The Notebook file format".
 """

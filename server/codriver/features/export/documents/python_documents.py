@@ -1,4 +1,4 @@
-"""Documents in Python: pytest files."""
+"""Generate pytest files from evaluations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings: evaluations that are read from the log's entries, selected, and stored as JSON lines."""
+"""Read evaluations from the log, and store them in a file as a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verify recorded evaluations step by step in a fresh REPL, and find out which of them reproduce.
+"""Verify recorded evaluations step by step in a fresh REPL, to find those with reproducible results.
 
 `verify_recorded` is a generator that requests runs of steps and receives the results. The caller owns the REPL.
 """

@@ -1,4 +1,4 @@
-"""The contract of a channel, a connection to one kernel over any transport.
+"""The interface of a channel, which is a connection to one kernel.
 
 * **Order.** `on_message` is called on the event loop, in the order of each socket. Messages of different sockets have
   no order.

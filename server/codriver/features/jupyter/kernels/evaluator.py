@@ -1,4 +1,4 @@
-"""The evaluator of a kernel: sends code when it is its turn, and reports its events and its end.
+"""Evaluate code in a kernel, one request at a time, and report events and outcomes.
 
 One execution runs at a time. It is complete when its reply was received and the kernel is idle again. Some kernels send
 the value even later. If a kernel discards code without running it, because code of another client failed before, the

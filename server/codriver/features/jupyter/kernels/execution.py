@@ -1,4 +1,4 @@
-"""One execution in a kernel, by Codriver or another client: its messages as events, its end, and its error.
+"""One execution of code in a kernel, whose messages are converted to events.
 
 An execution ends with its reply and the kernel's `idle`, in any order. Replies to other clients are not visible, so
 their executions end with `idle`. An execution failed if there was an `error` message or if the reply says so, because

@@ -1,4 +1,4 @@
-"""Evaluations by other clients of a kernel, such as a person's cells, reported as events with their own ids.
+"""Report evaluations by other clients of a kernel, such as cells that a person runs.
 
 A kernel publishes its messages to all clients, but sends replies and requests for input only to the client that sent
 the code. Silent code and messages of widgets do not count as evaluations.

@@ -1,4 +1,4 @@
-"""The inbox of a socket: a bounded queue of messages that drops the middle of a flood.
+"""A bounded queue of received messages, which drops some if a kernel sends too many at once.
 
 Only output and displays are dropped, and counted by their parent. The oldest and the newest of them remain. If other
 messages alone exceed the bounds, `has_space` is false and the socket is not read.

@@ -1,4 +1,4 @@
-"""What the adapter of a Python kernel offers to companions. See `codriver.repls.contract.companions`."""
+"""The interface of a Python kernel for companions, which are extensions of REPLs by features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery of kernels that another program started in the workspace.
+"""Connect to running kernels in the workspace that other programs started.
 
 They are listed and connected, but still belong to the person who started them. Codriver never shuts them down, and they
 are only restarted for a caller who names their session.

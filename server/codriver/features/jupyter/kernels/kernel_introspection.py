@@ -1,4 +1,4 @@
-"""Queries of the adapter contract to a kernel, answered in the way that suits the kernel.
+"""Answer queries about code in a kernel, by the means that the kernel supports.
 
 Python kernels are queried with Codriver's own modules, and other kernels with messages of the protocol. For other
 kernels, the last error is the last one that an evaluation reported.

@@ -1,4 +1,4 @@
-"""The processes of kernels, found by the connection file in their command lines. Needs `/proc`.
+"""Find the processes of kernels in `/proc`, by the connection file in their command lines.
 
 Programs pass the file in many ways: as a separate argument, joined with an option (`--f=FILE` by VS Code, `-fFILE`), in
 quotes, in code (`R -e 'main("FILE")'`), as a relative path, or as its bare name. Some processes that name the file are

@@ -1,4 +1,4 @@
-"""The profile of a connected kernel: what it can do, and what to do instead of what it cannot do.
+"""The profile of a connected kernel: the operations that it supports, and alternatives to the others.
 
 A capability is listed if the kernel's quirks and its answers show it, never because its kernelspec claims it.
 """

@@ -1,4 +1,4 @@
-"""Queries with the messages of the protocol: completion, inspection, and the syntax of code.
+"""Complete, inspect and check code with messages of the Jupyter protocol.
 
 They run none of the user's code. A query waits until the kernel's main shell is free. While a cell runs, it is sent to
 a subshell if the kernel has one. Otherwise the kernel is reported as busy.

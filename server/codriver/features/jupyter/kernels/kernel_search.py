@@ -1,4 +1,4 @@
-"""The search for kernels in the workspace that another program started.
+"""Search for running kernels of the workspace in connection files and on Jupyter Servers.
 
 A kernel belongs to the workspace if its notebook does. The notebook is the one in the session that a Jupyter Server
 lists for the kernel, or else the one in its connection file. For a kernel without a notebook, the working directory of

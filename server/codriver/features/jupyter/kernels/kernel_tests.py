@@ -1,4 +1,4 @@
-"""Test runs in a Python kernel.
+"""Run tests in a Python kernel.
 
 A run is an expression that calls Codriver's program on the kernel's main thread. It waits for its turn like an
 evaluation, other clients do not see its code, and the tests' output is reported as it is printed.

@@ -1,4 +1,4 @@
-"""Kernelspecs: how to start a kernel, read without Jupyter's own packages.
+"""Read kernelspecs, which describe how to start kernels, without Jupyter's own packages.
 
 A kernelspec is a directory `kernels/NAME` with a `kernel.json`. Its command may start with `python`, which Jupyter
 replaces with the interpreter that the kernelspec was installed for. Codriver uses the project's interpreter, never the

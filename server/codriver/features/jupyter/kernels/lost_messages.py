@@ -1,4 +1,4 @@
-"""The number of messages that a kernel dropped, computed from the numbers in message ids.
+"""Count the messages that a kernel dropped, using the numbers in message ids.
 
 A kernel silently drops messages for a slow reader. Kernels that use jupyter_client number their messages, including
 replies to other clients. For other kernels, losses are not detected.

@@ -1,4 +1,4 @@
-"""Messages of the Jupyter protocol, as values that do not depend on how they are transported.
+"""Messages of the Jupyter protocol, independent of their transport.
 
 Source: Jupyter documentation, "Messaging in Jupyter"; JEP 65 (`iopub_welcome`), JEP 91 (subshells).
 """

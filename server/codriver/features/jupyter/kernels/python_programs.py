@@ -1,4 +1,4 @@
-"""The embedded worker's modules in a Python kernel, and the expressions that load and call them.
+"""Load modules of Codriver's worker into a Python kernel, and call them.
 
 The modules are loaded once. They need Python 3.8 or later and only the standard library. They are in a private package
 that remains until the kernel ends and adds no name to the user's namespace.

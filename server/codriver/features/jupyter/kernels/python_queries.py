@@ -1,4 +1,4 @@
-"""Queries to a Python kernel, answered by the embedded worker's modules as the embedded worker would."""
+"""Answer queries about code in a Python kernel, with modules of Codriver's worker in the kernel."""
 
 from __future__ import annotations
 

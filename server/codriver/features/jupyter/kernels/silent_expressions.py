@@ -1,4 +1,4 @@
-"""Expressions that a Python kernel evaluates silently, as `user_expressions` of an execution without code.
+"""Evaluate expressions in a Python kernel without visible output or history.
 
 No other client sees them, and they do not change the execution count.
 """

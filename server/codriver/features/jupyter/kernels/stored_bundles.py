@@ -1,4 +1,4 @@
-"""The MIME bundles of recent values and displays, so that agents can read types other than text later."""
+"""Store recent results in all their MIME types, so that agents can read other types than text later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warm process: `python __main__.py PLAN`, run by the project's interpreter in the directory of the runs.
+"""The main program of a warm process, from which test runs are forked.
 
 PLAN is a file with a Python literal, because the workspace may contain a module named `json`. `libraries` are the
 interpreter's library directories, each with a trailing separator. `early` and `late` are the modules to preload before

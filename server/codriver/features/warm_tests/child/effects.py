@@ -1,4 +1,4 @@
-"""Repeatable side effects of imports: detect them after each import, and repeat them when the module is revealed.
+"""Detect repeatable side effects of imports, and repeat them in a test run.
 
 An effect is a pair of a kind and a value. `repeat_effect` defines the kinds.
 """

@@ -1,4 +1,4 @@
-"""Import the modules of a plan, record what each import does, and hide all of it.
+"""Preload the modules of a plan, record the effects of each import, and hide the modules again.
 
 No module of the workspace is loaded. A module whose file is outside the interpreter's library directories aborts the
 imports that led to it. The warm process never calls anything that it imports.

@@ -1,4 +1,4 @@
-"""Reveal each preloaded module in a child process when the run imports it, if the import would still do the same.
+"""Reveal a preloaded module when a test run imports it, if the import would still have the same result.
 
 `sys.modules` always looks like that of a new process. If the import of a module would read something different now, it
 is not repeated, because two copies of a module in one process are dangerous. The run then requests a plain process.

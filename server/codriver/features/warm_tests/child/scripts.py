@@ -1,4 +1,4 @@
-"""Turn the process into what `python SCRIPT ARGUMENT...` would be, and record what the run imported when it exits."""
+"""Run a script in a forked process as `python SCRIPT` would, and record its imports at exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loader that installs modules of Codriver in a kernel, as a private package that lasts until the kernel ends."""
+"""Install modules of Codriver in a kernel, as a private package that lasts until the kernel ends."""
 
 from __future__ import annotations
 

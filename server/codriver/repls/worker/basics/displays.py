@@ -1,4 +1,4 @@
-"""Texts that values display with the methods of IPython's display protocol instead of `repr`.
+"""Print values with the methods of IPython's display protocol, if they have any.
 
 They replace the text of a class without its own `repr`, such as `<a.Chart object at 0x7f…>`. In order of preference
 these are the plain text of a MIME bundle, the pretty printer, Markdown, LaTeX, and the text of HTML. Methods that fail

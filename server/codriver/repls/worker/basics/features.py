@@ -1,4 +1,4 @@
-"""Features of the worker, which are the modules in the package `features`.
+"""Load the optional features of the worker, which are the modules of the package `features`.
 
 Each module has a `FEATURE`. The nREPL server and the answers in Python kernels use the same features. Nothing else in
 the worker knows them.

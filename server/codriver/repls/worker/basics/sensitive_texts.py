@@ -1,4 +1,4 @@
-"""Values at the sensitive paths of an application's state, which are sent to clients before anything may contain them.
+"""Send the values at an application's sensitive paths to clients, before any output may contain them.
 
 A client that receives them removes them from its output. Only clients that request them get them. An application's seam
 is found by its module name.

@@ -1,4 +1,4 @@
-"""Stacks of threads and asyncio tasks, and tasks that failed with an error that nobody has retrieved.
+"""Stacks of threads and asyncio tasks, including tasks that failed unnoticed.
 
 The stack of a thread with an event loop contains only the loop. Whatever hangs is in its tasks, and the cause is often
 a task that has already failed. No user code runs here, because other code is running at the same time.

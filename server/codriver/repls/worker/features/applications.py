@@ -1,4 +1,4 @@
-"""Applications: the op that calls the application's seam, the origin of its events, and the field that reports it."""
+"""Call an application's seam for clients, and report the origin of its events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call traces: the calls during a request, the functions that took most of its time, and watches of functions.
+"""Record the calls during a request, measure the slowest functions, and watch functions.
 
 A recording starts before the request and ends after it, even if the request fails. A watch lasts until it has reported
 enough calls, is ended, or its client disconnects.

@@ -1,4 +1,4 @@
-"""Compare loads of modules with a fresh import, to find what differs in this process, and why.
+"""Compare loaded modules with a fresh import, to find what differs in this process, and why.
 
 During a load, the module is described twice: before and after its statements run. Everything else happens on a separate
 thread while no evaluation runs. Another process imports the previous and the present source, and the leaves that differ

@@ -1,4 +1,4 @@
-"""Refuse effects of an import, so that a comparison leaves no traces.
+"""Refuse side effects of imports, so that a comparison leaves no traces.
 
 If an effect is refused, the module cannot be compared, even if it handles the error and continues.
 """

@@ -1,4 +1,4 @@
-"""Rules for the leaves that matter: those that an edit changes in a fresh import, and those that a load has undone.
+"""Decide which differences between a process and a fresh import are reported.
 
 All other leaves are ignored, so that data accumulated while the program runs is not reported. This module has no I/O.
 """

@@ -1,1 +1,1 @@
-"""Run, reload and inspect Python code: modules, names, drift, recorded calls, and requests to a kernel."""
+"""The Python dialect of the worker, which runs, reloads and inspects Python code."""

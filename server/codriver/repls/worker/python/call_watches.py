@@ -1,4 +1,4 @@
-"""Watch functions: report each call of a function whose arguments meet a condition, while the program runs.
+"""Watch functions: report their calls whose arguments meet a condition, while the program runs.
 
 Only the code of watched functions has local events of `sys.monitoring`, so that other functions run as before. The
 exception is `PY_UNWIND`, which Python only offers for all code. While a reported call is in progress, a short callback

@@ -1,4 +1,4 @@
-"""Report errors that occur while a load follows a change, instead of letting them fail the load."""
+"""Report errors in updating dependent code after a load, instead of letting the load fail."""
 
 from __future__ import annotations
 

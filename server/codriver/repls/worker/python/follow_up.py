@@ -1,4 +1,4 @@
-"""Follow up on a change: update what other statements computed from something that a load has changed.
+"""Update values that other statements computed from something that a load has changed.
 
 These statements are checked in source order, each after the preceding ones have run. If running a statement again has
 no external effects, it is run, and values that turn out equal keep their identity. Collections are changed in place, so

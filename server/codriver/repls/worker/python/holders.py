@@ -1,4 +1,4 @@
-"""Find the names in modules, and the paths below them, that refer to an object. No user code is run."""
+"""Find the names in modules, and the paths below them, that refer to an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Determine what a statement would read, call and change when run, from its syntax and the live objects it names.
+"""Predict the effects of running a statement, from its syntax and the objects that it names.
 
 Calls of the workspace's functions are followed into their bodies. No user code is run: names, attributes of modules and
 methods of classes are looked up in their dictionaries.

@@ -1,4 +1,4 @@
-"""Answer requests in a Jupyter kernel for Python: names, source, drift, loads, tests, and the last error.
+"""Answer requests for source, loads, tests and errors in a Python kernel.
 
 The modules that this needs are sent to the kernel as source. User code only runs in loads and tests.
 """

@@ -1,4 +1,4 @@
-"""Clear the caches of libraries by their public functions where they depend on names that have changed."""
+"""Clear caches of libraries that depend on changed names, with the libraries' public functions."""
 
 from __future__ import annotations
 

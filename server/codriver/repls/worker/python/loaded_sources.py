@@ -1,4 +1,4 @@
-"""Remember the sources of loaded modules, by the stamp of the file at the load, and by its content soon after.
+"""Remember the source from which each module was loaded.
 
 A source that is read later is used if the file still has the stamp of the load. Otherwise the source is unknown, and
 considered different from any other. For loads that were not observed, the age of the file decides. Stamps are taken

@@ -1,4 +1,4 @@
-"""The Python dialect: evaluate code and files in modules, and look up names. The first module is `__main__`.
+"""The Python dialect: evaluate code and files in modules, and look up names.
 
 Clients call that module `user`.
 """

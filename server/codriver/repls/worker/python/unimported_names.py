@@ -1,4 +1,4 @@
-"""Describe names in modules that were not imported, by parsing their source files. No code runs."""
+"""Describe names in modules that were not imported, by parsing their source files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find functions and classes by name in the source files of the working directory. No code runs, nothing is imported.
+"""Find functions and classes by name in the source files of the working directory.
 
 Files are searched that code in the REPL could import: those below each directory on the module search path that is, or
 is inside, the working directory.

@@ -1,1 +1,1 @@
-"""The server of the worker, in its own process or a running application: start, ops, threads, and standard streams."""
+"""The worker's nREPL server, in a process of its own or in a running application."""

@@ -1,4 +1,4 @@
-"""The dialect for a running program, whose hooks, streams and event loop are left alone.
+"""The Python dialect for a running program, whose hooks, streams and event loop are left alone.
 
 Evaluations start in the program's `__main__`. A context variable identifies the evaluation. asyncio tasks inherit it,
 threads do not.

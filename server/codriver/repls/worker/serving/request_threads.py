@@ -1,4 +1,4 @@
-"""Threads that answer lookups, so that one that never ends blocks no other request."""
+"""Threads that answer lookups, so that a lookup that hangs does not block others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of the worker: its options, its search path, and its end with the parent process.
+"""Start the worker: parse its options, set its search path, and end it with its parent process.
 
 The environment of a checkout has the project's packages installed from there, often as links. In a linked git worktree,
 importing such a package would run the checkout's code, so these packages are detected and reported.
