@@ -48,8 +48,8 @@ MAX_MATCHES = 100_000  # of a re-seq
 # Letting other threads run costs more than the usual search of a short text, so a short text is first searched without.
 SHORT_TEXT_CHARACTERS = 4096
 """Length up to which a text is first searched without letting other threads run, because that is faster."""
-SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
-"""Time limit for a search that does not let other threads run. Python's own switch interval is as long."""
+BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
+"""Time limit for a search that does not let other threads run. It equals Python's own switch interval."""
 # The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
 # search that has not finished after this many is started again with the time that is left, at the pace that was seen.
 TRIAL_S = 0.1
@@ -371,7 +371,7 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
     try:
         if len(text) < SHORT_TEXT_CHARACTERS:
             with suppress(TimeoutError):
-                return search(timeout=min(SHORT_S, clock.remaining_s()), concurrent=False)
+                return search(timeout=min(BLOCKING_SEARCH_LIMIT_S, clock.remaining_s()), concurrent=False)
         return _search_with_retry(clock, search)
     except MemoryError:
         raise ValueError(f"the pattern takes too much memory on a text of {len(text)} characters") from None

@@ -55,7 +55,7 @@ BUILD_FILES: Final = frozenset(
         "build.zig",
     }
 )  # fmt: skip
-"""Names of build programs that a language server runs to load a project."""
+"""Names of build scripts that a language server runs to load a project."""
 EDITOR_PROJECT_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
 """Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""

@@ -210,7 +210,9 @@ class Resources:
         except UnicodeDecodeError as error:
             raise RequestRefusedError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
         except ValueError as error:
-            raise RequestRefusedError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
+            raise RequestRefusedError(
+                INVALID_PARAMS, f"since, offset and limit must be whole numbers: {error}"
+            ) from error
         raise _not_found_error(UNKNOWN_RESOURCE_MESSAGE, uri, protocol)
 
     def _translate_uri(self, uri: str) -> str:

@@ -1,4 +1,4 @@
-"""Create the results of requests as plain data, for plain requests and for the SDK.
+"""Create the results of requests as plain data, whether or not the SDK answers them.
 
 A client of 2026-07-28 receives further members with each result: that it is complete, who it is from, and how long a
 list is valid. `FirstAnswers`, a server's greeting and its list of tools, depend only on a state and settings. They can

@@ -255,5 +255,7 @@ def _decode_cursor(cursor: str, method: str) -> str:
     except ValueError:
         given = separator = key = ""
     if given != method or not separator:
-        raise RequestRefusedError(INVALID_PARAMS, "unknown cursor: pass nextCursor of the previous page, or none")
+        raise RequestRefusedError(
+            INVALID_PARAMS, "unknown cursor: pass nextCursor of the previous page, or omit the cursor"
+        )
     return key

@@ -1,4 +1,4 @@
-"""The interruption of running evaluations with the REPL's own operation or a restart, after saving the stacks."""
+"""Interrupt running evaluations by the REPL's own operation or by a restart, after saving the stacks."""
 
 from __future__ import annotations
 

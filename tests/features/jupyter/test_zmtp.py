@@ -46,7 +46,7 @@ def test_messages_are_decoded_byte_by_byte():
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=8))
-def test_messages_are_decoded_in_any_chunks(cuts):
+def test_messages_are_decoded_however_they_are_split_into_chunks(cuts):
     offsets = sorted({0, len(STREAM), *cuts})
     assert messages(Decoder(), *(STREAM[start:end] for start, end in pairwise(offsets))) == MESSAGES
 

@@ -288,7 +288,7 @@ def _omission_note(transcript: Transcript, part: Part, position: int, omitted: i
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:
-    """Return notes about the values that print limits shortened, and how to get the rest."""
+    """Return notes about values that were shortened by print limits, and on how to get the rest."""
     if not transcript.cuts:
         return []
     count, notes = len(transcript.values()), []

@@ -66,7 +66,7 @@ def report_file_change(call: Call, who: str, file: Path) -> None:
 
 
 async def collect_edit_notes(call: Call, edited: Iterable[EditedFile]) -> list[str]:
-    """Return the notes of features about edited files."""
+    """Return the notes that features have about edited files."""
     return [note for file in edited for hook in call.services.hooks.edited for note in await hook(call, file)]
 
 

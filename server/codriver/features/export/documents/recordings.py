@@ -260,6 +260,6 @@ def _parse_evaluation(row: Mapping[str, Any]) -> RecordedEvaluation:
     }
     listed = row.get("values", [])
     if not isinstance(listed, list):
-        raise TypeError(f"its values are {type(listed).__name__} instead of a list")
+        raise TypeError(f"its values must be a list, not {type(listed).__name__}")
     values = tuple(map(str, listed))
     return RecordedEvaluation(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)

@@ -53,7 +53,7 @@ _KINDS_BY_JEDI_TYPE: Final = {
     "<unknown>": None,
     "": None,
 }
-"""Kinds of names by jedi's word for them, if it differs."""
+"""Our kind of a name for each type of jedi that is called something else here. None if the kind is unknown."""
 INCOMPLETE_MESSAGE: Final = "the code is incomplete"
 INVALID_MESSAGE: Final = "the kernel cannot parse the code"
 

@@ -103,7 +103,7 @@ class TokenSource:
         else:
             return None
         if not _TOKEN_PATTERN.fullmatch(token):
-            raise self._refusal("it is not a token, which consists of ASCII characters without spaces")
+            raise self._refusal("it is not a valid token: a token consists of ASCII characters without spaces")
         return token
 
     def _refusal(self, cause: str) -> RefusedError:

@@ -1,4 +1,4 @@
-"""Store recent results in all their MIME types, so that agents can read other types than text later."""
+"""Store recent results in all their MIME types, so that agents can later read types other than text."""
 
 from __future__ import annotations
 

@@ -56,7 +56,8 @@ def is_array(value: Any) -> bool:
 def describe_shape(value: Any) -> str:
     """Describe the class and shape of an array, table or column. Return "" for any other value.
 
-    Only classes of the libraries themselves are supported. The contents are not accessed.
+    Only the classes of numpy, torch, pandas and polars themselves are supported, not subclasses. The contents are not
+    accessed.
     """
     kind = type(value)
     module = type.__dict__["__module__"].__get__(kind)  # a metaclass could override the attribute

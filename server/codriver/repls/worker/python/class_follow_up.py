@@ -136,7 +136,7 @@ class ClassFollowUp:
         return None
 
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Call the hooks that ran when a class was created again, if they have changed.
+        """Call again the hooks that ran when a class was created, if they have changed.
 
         Returns False if nothing else remains to be done.
         """

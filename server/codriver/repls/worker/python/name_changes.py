@@ -32,11 +32,15 @@ AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__
 
 
 class NameChanges:
-    """The changes of names since the load of a module began. `edited` are the names whose statements differ.
+    """The changes of names since the load of a module began.
 
-    `before` has the previous names of each module, and `public_before` its previous `__all__`. `updated` are names
-    whose objects were changed in place, `codes` the functions with other code, and `refilled` the objects that have
-    other contents now: ids, with the names of the changed attributes or None if they are not known.
+    `edited`: the names whose statements differ.
+    `before`: the previous names of each module.
+    `public_before`: the previous `__all__` of each module.
+    `updated`: the names whose objects were changed in place.
+    `codes`: the functions whose code changed.
+    `refilled`: the ids of the objects whose contents changed, with the names of their changed attributes, or None if
+    these are not known.
     """
 
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
