@@ -10,7 +10,7 @@ from needs import interpreter
 from python_projects import project
 from tests_tool import PLAIN
 
-from codriver.tools.acts.affected_tests import LEFT_OUT_LABEL, ONLY_NAMES_NOTE
+from codriver.tools.acts.affected_tests import LEFT_OUT_LABEL, ONLY_NAMES_NOTE, SINGULAR_LABELS
 from codriver.tools.acts.edit_acts import FAILED_BEFORE_MESSAGE
 
 FILES = {
@@ -89,7 +89,7 @@ def test_a_wrong_edit_is_rolled_back_when_only_importers_test_the_file(live, cli
 def test_a_passing_edit_reports_how_many_tests_ran_and_why(live, client):
     answer = edit(client, SAME)
     assert answer["ok"], answer
-    recorded = (1, f"1 executed it; 2 {LEFT_OUT_LABEL}")
+    recorded = (1, f"1 executed it; 1 {SINGULAR_LABELS[LEFT_OUT_LABEL]}")
     expected = recorded if live.notes_what_runs else (4, "2 files that import it")
     assert (answer["tests"]["passed"], answer["chosen"]) == expected, answer
 
@@ -100,14 +100,15 @@ def test_files_whose_records_are_incomplete_are_not_left_out(live, client):
     (live.workspace / "test_doubled.py").write_text(text)
     assert client.call("run_tests", paths=["test_doubled.py::test_four"], timeoutMs=60_000)["passed"] == 1
     answer = edit(client, SAME)
-    left_out = f"1 executed it; 1 files that import it; 1 {LEFT_OUT_LABEL}"
-    assert answer["chosen"] == (left_out if live.notes_what_runs else "2 files that import it"), answer
+    recorded = "1 executed it; 1 file that imports it"
+    assert answer["chosen"] == (recorded if live.notes_what_runs else "2 files that import it"), answer
 
 
 def test_affected_tests_and_named_ones_run_together(live, client):
     answer = edit(client, SAME, test=["affected", "test_apart.py::test_apart"])
     assert (answer["ok"], answer["tests"]["passed"]) == (True, 3 if live.notes_what_runs else 5), answer
-    assert answer["chosen"].endswith(f"2 {LEFT_OUT_LABEL}" if live.notes_what_runs else "2 files that import it")
+    recorded = f"1 {SINGULAR_LABELS[LEFT_OUT_LABEL]}"
+    assert answer["chosen"].endswith(recorded if live.notes_what_runs else "2 files that import it")
     worse = {"filePath": "price.py", "oldText": SAME["newText"], "newText": WRONG["newText"]}
     answer = edit(client, worse, test=["test_apart.py", "affected"])
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer

@@ -63,7 +63,13 @@ MAX_IMPORTING_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files. Direct importers come first."""
 MAX_NAMED_FILES: Final = 1
 """Maximum number of test files that a label names."""
+IMPORTING_LABEL: Final = "files that import it"
 LEFT_OUT_LABEL: Final = "files left out that import it but executed nothing of it"
+SINGULAR_LABELS: Final = {
+    IMPORTING_LABEL: "file that imports it",
+    LEFT_OUT_LABEL: "file left out that imports it but executed nothing of it",
+}
+"""The labels for one file."""
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """Reason for choosing tests by the names of files."""
 ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are named after what changed"
@@ -259,7 +265,14 @@ async def _choose_python_tests(
     left_out = 0
     if executing:  # otherwise the files that import it are all that could run
         named = [name for name in named if workspace / name not in unaffected]
-        left_out = len([file for file in importing if file in unaffected])
+        executing_files = {name.partition("::")[0] for name in executed}
+        left_out = len(
+            [
+                file
+                for file in importing
+                if file in unaffected and _relative_to_workspace(file, workspace) not in executing_files
+            ]
+        )
         importing = [file for file in importing if file not in unaffected]
     failed: list[str] = []
     if with_failed:
@@ -276,10 +289,12 @@ async def _choose_python_tests(
     counted = (
         (len(failed), "failed last"),
         (len([name for name in executed if name not in both]), "executed it"),
-        (len(whole), "files that import it"),
+        (len(whole), IMPORTING_LABEL),
         (left_out, LEFT_OUT_LABEL),
     )
-    words = "; ".join(f"{count} {what}" for count, what in counted if count)
+    words = "; ".join(
+        f"{count} {SINGULAR_LABELS.get(what, what) if count == 1 else what}" for count, what in counted if count
+    )
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
     return Choice(runs, words or (REASON_FILE_NAMES if named else ""))
 
