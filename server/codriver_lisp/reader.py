@@ -190,7 +190,7 @@ class _Reader:
     """Builds the tree of forms.
 
     The stack has an entry for each unfinished form: its index, the closer of its bracket, and the number of forms that
-    its prefix still needs. The first entry stands for the text itself.
+    its prefix still needs. The first entry is about the text itself.
     """
 
     def __init__(self, most_forms: int) -> None:

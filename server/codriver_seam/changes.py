@@ -133,7 +133,7 @@ def _restore_if_changed(found: Frame, before: Any) -> str:
 
 
 def restore(request: Json) -> Json:
-    """Restore the state after an epoch. A negative number stands for the state before that epoch."""
+    """Restore the state after an epoch. A negative number means the state before that epoch."""
     found, number = _settable_frame(request), request.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "epochId is missing: pass one of those that the accessor epochs lists")

@@ -49,7 +49,8 @@ def write_project(folder, files):
 
 def spec_of(folder, *arguments, env=None, **fields):
     seen = {key: value for key, value in os.environ.items() if key not in UNSEEN}
-    # As a session of pytest ends, it removes folders of former ones, which takes long after whole runs of these tests.
+    # When a session of pytest ends, it removes folders of earlier sessions, which takes long after whole runs of these
+    # tests.
     environment = {**seen, "PYTEST_DEBUG_TEMPROOT": str(folder.parent), **(env or {})}
     fields.setdefault("python", sys.executable)
     return runs.RunSpec(directory=folder, arguments=arguments, environment=environment, **fields)

@@ -379,7 +379,7 @@ class EvaluationFinished(Action):
 
 @dataclass(frozen=True)
 class RunningReported(Action):
-    """Dispatched when an answer has told the caller that its evaluation is running or needs input.
+    """Dispatched when an answer has informed the caller that its evaluation is running or needs input.
 
     Ignored if the evaluation has finished.
     """

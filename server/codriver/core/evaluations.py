@@ -29,7 +29,7 @@ class Failure:
     Lines, columns and the number `form` of the failing form are counted from 1. In a `chain`, `relation` is the
     relation of each error to the failure: `cause`, `context` if the failure was raised while handling it, `thrown
     around` if the error wraps the failure, or `member 1` of a group. A relation to another error of the chain is
-    followed by `of` and that error. The relation `omitted` stands for errors that are left out.
+    followed by `of` and that error. The relation `omitted` marks errors that are left out.
     """
 
     type: str

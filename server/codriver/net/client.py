@@ -191,7 +191,7 @@ class Connection:
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and return its result. Meanwhile, received notifications are passed to `on_notification`.
+        """Send a request and return its result. Notifications that arrive before it are passed to `on_notification`.
 
         Raises:
             CallError: the server answered with an error.

@@ -138,7 +138,7 @@ def call_start_frames(rows: object) -> list[tuple[Mapping[str, object], str, str
 
 
 def real_file_name(name: str | None) -> str | None:
-    """Return the name of a file, or None for a placeholder such as `<stdin>` that stands for code without a file."""
+    """Return the name of a file, or None for a placeholder such as `<stdin>`, which has no file."""
     return None if name is None or name in _MISSING_FILE_NAMES or name.startswith("<") else name
 
 

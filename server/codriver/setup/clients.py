@@ -172,7 +172,7 @@ def known_clients() -> Mapping[str, Client]:
 
 
 def select_clients(names: Iterable[str]) -> tuple[Client, ...]:
-    """Return the clients with these ids. The id `all` stands for every client.
+    """Return the clients with these ids. The id `all` means every client.
 
     Raises:
         UnknownClientError: an id is unknown.

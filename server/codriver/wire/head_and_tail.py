@@ -6,7 +6,7 @@ from collections import deque
 
 
 def left_out_mark(count: int) -> str:
-    """Return the text that stands for `count` omitted bytes."""
+    """Return the text that replaces `count` omitted bytes."""
     return f"\n[... {count:,} bytes are left out here ...]\n"
 
 

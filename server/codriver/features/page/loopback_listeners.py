@@ -46,7 +46,7 @@ class NoPortError(StartError):
 async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) -> tuple[list[SocketListener], int]:
     """Listen on 127.0.0.1 and [::1] at the same port. Return the listeners and the port.
 
-    `ports` are tried in order. The port 0 stands for any free port. If the machine has no IPv6, listen on 127.0.0.1
+    `ports` are tried in order. The port 0 means any free port. If the machine has no IPv6, listen on 127.0.0.1
     only.
 
     Raises:

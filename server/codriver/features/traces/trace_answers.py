@@ -142,7 +142,7 @@ SAME_CHANGE_MS: Final = 2000
 """Maximum time between changes of functions that count as one change, because one edit may load several files."""
 MAX_CHANGED_FUNCTIONS: Final = 2
 """Maximum number of changed functions in an outline."""
-MORE_CALLS_HINT: Final = "; get_evaluation with part trace and path [number] lists those below one"
+MORE_CALLS_HINT: Final = "; for others, pass part trace and path [number of a call] to get_evaluation"
 """Addition to the first line of an outline that does not have all calls."""
 INDENT: Final = "  "
 LINE_OVERHEAD_BYTES: Final = 2

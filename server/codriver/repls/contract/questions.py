@@ -406,7 +406,7 @@ class LastError(Query[StackTrace | None]):
 
 
 def path_or_none(name: str | None) -> str | None:
-    """Return the path of a file, or None for a name that stands for code without a file. `file:` URLs are converted."""
+    """Return the path of a file, or None for the name of code without a file. `file:` URLs are converted."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
     # nbb reports the content of a loaded file instead of its name.

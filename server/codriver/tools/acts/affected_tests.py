@@ -229,7 +229,7 @@ def _share_dialect(first: Path, other: Path) -> bool:
 def _importing_tests(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
     """Yield the test files among importing files, nearest first.
 
-    `reached` maps each importing file to its distance from the changed file. A `conftest.py` stands for all test files
+    `reached` maps each importing file to its distance from the changed file. A `conftest.py` counts as all test files
     in its directory.
     """
     distances = dict(reached)

@@ -101,7 +101,7 @@ def _is_constant(check: CheckedStep, dialect: str) -> bool:
 def _rebound_and_changing_names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that are bound more than once, and the names whose values may change.
 
-    The latter include the former.
+    Every name that is bound more than once is also in the second set.
     """
     times = Counter(name for check in present for name in check.step.gives)
     known = frozenset(times)

@@ -82,7 +82,7 @@ class SocketLostError(Exception):
 
 
 class PingFloodError(FrameError):
-    """Raised when a server sends so many pings that answering them would never end."""
+    """Raised when a server sends pings without end, each of which would have to be answered."""
 
     def __init__(self) -> None:
         super().__init__(f"more than {MAX_PINGS_PER_SECOND} pings were received within a second")

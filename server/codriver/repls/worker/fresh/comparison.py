@@ -96,7 +96,7 @@ class Edit:
         return both
 
     def resolve_code_numbers(self) -> None:
-        """Replace the numbers that stand for code objects in the leaves by digests of the code."""
+        """Replace the numbers of code objects in the leaves with digests of the code."""
         codes, self.codes = self.codes, {}
 
         def text_of(text: str) -> str:
