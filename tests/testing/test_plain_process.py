@@ -228,9 +228,12 @@ def test_arguments_that_pytest_refuses_are_a_usage_error(project, arguments, wor
         ("conftest.py", "def pytest_configure(config):\n    raise RuntimeError('at the start')\n"),
         ("numbers.py", "HIDDEN = 1\n"),
         ("gettext.py", "HIDDEN = 1\n"),
+        ("conftest.py", "def pytest_addoption(parser):\n    raise RuntimeError('in the options')\n"),
+        ("conftest.py", "def pytest_sessionfinish():\n    raise RuntimeError('at the end')\n"),
+        ("conftest.py", "1 / 0\n"),
     ],
 )
-def test_a_run_that_ends_before_its_tests_prints_the_same_as_in_a_shell(tmp_path, name, text):
+def test_a_run_in_which_pytest_crashes_prints_the_same_as_in_a_shell(tmp_path, name, text):
     folder = write_project(tmp_path, {name: text, "test_a.py": "def test_a(): pass\n"})
     ran = run(folder)
     command = [sys.executable, "-m", "pytest"]

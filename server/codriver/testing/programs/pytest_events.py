@@ -100,7 +100,10 @@ def attach(
             FailurePlugin(keeper, executed_functions_getter(recorders), parsed), "codriver-failures"
         )
         if not is_worker:
-            made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
+            plugin = EventsPlugin(events, request)
+            made.pluginmanager.register(plugin, "codriver-events")
+            # pytest calls this while it handles an error. Wrappers of hooks would add frames to its traceback.
+            made.add_cleanup(lambda: plugin.write_usage_error(sys.exc_info()[1]))
         if request["chosen"]:
             made.pluginmanager.register(ChosenPlugin(*request["chosen"]), "codriver-chosen")
         if recorders:
@@ -234,26 +237,15 @@ class EventsPlugin:
 
     # The whole run
 
-    @early_wrapper
-    def pytest_cmdline_parse(self) -> Iterator[None]:
-        """Write an error if pytest rejects its arguments."""
-        outcome: Any = yield
-        self.write_usage_error(outcome)
-
-    @early_wrapper
-    def pytest_cmdline_main(self, config: Any) -> Iterator[None]:
-        """Write an error if pytest rejects its arguments. Turn off the option `--pdb`, which would wait for input."""
+    @early
+    def pytest_cmdline_main(self, config: Any) -> None:
+        """Turn off the option `--pdb`, which would wait for input."""
         option = config.option
         if getattr(option, "usepdb", False):
             option.usepdb = False
-        outcome: Any = yield
-        self.write_usage_error(outcome)
 
-    def write_usage_error(self, outcome: Any) -> None:
-        """Write the error of a run that ended before any test was collected."""
-        if outcome.excinfo is None:
-            return
-        error = outcome.excinfo[1]
+    def write_usage_error(self, error: Any) -> None:
+        """Write the error of a run that ended before any test was collected, if it is one."""
         if isinstance(error, pytest.UsageError):
             self.events.write("problem", kind="usage", message="\n".join(str(argument) for argument in error.args))
         elif type(error).__name__ == "ConftestImportFailure":
