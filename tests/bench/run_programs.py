@@ -346,6 +346,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     environment = environment_of(folder)
     wrong = 0
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell, and its programs, ignore it
     with tempfile.TemporaryDirectory() as place, serving(Path(place)) as live, live.client(name="bench") as client:
         print(f"| program, Python {PYTHON} | exit status | same | attach to first value | reload |")
         print("| --- | --- | --- | --- | --- |")

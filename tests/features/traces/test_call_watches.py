@@ -300,27 +300,44 @@ def test_earlier_versions_of_python_refuse_to_watch_calls(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("event", ["PY_RETURN", "PY_UNWIND"])
 @pytest.mark.parametrize("raised", ["", "ValueError"], ids=["returns", "raises"])
-def test_exceptions_have_a_callback_only_while_a_reported_call_is_in_progress(python, raised):
-    """The event cannot be limited to the code of the watched function."""
+def test_ends_of_calls_have_a_callback_only_while_a_reported_call_is_in_progress(python, raised, event):
+    """Exceptions cannot be limited to the code of the watched function, and most calls do not match."""
     code = (
         "import sys\n"
-        "def unwinds():\n"
-        "    tool, event = 4, sys.monitoring.events.PY_UNWIND\n"
+        "def listens():\n"
+        f"    tool, event = 4, sys.monitoring.events.{event}\n"
         "    callback = sys.monitoring.register_callback(tool, event, None)\n"
         "    sys.monitoring.register_callback(tool, event, callback)\n"
         "    return callback is not None\n"
         "def checks(error):\n"
-        "    seen.append(unwinds())\n"
+        "    seen.append(listens())\n"
         "    if error: raise ValueError\n"
         "seen = []\n"
     )
     python.evaluate(code)
     assert value(python, "sys.monitoring.get_tool(4)") == "None"
-    start(python, "checks", limit=5)
+    start(python, "checks", "error != 3", limit=5)
     python.evaluate(
-        f"seen.append(unwinds())\ntry: checks({raised or None})\nexcept ValueError: pass\nseen.append(unwinds())"
+        f"seen.append(listens())\ntry: checks({raised or None})\nexcept ValueError: pass\nseen.append(listens())"
     )
     assert value(python, "seen") == "[False, True, False]"
+    python.evaluate("try: checks(3)\nexcept ValueError: pass")
+    assert value(python, "seen[3:]") == "[False]"
     (call,) = stopped(python)
     assert call.get("raised", call.get("result")) == ("ValueError()" if raised else "None")
+
+
+def test_a_condition_may_use_any_names_of_arguments_and_bind_its_own(python):
+    code = "def ranks(values, values_, frame): return frame\ndef asks():\n    x = 1\n    return ranks([1], [2], 3)"
+    python.evaluate(code)
+    condition = (
+        "any(frame == 3 for frame in [*values, *values_, 3]) and (code := frame) == 3 and values_[0] == code - 1"
+    )
+    start(python, "ranks", condition)
+    python.evaluate("asks(), ranks([1], [3], 3)")
+    (call,) = stopped(python)
+    assert call["arguments"] == [["values", "[1]"], ["values_", "[2]"], ["frame", "3"]]
+    assert call["caller"].endswith(":4 in asks")
+    assert value(python, "'condition' in globals()") == "False"

@@ -2,8 +2,9 @@
 
 Only the code of watched functions has local events of `sys.monitoring`, so that other functions run as before. The
 exception is `PY_UNWIND`, which Python only offers for all code. While a reported call is in progress, a short callback
-runs when an exception leaves any function. Otherwise the event has no callback. Arguments and results are converted to
-short texts on the program's thread without running any of its code. Another thread formats and sends them.
+runs when an exception leaves any function. Otherwise the events for the end of a call have no callback. Arguments and
+results are converted to short texts on the program's thread without running any of its code. Another thread formats
+and sends them. It looks for them at an interval, because waking it would take the program longer than all of this.
 
 Source: Python's library reference, `sys.monitoring`.
 """
@@ -19,7 +20,7 @@ import sys
 import threading
 import time
 import types
-from _queue import Empty, SimpleQueue  # those of `queue` may be replaced, for example by gevent
+from collections import deque
 
 from ..basics.connections import start_thread
 from .call_monitor import FRAME_AT, NO_FREE_ID_MESSAGE, PREFERRED_TOOL_IDS
@@ -27,10 +28,10 @@ from .recorded_calls import HIDDEN_TEXT, CallPrinter, Function, mro_of, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
-    Test = Callable[[Any], object]
+    Condition = Callable[[Any], object]
     Call = list[Any]
 
 MONITORING_MISSING_MESSAGE = "watch_calls needs sys.monitoring, which Python has since 3.12"
@@ -48,11 +49,14 @@ MAX_CALLS_PER_MESSAGE = 50
 """Maximum number of calls that are sent together."""
 CHECK_INTERVAL_S = 1.0
 """Interval at which a watch reports omitted calls, and checks whether its function has other code."""
-POLL_INTERVAL_S = 0.02
-"""Interval at which calls are sent in a program with green threads."""
+SEND_INTERVAL_S = 0.05
+"""Interval at which calls are sent."""
 NS_PER_SECOND = 1_000_000_000
-WATCH, THREAD, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(8)
-"""The indexes in a call. `CALLER` is a code object and a line, and the last two are texts or None."""
+WATCH, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(7)
+"""The indexes in a call. `CALLER` is a code object and the index of its instruction, and the last two are texts or
+None.
+"""
+NOW_NS = time.perf_counter_ns  # a test may replace that of `time`
 
 
 class WatchRefusedError(Exception):
@@ -126,7 +130,7 @@ class Target:
         raise WatchRefusedError("bad-arguments", f"{self.name} is {kind}, so its calls cannot be watched")
 
 
-def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Test:
+def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Condition:
     """Compile a condition to a function that evaluates it for the local variables of a call.
 
     Raises:
@@ -146,17 +150,24 @@ def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dic
     if unknown:
         known = f"the arguments are {', '.join(arguments)}" if arguments else "the function has no arguments"
         raise WatchRefusedError("bad-arguments", f"the condition uses {unknown[0]}, which does not exist: {known}")
-    used = [name for name in arguments if name in names]
-    expression = ast.parse(f"lambda {', '.join(used)}: None", mode="eval")
-    expression.body.body = body  # type: ignore[attr-defined]  # it is a lambda
+    # The condition becomes the body of one function, because each call of a function takes time in the program.
+    values = "values"
+    while values in names or values in arguments:
+        values += "_"
+    lines = [f"    {name} = {values}[{name!r}]\n" for name in arguments if name in names]
+    module = ast.parse(f"def condition({values}):\n{''.join(lines)}    return None")
+    module.body[0].body[-1].value = body  # type: ignore[attr-defined]  # it is a function that ends with `return`
+    found: dict[str, Condition] = {}
     try:
-        code = compile(ast.fix_missing_locations(expression), "<condition of watch_calls>", "eval")
+        code = compile(ast.fix_missing_locations(module), "<condition of watch_calls>", "exec")
     except (SyntaxError, ValueError, RecursionError) as error:  # such as `await`
         raise WatchRefusedError("bad-arguments", f"the condition cannot be compiled: {error}") from None
-    test = eval(code, namespace)  # the condition of a caller that may evaluate code
-    values = ", ".join(f"values[{name!r}]" for name in used)
-    wrapped: Test = eval(f"lambda values: test({values})", {"test": test})
-    return wrapped
+    exec(code, namespace, found)  # the condition of a caller that may evaluate code
+    return found["condition"]
+
+
+def _match_all(_values: object) -> bool:
+    return True
 
 
 class Client:
@@ -182,16 +193,20 @@ class CallWatch:
     def __init__(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> None:
         self.identity, self.target, self.limit = identity, target, limit
         self._condition, self.client = condition, client
-        self.queue: SimpleQueue[Call | None] = SimpleQueue()
-        """The calls that have ended, and None to check whether the watch has ended."""
+        self.queue: deque[Call] = deque()
+        """The calls that have ended, and have not been sent yet."""
         self.matched = self.omitted = self.failed = self.unsent = 0
         self.open = 0
         self.failure = ""
         """The text of the first error that the condition raised."""
         self.end = ""
         """Why the watch ended; empty until then."""
+        self.is_accepting = True
+        """Whether further calls may be reported."""
         self._printer = CallPrinter()
         self._window_ns = self._in_window = 0
+        self.full_until_ns = 0
+        """Until when further calls are omitted, because there were too many within a second."""
         self.watch_current_code()
 
     def watch_current_code(self) -> None:
@@ -201,59 +216,55 @@ class CallWatch:
         self._function = Function(self.code, str(function.__module__), function.__qualname__, is_requested=True)
         names = self._function.arguments
         self._hidden = frozenset(name for name in names if self._printer.is_secret(name))
-        self._test = (
-            compile_condition(self._condition, names, function.__globals__) if self._condition.strip() else None
-        )
+        text = self._condition
+        self.condition = compile_condition(text, names, function.__globals__) if text.strip() else _match_all
 
     @property
     def is_over(self) -> bool:
         """Return whether the watch was ended, or has reported all its calls."""
         return bool(self.end) or (self.matched >= self.limit and self.open <= 0)
 
-    def begin_call(self, frame: types.FrameType) -> Call | None:
-        """Return a record for a call that starts, or None if the call is not reported."""
-        if self.matched >= self.limit or self.end:
-            return None
-        values, test = frame.f_locals, self._test
-        if test is not None:
-            try:
-                if not test(values):
-                    return None
-            except (Exception, SystemExit) as error:  # the program must not notice
-                self.failed += 1
-                self.failure = self.failure or self._printer.error(error)
-                return None
-        now = time.perf_counter_ns()
+    def close(self, why: str) -> None:
+        """End the watch, unless it has ended. `why` is the reason that the client receives."""
+        self.end = self.end or why
+        self.is_accepting = False
+
+    def note_failure(self, error: BaseException) -> None:
+        """Count a call for which the condition failed. The program does not notice."""
+        self.failed += 1
+        self.failure = self.failure or self._printer.error(error)
+
+    def begin_call(self, frame: types.FrameType, values: Mapping[str, Any], now: int) -> Call:
+        """Return a record for a call that starts and is reported."""
         if now - self._window_ns >= NS_PER_SECOND:
             self._window_ns, self._in_window = now, 0
-        if self._in_window >= MAX_CALLS_PER_S:
-            self.omitted += 1
-            return None
         self._in_window += 1
+        if self._in_window >= MAX_CALLS_PER_S:
+            self.full_until_ns = self._window_ns + NS_PER_SECOND
         self.matched += 1
         self.open += 1
+        self.is_accepting = self.matched < self.limit and not self.end
         short, hidden = self._printer.short_text, self._hidden
         snapshots = [
             [name, HIDDEN_TEXT if name in hidden else short(values[name])]
             for name in self._function.arguments
             if name in values
         ]
-        caller = frame.f_back
-        while caller is not None and any(caller.f_code is code for code in self.target.wrappers):
+        caller, wrappers = frame.f_back, self.target.wrappers
+        while wrappers and caller is not None and any(caller.f_code is code for code in wrappers):
             caller = caller.f_back
-        origin = None if caller is None else (caller.f_code, caller.f_lineno)
-        return [self, threading.get_ident(), time.perf_counter_ns(), 0, snapshots, origin, None, None]
+        origin = None if caller is None else (caller.f_code, caller.f_lasti)
+        return [self, 0, 0, snapshots, origin, None, None]
 
     def end_call(self, call: Call, frame: types.FrameType, value: object, error: BaseException | None) -> None:
         """Complete the record of a call and queue it for delivery."""
-        call[END_NS] = time.perf_counter_ns()
         if error is not None:
             call[ERROR] = self._printer.error(error)
         else:
             made = frame.f_locals.get(self._function.arguments[0]) if self._function.makes else value
             call[RESULT] = self._printer.short_text(made)
+        self.queue.append(call)
         self.open -= 1
-        self.queue.put(call)
 
     def pop_counts(self) -> dict[str, Any]:
         """Return the numbers of omitted, failed and unsent calls since the last time, without zeros."""
@@ -277,7 +288,8 @@ class CallWatch:
         row = {"function": self._function.name, "arguments": call[ARGUMENTS]}
         row["us"] = (call[END_NS] - call[START_NS]) // 1000
         if call[CALLER] is not None:
-            code, line = call[CALLER]
+            code, instruction = call[CALLER]
+            line = _line_of(code, instruction)
             row["caller"] = f"{code.co_filename}:{line} in {getattr(code, 'co_qualname', code.co_name)}"
         return {**row, "raised": call[ERROR]} if call[ERROR] is not None else {**row, "result": call[RESULT]}
 
@@ -292,8 +304,15 @@ class CallWatches:
         """The watches of each code object by its id. Each watch has a reference to its code object."""
         self._live: dict[int, list[Call]] = {}
         """The reported calls in progress by the id of their frame, including suspended ones."""
+        self._live_lock = _thread.RLock()
+        """Protects `_live` and the callbacks for the ends of calls. That of `threading` may be replaced.
+
+        It is reentrant, because a handler of a signal may call a watched function at any time.
+        """
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
+        self._is_listening = False
+        """Whether the callbacks for the ends of calls are registered."""
         self._is_fork_registered = False
 
     def start(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> CallWatch:
@@ -327,30 +346,33 @@ class CallWatches:
             watch = self._watches.get(identity)
             if watch is None:
                 return False
-            watch.end = watch.end or why
+            watch.close(why)
             self._remove(watch)
-        watch.queue.put(None)
         return True
 
     def _deliver(self, watch: CallWatch) -> None:
         """Send the calls of a watch to its client until the watch ends."""
+        checked = time.monotonic()
         try:
             while not watch.is_over:
-                calls = _wait_for_calls(watch.queue)
-                counts = {} if calls else watch.pop_counts()  # in a pause between the calls
+                time.sleep(SEND_INTERVAL_S)
+                calls, counts = _pop_queued(watch.queue), {}
+                if not calls and time.monotonic() - checked >= CHECK_INTERVAL_S:  # in a pause between the calls
+                    checked = time.monotonic()
+                    counts = watch.pop_counts()
+                    if not counts and not watch.client.is_connected():
+                        watch.close("disconnected")
                 if calls or counts:
                     watch.send(calls, counts)
-                elif not watch.client.is_connected():
-                    watch.end = watch.end or "disconnected"
                 self._follow(watch)
-            watch.end = watch.end or "limit"
+            watch.close("limit")
             with self._lock:  # the last message means that nothing is monitored any longer
                 self._remove(watch)
             while calls := _pop_queued(watch.queue):
                 watch.send(calls, {})
             watch.send([], watch.pop_counts(), is_last=True)
         except OSError:  # the client has disconnected
-            watch.end = watch.end or "disconnected"
+            watch.close("disconnected")
         finally:
             with self._lock:
                 self._remove(watch)
@@ -367,7 +389,7 @@ class CallWatches:
             try:
                 watch.watch_current_code()
             except WatchRefusedError as error:
-                watch.end = f"the function was changed: {error}"
+                watch.close(f"the function was changed: {error}")
             self._update(old)
             self._update(watch.code)
 
@@ -378,8 +400,6 @@ class CallWatches:
             raise WatchRefusedError("capability-missing", NO_FREE_ID_MESSAGE)
         monitoring.use_tool_id(tool, TOOL_NAME)
         self._tool = tool
-        for event, callback in self._callbacks().items():
-            monitoring.register_callback(tool, event, callback)
         monitoring.set_events(tool, monitoring.events.PY_UNWIND)
         if not self._is_fork_registered and hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
@@ -388,125 +408,141 @@ class CallWatches:
     def _update(self, code: types.CodeType) -> None:
         """Set the events that watches of a code object need, or remove them if there are no watches."""
         watches = tuple(watch for watch in self._watches.values() if watch.code is code)
-        events = self._monitoring.events
+        monitoring, events = self._monitoring, self._monitoring.events
         if watches:
             self._by_code[id(code)] = watches
         else:
             self._by_code.pop(id(code), None)
-        self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN if watches else 0)
+        monitoring.register_callback(self._tool, events.PY_START, self._start_callback())
+        monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN if watches else 0)
 
     def _remove(self, watch: CallWatch) -> None:
         """Remove a watch. If it was the last one, stop monitoring."""
         if self._watches.pop(watch.identity, None) is None:
             return
         self._update(watch.code)
-        for frame, calls in list(self._live.items()):
-            calls[:] = [call for call in calls if call[WATCH] is not watch]
-            if not calls:
-                self._live.pop(frame, None)
+        with self._live_lock:
+            for frame, calls in list(self._live.items()):
+                calls[:] = [call for call in calls if call[WATCH] is not watch]
+                if not calls:
+                    self._live.pop(frame, None)
+            self._listen_for_ends()
         if not self._watches:
             self._end()
 
     def _end(self) -> None:
         monitoring, tool = self._monitoring, self._tool
+        events = monitoring.events
         monitoring.set_events(tool, 0)
-        for event in self._callbacks():
+        for event in (events.PY_START, events.PY_RETURN, events.PY_UNWIND):
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
         self._tool = -1
         self._live.clear()
+        self._is_listening = False
 
     def _after_fork(self) -> None:
         """End all watches in a forked child process, which has no threads to report calls."""
-        self._lock = threading.Lock()
+        self._lock, self._live_lock = threading.Lock(), _thread.RLock()
         watches, self._watches = self._watches, {}
         if self._tool >= 0:
             for watch in watches.values():
                 self._update(watch.code)
             self._end()
 
-    def _callbacks(self) -> dict[int, Any]:
-        """Return the callback for each event. `PY_UNWIND` has one only while a reported call is in progress."""
-        events = self._monitoring.events
-        on_unwind = self._unwind_callback()
-        return {
-            events.PY_START: self._start_callback(on_unwind),
-            events.PY_RETURN: self._return_callback(on_unwind),
-            events.PY_UNWIND: None,
-        }
-
     # Each callback keeps what it needs in local variables, because it runs for every call.
 
-    def _start_callback(self, on_unwind: Any) -> Any:
-        by_code, live, frame_at = self._by_code, self._live, FRAME_AT
-        register, tool, unwind = self._monitoring.register_callback, self._tool, self._monitoring.events.PY_UNWIND
+    def _start_callback(self) -> Any:
+        """Return the callback for the start of calls."""
+        if len(self._watches) == 1:
+            return self._start_callback_of_only_watch(*self._watches.values())
+        by_code, frame_at, now_ns, begin = self._by_code, FRAME_AT, NOW_NS, self._begin_call
 
         def on_start(code: types.CodeType, _offset: int) -> None:
             frame = frame_at(1)
+            values = frame.f_locals
             for watch in by_code.get(id(code), ()):
-                call = watch.begin_call(frame)
-                if call is not None:
-                    live.setdefault(id(frame), []).append(call)
-                    register(tool, unwind, on_unwind)
+                if watch.is_accepting:
+                    try:
+                        if not watch.condition(values):
+                            continue
+                    except (Exception, SystemExit) as error:
+                        watch.note_failure(error)
+                    else:
+                        now = now_ns()
+                        if now < watch.full_until_ns:
+                            watch.omitted += 1
+                        else:
+                            begin(watch, frame, values, now)
 
         return on_start
 
-    def _return_callback(self, on_unwind: Any) -> Any:
-        live, frame_at = self._live, FRAME_AT
-        register, tool, unwind = self._monitoring.register_callback, self._tool, self._monitoring.events.PY_UNWIND
+    def _start_callback_of_only_watch(self, watch: CallWatch) -> Any:
+        """Return a faster callback for the start of calls, for as long as there is only one watch."""
+        watched, condition, frame_at, now_ns, begin = watch.code, watch.condition, FRAME_AT, NOW_NS, self._begin_call
 
-        def on_return(_code: types.CodeType, _offset: int, value: object) -> None:
-            if live:
-                frame = frame_at(1)
-                for call in live.pop(id(frame), ()):
-                    call[WATCH].end_call(call, frame, value, None)
-                if not live:
-                    register(tool, unwind, None)
-                    if live:  # another thread has started a call that is reported
-                        register(tool, unwind, on_unwind)
-
-        return on_return
-
-    def _unwind_callback(self) -> Any:
-        live, frame_at = self._live, FRAME_AT
-        register, tool, unwind = self._monitoring.register_callback, self._tool, self._monitoring.events.PY_UNWIND
-
-        def on_unwind(_code: types.CodeType, _offset: int, error: BaseException) -> None:
+        def on_start(code: types.CodeType, _offset: int) -> None:
+            if code is not watched or not watch.is_accepting:
+                return
             frame = frame_at(1)
-            for call in live.pop(id(frame), ()):
-                call[WATCH].end_call(call, frame, None, error)
-            if not live:
-                register(tool, unwind, None)
-                if live:
-                    register(tool, unwind, on_unwind)
+            values = frame.f_locals
+            try:
+                if not condition(values):
+                    return
+            except (Exception, SystemExit) as error:
+                watch.note_failure(error)
+                return
+            now = now_ns()
+            if now < watch.full_until_ns:
+                watch.omitted += 1
+            else:
+                begin(watch, frame, values, now)
 
-        return on_unwind
+        return on_start
+
+    def _begin_call(self, watch: CallWatch, frame: types.FrameType, values: Mapping[str, Any], now: int) -> None:
+        """Record a call that starts, and listen for its end."""
+        call = watch.begin_call(frame, values, now)
+        with self._live_lock:
+            self._live.setdefault(id(frame), []).append(call)
+            self._listen_for_ends()
+        call[START_NS] = NOW_NS()
+
+    def _end_calls(self, frame: types.FrameType, value: object, error: BaseException | None) -> None:
+        """Complete the reported calls with this frame."""
+        now = NOW_NS()
+        with self._live_lock:
+            calls = self._live.pop(id(frame), ())
+            self._listen_for_ends()
+        for call in calls:
+            call[END_NS] = now
+            call[WATCH].end_call(call, frame, value, error)
+
+    def _listen_for_ends(self) -> None:
+        """Register the callbacks for the ends of calls, or remove them if no reported call is in progress."""
+        if bool(self._live) is self._is_listening or self._tool < 0:
+            return
+        self._is_listening = bool(self._live)
+        register, events = self._monitoring.register_callback, self._monitoring.events
+        register(self._tool, events.PY_RETURN, self._on_return if self._is_listening else None)
+        register(self._tool, events.PY_UNWIND, self._on_unwind if self._is_listening else None)
+
+    def _on_return(self, _code: types.CodeType, _offset: int, value: object) -> None:
+        frame = FRAME_AT(1)
+        if id(frame) in self._live:
+            self._end_calls(frame, value, None)
+
+    def _on_unwind(self, _code: types.CodeType, _offset: int, error: BaseException) -> None:
+        frame = FRAME_AT(1)
+        if id(frame) in self._live:
+            self._end_calls(frame, None, error)
 
 
-def _wait_for_calls(calls: SimpleQueue[Call | None]) -> list[Call]:
-    """Wait at most `CHECK_INTERVAL_S` for calls, and return them."""
-    deadline = time.monotonic() + CHECK_INTERVAL_S
-    while _has_greenlets() and calls.empty() and time.monotonic() < deadline:
-        time.sleep(POLL_INTERVAL_S)  # a wait for the queue would stop the other threads of the REPL
-    try:
-        first = calls.get(block=not _has_greenlets(), timeout=CHECK_INTERVAL_S)
-    except Empty:
-        return []
-    return ([] if first is None else [first]) + _pop_queued(calls)
+def _line_of(code: types.CodeType, instruction: int) -> int | None:
+    """Return the line of an instruction, given by its index in the bytecode."""
+    return next((line for start, end, line in code.co_lines() if start <= instruction < end), None)
 
 
-def _has_greenlets() -> bool:
-    """Return whether a library such as gevent has replaced threads with greenlets, which switch only when they wait."""
-    return type(_thread.start_new_thread) is not types.BuiltinFunctionType
-
-
-def _pop_queued(calls: SimpleQueue[Call | None]) -> list[Call]:
+def _pop_queued(calls: deque[Call]) -> list[Call]:
     """Return the queued calls, up to the maximum for one message, without waiting."""
-    found: list[Call] = []
-    while len(found) < MAX_CALLS_PER_MESSAGE:
-        try:
-            call = calls.get_nowait()
-        except Empty:
-            break
-        found += [] if call is None else [call]
-    return found
+    return [calls.popleft() for _ in range(min(len(calls), MAX_CALLS_PER_MESSAGE))]
