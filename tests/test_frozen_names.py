@@ -40,6 +40,7 @@ from codriver.tools.calls import argument_reading, caller_slugs
 from codriver.tools.calls.arguments import Given
 from codriver.tools.calls.tool import Tool
 from codriver_relay import command_line, hook, safe_files
+from codriver_seam import accessors
 
 FILE = Path(__file__).with_name("frozen_names.toml")
 ASKED = BASE_QUERY_SOURCES.with_sources(
@@ -187,7 +188,7 @@ def settings_choices(name: str) -> frozenset[str]:
 def refusals_of_the_seam() -> frozenset[str]:
     """Return the reasons with which an application's seam refuses."""
     texts = [file.read_text(encoding="utf-8") for file in SEAM.glob("*.py")]
-    found = {name for text in texts for name in re.findall(r'(?:Refusal\(|FAILED = )\s*"([a-z-]+)"', text)}
+    found = {name for text in texts for name in re.findall(r'(?:Refusal\(|FAILED_REASON = )\s*"([a-z-]+)"', text)}
     return frozenset(found)
 
 
@@ -205,17 +206,6 @@ def clojure_seam() -> frozenset[str]:
     """Return the public functions and macros of the Clojure seam."""
     text = (SEAM / "clojure" / "codriver" / "seam.cljc").read_text(encoding="utf-8")
     return frozenset(re.findall(r"^\(def(?:n|macro) ([a-z][\w!?*-]*)", text, re.MULTILINE))
-
-
-def seam_accessors() -> Iterator[str]:
-    """Yield the names that `call` of the seam accepts."""
-    for name, tables in (
-        ("accessors", ("READING_ACCESSORS",)),
-        ("changes", ("STREAMING_ACCESSORS", "CHANGING_ACCESSORS")),
-    ):
-        module = import_module(f"codriver_seam.{name}")
-        for table in tables:
-            yield from getattr(module, table)
 
 
 def uris() -> frozenset[str]:
@@ -329,7 +319,7 @@ def derived() -> Names:
         "state.files": state_files(),
         "seam.python": seam_functions(),
         "seam.clojure": clojure_seam(),
-        "seam.calls": seam_accessors(),
+        "seam.calls": accessors.ACCESSORS,
         "seam.refusals": refusals_of_the_seam(),
         "wire.operations": worker_operations(),
         "wire.names": wire_names(),

@@ -7,8 +7,8 @@ package has no effect, and without `install` only the positions of handlers are 
 
 from __future__ import annotations
 
+from .accessors import call, show
 from .call_events import trace_calls
-from .changes import call, show
 from .frames import epoch, frame, look, sensitive_texts
 from .logging_events import watch_logging
 from .recording import bind, emit, handler, install, loaded, machine, note_error, origin, predicate, seam

@@ -1,4 +1,4 @@
-"""Changes of an application that agents request, and the entry point for all accessors.
+"""Accessors that change an application.
 
 A change is made completely or refused. A refused change leaves the state as it was, and is recorded as an error.
 """
@@ -6,40 +6,24 @@ A change is made completely or refused. A refused change leaves the state as it 
 from __future__ import annotations
 
 import contextvars
-import json
 import time
 
-from .accessors import (
-    READING_ACCESSORS,
-    REFUSAL_SOURCE,
-    changes_between,
-    find_epoch,
-    origin_who,
-    read_literal,
-    requested_frame,
-)
-from .evaluation_origins import watch_cells, watch_hy
-from .frames import Epoch, Unread, epoch, secrets, sensitive
-from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
-from .streams import STREAMING_ACCESSORS, subscribe
-from .values import Refusal, ValueFormatter, differences, is_mutable, remove_secrets, safe_message, safe_repr
+from .arguments import read_literal, requested_frame
+from .frames import Epoch, Unread, epoch
+from .recording import CAUSE, OP, TAGS, cause, emit, origin, origin_who, seam
+from .state_accessors import changes_between, find_epoch
+from .values import ACCESSOR_FAILED_REASON, Refusal, differences, is_mutable, safe_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .accessors import Accessor
     from .frames import Frame
-    from .recording import Json
-    from .streams import Write
+    from .recording import Accessor, Json
 
 MAX_QUEUED_EVENTS = 200
 """Maximum number of queued events that wait for their epochs."""
-
-
-ACCESSOR_FAILED_REASON = "accessor-failed"
-"""The reason of a refusal if code of the application failed, such as a getter, setter or predicate."""
 STATE_NOT_STORED_MESSAGE = "its state was not kept: the application gives frame() snapshot="
 """The message if the state of an epoch was not stored."""
 
@@ -241,74 +225,5 @@ def _validation_error(found: Frame, value: Any) -> str | None:
     return str(verdict) if verdict else "the value is not valid"
 
 
-SENSITIVE_ACCESSOR = "sensitive"
-"""Name of the accessor for the server, which removes the returned values from the results of evaluated code."""
 CHANGING_ACCESSORS: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
 """The accessors that change the application."""
-
-
-def call(name: str, arguments: str = "{}", held: str = "null", write: Write | None = None) -> str:
-    """Call an accessor with arguments in JSON, and return its answer as JSON.
-
-    `held` is the origin of the call, a JSON object with `who` and `evaluation`. `write` receives the frames of a
-    subscription. By default, they are written to the current standard output.
-    """
-    watch_cells()
-    watch_hy()
-    request, is_change = json.loads(arguments), name in CHANGING_ACCESSORS
-    first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
-    try:
-        answer = _answer(name, request, write)
-        # The handler's exception is an event already.
-        if is_change and answer.get("reason") not in (None, "handler-failed"):
-            source = "change" if answer["reason"] == ACCESSOR_FAILED_REASON else REFUSAL_SOURCE
-            emit("error", answer["reason"], frame=request.get("frame"), source=source, message=answer["hint"])
-        is_reading.set(True)
-        leaving = answer if name == SENSITIVE_ACCESSOR else _redact_and_cut(answer, request)
-        return json.dumps(leaving, ensure_ascii=False, default=safe_repr)
-    finally:
-        is_reading.reset(second)
-        origin.reset(first)
-
-
-def _answer(name: str, request: Json, write: Write | None) -> Json:
-    """Call an accessor and return its answer. A refusal is returned as an answer too."""
-    function = {**READING_ACCESSORS, **STREAMING_ACCESSORS, **CHANGING_ACCESSORS, SENSITIVE_ACCESSOR: sensitive}.get(
-        name
-    )
-    if seam.session_id is None:
-        return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
-    if function is None:
-        return Refusal(
-            "no-such-accessor",
-            f"accessors: {', '.join([*READING_ACCESSORS, *STREAMING_ACCESSORS, *CHANGING_ACCESSORS])}",
-        ).answer
-    try:
-        return {"ok": True, **(subscribe(request, write) if function is subscribe else function(request))}
-    except Refusal as refusal:
-        return refusal.answer
-    except Exception as error:  # noqa: BLE001  # getters and predicates are the application's code
-        return Refusal(ACCESSOR_FAILED_REASON, f"{type(error).__name__}: {safe_message(error)}").answer
-
-
-def _redact_and_cut(answer: Json, request: Json) -> Json:
-    """Remove secrets from an answer, then cut its value to the requested range.
-
-    This order prevents a secret from being cut in two and overlooked.
-    """
-    includes_sensitive = bool(request.get("includeSensitive"))
-    clean: Json = answer if includes_sensitive else remove_secrets(answer, secrets())
-    start, most = int(request.get("from") or 0), request.get("maxChars")
-    value = clean.get("value")
-    if isinstance(value, str) and (start or (most and len(value) > most)):
-        clean = {**clean, "value": value[start : start + int(most or len(value))], "from": start, "total": len(value)}
-    return clean
-
-
-def show(value: Any, frame: str | None = None) -> str:
-    """Format a value as accessors do, without secrets. `frame` names the frame that the value belongs to.
-
-    This is for code whose results do not pass through `call`.
-    """
-    found = seam.frames.get(frame) if frame else None
-    return str(remove_secrets(ValueFormatter(found.sensitive if found else ()).show(value), secrets()))

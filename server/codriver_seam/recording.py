@@ -24,12 +24,14 @@ from .values import safe_message, truncate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     Json = dict[str, Any]
     Event = Sequence[Any]
     """A tuple. The event of an exception is a list, to which later sightings add facts."""
+    Accessor = Callable[[Json], Json]
+    """An operation that agents can request, with JSON objects as its arguments and answer."""
 
 MAX_STORED_EVENTS = 2000
 """Maximum number of stored events."""
@@ -50,6 +52,8 @@ cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.C
 """The current dispatch: its id, and the names of the frames that record an epoch of it."""
 is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
 """Whether the seam is reading for an agent, which causes no events."""
+APP_ORIGIN = "app"
+"""The origin of events that no agent caused."""
 MAX_SEARCHED_CAUSES = 20
 """Maximum length of a chain of causes that is searched for a recorded exception."""
 MARK_ATTRIBUTE = "__codriver_seam__"
@@ -202,6 +206,11 @@ def _storable_item(value: Any) -> Any:
     """Convert an element of a collection in a tag to a short value."""
     kind = type(value)
     return truncate(value, TAG // PARTS) if kind is str else value if kind in SCALAR_TYPES else f"<{kind.__name__}>"
+
+
+def origin_who(event_origin: Mapping[str, Any] | None) -> str:
+    """Return the name of the caller in an event's origin, or `APP_ORIGIN` for an event of the application itself."""
+    return APP_ORIGIN if event_origin is None else str(event_origin.get("who", APP_ORIGIN))
 
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:

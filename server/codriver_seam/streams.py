@@ -17,7 +17,8 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from .accessors import format_event, make_event_filter, origin_who, report_overdue_events
+from .event_accessors import format_event, report_overdue_events
+from .event_filters import make_event_filter
 from .frames import secrets
 from .recording import (
     CAUSE,
@@ -35,6 +36,7 @@ from .recording import (
     TIME,
     is_reading,
     origin,
+    origin_who,
     seam,
 )
 from .values import TEXT, Refusal, escape_invisible_characters, remove_secrets, safe_message, truncate
@@ -44,8 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .accessors import Accessor
-    from .recording import Event, Json
+    from .recording import Accessor, Event, Json
 
     Write = Callable[[str], object]
     """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""

@@ -34,6 +34,8 @@ BASILISP_BRACKETS = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})
 """Basilisp's collections other than mappings, by module, with their brackets."""
 IMMUTABLE_TYPES = (str, bytes, int, float, complex, type(None), frozenset, range)
 """Types of values that cannot be changed."""
+ACCESSOR_FAILED_REASON = "accessor-failed"
+"""The reason of a refusal if code of the application failed, such as a getter, setter or predicate."""
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is no error of the application

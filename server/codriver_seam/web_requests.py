@@ -18,17 +18,24 @@ if TYPE_CHECKING:
 
     from .recording import Json
 
-
 ROUTE_KIND = "route"
 """The kind of handlers for requests."""
-
-
 REQUEST_FACTS_KEY = "codriver_seam.request"
 """The key for facts about a request in its WSGI environment."""
-
-
 IMPLICIT_METHOD_PREFIXES = ("HEAD ", "OPTIONS ")
 """Prefixes of the names of routes whose methods frameworks add automatically."""
+_ASGI_WATCH_CALL = "app = seam.watch_asgi(app)"
+FRAMEWORK_WATCH_CALLS = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI_WATCH_CALL, "starlette": _ASGI_WATCH_CALL}
+"""The call that records the requests of a web framework, by the framework's module."""
+
+
+def watch_hint(gives: str) -> Json:
+    """Return a hint on how to watch the loaded web framework, or {} if none is loaded.
+
+    `gives` describes what watching it achieves, for example "lists the routes".
+    """
+    ways = [way for name, way in FRAMEWORK_WATCH_CALLS.items() if name in sys.modules]
+    return {"hint": f"{ways[0]} {gives}"} if ways else {}
 
 
 @contextlib.contextmanager

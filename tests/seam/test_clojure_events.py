@@ -11,7 +11,7 @@ import pytest
 from seam_lisp import edn
 
 import codriver_seam as seam
-from codriver_seam.accessors import FILTER_NAMES
+from codriver_seam.event_filters import FILTER_NAMES
 
 TOKEN = "s3cr3t-token-of-ada"
 

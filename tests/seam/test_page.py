@@ -7,7 +7,7 @@ from types import ModuleType
 from seam_shop import query
 
 from codriver_seam import recording
-from codriver_seam.accessors import FILTER_NAMES
+from codriver_seam.event_filters import FILTER_NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 

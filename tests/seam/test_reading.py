@@ -33,7 +33,7 @@ def test_an_unknown_snapshot_kind_is_refused_with_the_valid_ones(shop):
 
 
 def test_watching_a_loaded_web_framework_is_suggested_if_no_handlers_are_known(shop, monkeypatch):
-    for name in seam.accessors.FRAMEWORK_WATCH_CALLS:
+    for name in seam.web_requests.FRAMEWORK_WATCH_CALLS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     seam.recording.seam.handlers.clear()
     assert "hint" not in query("handlers")

@@ -284,7 +284,7 @@ def test_without_a_reader_each_frame_is_printed_as_a_line_of_standard_output():
 
 
 def test_a_queued_event_that_is_never_handled_is_reported_once_with_its_origin(shop, monkeypatch):
-    monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
+    monkeypatch.setattr("codriver_seam.event_accessors.OVERDUE_S", 0.0)
     reader = Reader(topic="error")
     answer = query("dispatch", {"who": "ann", "evaluation": "e1"}, event="['add', 1]")
     [event] = reader.events(1)
@@ -302,7 +302,7 @@ def test_a_queued_event_that_was_handled_is_not_reported_as_overdue(shop, monkey
 
     query("dispatch", event="['add', 1]")
     shop.queue.pop()()
-    monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
+    monkeypatch.setattr("codriver_seam.event_accessors.OVERDUE_S", 0.0)
     assert query("issues")["lines"] == []
 
 

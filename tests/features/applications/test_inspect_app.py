@@ -179,8 +179,8 @@ def test_an_epoch_that_changed_a_path_is_described_in_one_line(client):
 
 OLDER = """
 from codriver_seam import accessors
-whole = accessors.READING_ACCESSORS["epochs"]
-accessors.READING_ACCESSORS["epochs"] = lambda asked: whole({name: asked[name] for name in asked if name != "path"})
+whole = accessors.ACCESSORS["epochs"]
+accessors.ACCESSORS["epochs"] = lambda asked: whole({name: asked[name] for name in asked if name != "path"})
 """
 
 
@@ -188,7 +188,7 @@ def test_epochs_by_path_need_the_diff_band(client):
     change(client, "dispatch", event="['order/add', 4]", sync=True)
     client.call("evaluate_code", code=OLDER, who="setup")
     refused = client.call("inspect_app", what="epochs", path="orders")
-    client.call("evaluate_code", code="accessors.READING_ACCESSORS['epochs'] = whole", who="setup")
+    client.call("evaluate_code", code="accessors.ACCESSORS['epochs'] = whole", who="setup")
     assert refused["reason"] == "band-missing"
     assert "diff" in refused["hint"]
     assert inspect(client, "epochs", path="orders")["count"]

@@ -18,7 +18,7 @@ from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import CapabilityRow
 from codriver.setup.environment import Environment
 from codriver.setup.relay_launch import Launch
-from codriver_seam import accessors
+from codriver_seam import status_accessors
 
 PYTHON = SETUP_STEPS["python"]
 SESSION = {"key": "py", "dialect": "python", "phase": "connected"}
@@ -67,7 +67,7 @@ def test_a_seam_without_frames_says_how_to_register_one():
 
 def test_a_seam_of_another_version_is_reported_with_both_versions():
     assert f"it uses contract 7, and this codriver uses {CONTRACT_VERSION}" in detail(contract=7)
-    assert accessors.CONTRACT_VERSION == CONTRACT_VERSION
+    assert status_accessors.CONTRACT_VERSION == CONTRACT_VERSION
 
 
 def test_a_seam_that_was_not_queried_is_described_by_its_provider():
