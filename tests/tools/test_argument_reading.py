@@ -123,6 +123,9 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
         ("inspect_app", "path", "path"),
         ("evaluate_code", "timeout", "timeout"),
         ("run_tests", "timeout", "timeout"),
+        ("run_tests", "timeoutMs", "timeoutMs"),
+        ("edit_files", "timeoutMs", "limitMs"),
+        ("try_code", "timeoutMs", "limitMs"),
     ],
 )
 def test_common_aliases_map_to_the_arguments_of_a_tool(tool, written, meant):

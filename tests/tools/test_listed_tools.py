@@ -57,7 +57,7 @@ TOLD_ELSEWHERE = {
     "symbol_info": {"replSessionKey"}, "status": {"from", "evaluationId"},
     "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
-    "try_code": {"replSessionKey", "limitMs", "timeoutMs", "parallel", "detail"}, "connect_repl": {"timeoutMs"},
+    "try_code": {"replSessionKey", "limitMs", "parallel", "detail"}, "connect_repl": {"timeoutMs"},
     "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, those that answers name where they would help, and the

@@ -87,14 +87,8 @@ class TryCodeArguments(Evaluating):
     parallel: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to test all candidates at once. They then share databases and ports."""
     limit_ms: int = Field(DEFAULT_TESTS_TIMEOUT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
-    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
-    """Another name for `limit_ms`, used instead of it if given."""
+    """Time limit for the tests of one candidate, in milliseconds."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-
-    @property
-    def tests_ms(self) -> int:
-        """Return the time limit for the tests of one candidate in milliseconds."""
-        return self.timeout_ms or self.limit_ms
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -112,7 +106,7 @@ async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
     if arguments.keep is not None:
         require_editing_allowed("keep", call.services.live.settings)
     outcomes, tried = await _plan_candidates(call, arguments)
-    names, limit_s = tuple(arguments.test), arguments.tests_ms / 1000
+    names, limit_s = tuple(arguments.test), arguments.limit_ms / 1000
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)
     tried |= await check_candidates(call, trial, who, outcomes)
     ordered = [tried[candidate.label] for candidate in arguments.candidates]
@@ -160,7 +154,7 @@ async def _apply_chosen(
         )
     candidate = next(trial for trial in arguments.candidates if trial.label == passing[0])
     given: dict[str, object] = {"who": arguments.who, "edits": candidate.edits, "load": True, "test": arguments.test}
-    given |= {"onFailure": "restore", "limitMs": arguments.tests_ms}
+    given |= {"onFailure": "restore", "limitMs": arguments.limit_ms}
     answer = await edit_files(call, EditFilesArguments.model_validate(given))
     key = "kept" if answer.ok else "notKept"
     return replace(answer, fields={**fields, **answer.fields, key: candidate.label})

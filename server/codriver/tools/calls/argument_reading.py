@@ -51,6 +51,7 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
         "session": ("replSessionKey",),
         "sessionKey": ("replSessionKey",),
         "names": ("test", "symbol"),
+        "timeoutMs": ("limitMs",),
     }
 )
 """Arguments that a common name can refer to, for any tool. The first one that the tool has is used.
