@@ -15,7 +15,7 @@ from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import Output, ReportBuilder, RunSpec, TestReport
 
 READY_S = 300
-ADDRESSES = re.compile(r"0x[0-9a-f]{6,}|\b\d+\.\d+s\b|pytest-\d+|\bpid[= ]\d+")
+ADDRESSES = re.compile(r"0x[0-9a-f]{6,}|\b\d+\.\d+s\b(?: \(\d+:\d\d:\d\d\))?|pytest-\d+|\bpid[= ]\d+")
 
 
 def environment(**changes):
