@@ -171,9 +171,18 @@ class Live:
         connected.sendall(self.token_line())
         return Bare(connected, **kwargs)
 
+    @property
+    def relay_environ(self):
+        """Return the environment of a relay that waits for a restarted server as long as the tests do.
+
+        Otherwise it would give up after two seconds and not connect before the next request, which a test that waits
+        for a notification never sends.
+        """
+        return {**self.environ, "CODRIVER_RELAY_DURATIONS": f"absent_s={WAIT_S}"}
+
     def relay(self, *options, **kwargs):
         command = [sys.executable, "-I", "-S", RELAY, str(self.port_file), *options]
-        return Relayed(command, self.environ, **kwargs)
+        return Relayed(command, self.relay_environ, **kwargs)
 
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:

@@ -243,6 +243,6 @@ class Versioned:
 def speaking(live, version, *, relayed=False, **about):
     """Connect a client of a version for the duration of the context."""
     relay = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
-    bare = Relayed(relay, live.environ, handshake=False) if relayed else live.client(handshake=False)
+    bare = Relayed(relay, live.relay_environ, handshake=False) if relayed else live.client(handshake=False)
     with bare:
         yield Versioned(bare, version, **about)
