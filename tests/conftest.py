@@ -139,6 +139,20 @@ def pytest_collection(session):
         return (yield)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Ignore files without any of the listed tests that are requested. None leaves the decision to others."""
+    if collection_path.suffix != ".py" or weight.names_files(config):
+        return None
+    files = files_to_collect()
+    return True if files is not None and path_within(collection_path) not in files else None
+
+
+@functools.cache
+def files_to_collect():
+    """Return the only files with tests to run, or None if all files may have some."""
+    return weight.files_to_collect()
+
+
 def pytest_configure(config):
     """Make pytest-xdist assign units in the order used here, and not those with the fewest tests last."""
     config.option.loadscopereorder = False

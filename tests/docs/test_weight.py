@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import needs
-from weight import LIST, SHARES, entries, names_files, omitted_tests, parse, shares
+from weight import LIST, SHARES, entries, files_to_collect, names_files, omitted_tests, parse, shares
 
 SMALL = parse(
     "# a comment\n\n2.0 a/test_a.py::test_one\n9.0 b/test_b.py::test_two[*]\n3.0 b/test_b.py::test_all daily\n"
@@ -48,6 +48,14 @@ def test_the_daily_shares_together_run_every_slow_test_and_each_runs_the_daily_o
     assert all("test_all" in names for names in by_day)
     assert run(monkeypatch, "weight:0") == ["test_all"]
     assert sorted(name for names in by_day for name in names if name != "test_all") == ["test_one", *["test_two"] * 2]
+
+
+def test_only_files_of_the_requested_share_and_of_daily_tests_are_collected(monkeypatch):
+    for requested in ("weight", "weight:0", *(f"weight:{number + 1}" for number in range(SHARES))):
+        ran = {item.path for item in ITEMS if item.originalname in run(monkeypatch, requested)}
+        assert files_to_collect(SMALL) == ran
+    monkeypatch.setenv("CODRIVER_TESTS", "")
+    assert files_to_collect(SMALL) is None
 
 
 def test_daily_shares_take_about_the_same_time():

@@ -99,12 +99,29 @@ def heavy(items, path_of, listed: Listed) -> Iterator:
 def omitted_tests(items, path_of, listed: Listed | None = None) -> set:
     """Return the tests that do not run: those of the list or, if they are requested, all others."""
     listed = entries() if listed is None else listed
-    found, share = dict(heavy(items, path_of, listed)), requested()
-    if share is None:
+    found = dict(heavy(items, path_of, listed))
+    if requested() is None:
         return set(found)
-    by_day = (frozenset(), *shares(listed.values()))
-    paths = by_day[int(share)] if share else frozenset().union(*by_day)
+    paths = _paths_of_share(listed)
     return {item for item in items if item not in found or not (found[item].is_daily or found[item].path in paths)}
+
+
+def _paths_of_share(listed: Listed) -> frozenset[str]:
+    """Return the files of the requested share, or of all shares."""
+    share = requested()
+    by_day = (frozenset(), *shares(listed.values()))
+    return by_day[int(share)] if share else frozenset().union(*by_day)
+
+
+def files_to_collect(listed: Listed | None = None) -> frozenset[str] | None:
+    """Return the only files with tests to run, or None if all files may have some.
+
+    A share needs less than half of the files, and each process would spend five seconds on collecting all of them.
+    """
+    if requested() is None:
+        return None
+    listed = entries() if listed is None else listed
+    return _paths_of_share(listed) | {entry.path for entry in listed.values() if entry.is_daily}
 
 
 def is_daily(item, path_of) -> bool:
