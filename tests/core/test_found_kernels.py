@@ -15,11 +15,10 @@ from codriver.core.repl_connections import MAX_DISCOVERED_REPL_ATTEMPTS
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
 from codriver.tools.calls.syntax_check import possible_repls, speaks_lisp
-from codriver.tools.session_rows import session_row
 
 FILE = "/run/jupyter/kernel-1.json"
 ORIGIN = Origin("kernel", FILE, is_discovered_only=True)
-KERNEL = AddRepl(f"kernel:{FILE}", "a-ipynb", ORIGIN, f"jupyter://{FILE}", notebook="/w/a.ipynb")
+KERNEL = AddRepl(f"kernel:{FILE}", "a-ipynb", ORIGIN, f"jupyter://{FILE}", document="/w/a.ipynb")
 PYTHON = Profile(dialect="python")
 
 
@@ -101,7 +100,7 @@ def test_no_evaluation_waits_for_a_discovered_kernel():
     server = Server()
     server.do(KERNEL)
     found = server.state.repls[KERNEL.id]
-    assert (found.phase, found.notebook, found.is_owned) == ("connecting", "/w/a.ipynb", False)
+    assert (found.phase, found.document, found.is_owned) == ("connecting", "/w/a.ipynb", False)
     assert not found.is_awaited
     assert "evaluate" not in server.state.capabilities()
 
@@ -158,13 +157,13 @@ def test_a_kernel_with_a_renamed_notebook_is_known_by_the_new_name():
     server = Server()
     server.do(KERNEL)
     server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
-    assert not server.do(replace(KERNEL, key="b-ipynb", notebook="/w/b.ipynb"))
+    assert not server.do(replace(KERNEL, key="b-ipynb", document="/w/b.ipynb"))
     renamed = server.state.repls[KERNEL.id]
-    assert (renamed.key, renamed.notebook, renamed.phase, renamed.generation) == (
+    assert (renamed.key, renamed.document, renamed.phase, renamed.generation) == (
         "a-ipynb", "/w/b.ipynb", "connected", 1,
     )  # fmt: skip
-    assert not server.do(replace(KERNEL, notebook=None))
-    assert server.state.repls[KERNEL.id].notebook == "/w/b.ipynb"
+    assert not server.do(replace(KERNEL, document=None))
+    assert server.state.repls[KERNEL.id].document == "/w/b.ipynb"
 
 
 def test_an_unusable_kernel_is_listed_but_no_connection_is_attempted():
@@ -187,11 +186,3 @@ def test_connection_failures_of_other_repls_are_not_reported_as_kernel_failures(
     server.do(ReplLost("address:x", "refused"))
     assert not server.of(dispatch.AppendEntry)
     assert server.of(dispatch.RetryRepl)
-
-
-def test_a_kernel_is_listed_with_its_notebook_path_relative_to_the_workspace():
-    state = replace(state_of(), lifecycle=Lifecycle(workspace="/w"))
-    for path, shown in (("/w/sub/a.ipynb", "sub/a.ipynb"), ("/elsewhere/a.ipynb", "/elsewhere/a.ipynb")):
-        kernel = repl("a-ipynb", notebook=path)
-        assert session_row(state, kernel, kernel.sessions["main"])["notebook"] == shown
-    assert "notebook" not in session_row(state, repl("r"), repl("r").sessions["main"])

@@ -15,7 +15,7 @@ from codriver.core.state import Lifecycle, Origin, Repl, State
 def state():
     repl = Repl("r1", "a-ipynb", Origin("kernel", "/run/kernel-1.json", is_discovered_only=True))
     started = State(lifecycle=Lifecycle("started", session_id="abcd"), repls={"r1": repl})
-    profile = Profile("python", isolation="none", is_serial=True, notebook="/shop/a.ipynb")
+    profile = Profile("python", isolation="none", is_serial=True, document="/shop/a.ipynb")
     return use_new_connection(started, repl, ReplConnected("r1", profile, "jupyter:///run/kernel-1.json", 1)).state
 
 
@@ -26,7 +26,7 @@ def seen(state):
 def test_code_run_in_a_notebook_is_logged_with_its_notebook(state):
     (code,) = seen(state).effects
     assert isinstance(code, AppendEntry)
-    assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
+    assert (code.text, code.who, code.document, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
 
 
 def test_evaluations_wait_while_a_notebook_runs_code_in_the_same_kernel(state):

@@ -140,11 +140,11 @@ def instructions_for(
 
 
 def _describe_kind(repl: Repl) -> str:
-    """Describe the application or the notebook that a REPL belongs to. Return an empty string for any other REPL."""
+    """Describe the application or the document that a REPL belongs to. Return an empty string for any other REPL."""
     if repl.profile is not None and repl.profile.application:
         return f"running application {repl.profile.application}"
-    if repl.notebook:
-        return f"kernel of {PurePath(repl.notebook).name}"
+    if repl.document:
+        return f"{repl.origin.title or 'REPL'} of {PurePath(repl.document).name}"
     return repl.origin.title
 
 

@@ -179,8 +179,8 @@ class AddRepl(Action):
 
     If so, an unreachable REPL may be listening by now, even at the same port.
     """
-    notebook: str | None = None
-    """The path of the notebook that uses the kernel, if any."""
+    document: str | None = None
+    """The path of the document that uses the REPL, if any: see `Repl.document`."""
     error: str | None = None
     """Why no connection is attempted. The REPL is then listed as stopped, with this text as its note."""
     aliases: tuple[str, ...] = ()

@@ -174,7 +174,7 @@ class AppendEntry(Effect):
     ns: str | None = None
     session_key: str | None = None
     evaluation: str | None = None
-    notebook: str | None = None
+    document: str | None = None
     file: str | None = None
     kind: str | None = None
     data: str | None = None

@@ -37,7 +37,7 @@ from codriver.core.dispatch import (
     StoreDocument,
     WakeWaiters,
 )
-from codriver.core.evaluations import NOTEBOOK_CALLER, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation, Failure
+from codriver.core.evaluations import EXTERNAL_CALLER, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation, Failure
 from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, PURPOSE_KIND, encode_facts
 from codriver.core.records import replace
 from codriver.core.requests import MAIN_SESSION, SUMMARIZED_KINDS
@@ -246,7 +246,7 @@ def record_external_evaluation(state: State, action: ExternalEvaluationStarted) 
         number=state.evaluated + 1,
         repl=repl.id,
         session=session.name,
-        who=NOTEBOOK_CALLER,
+        who=EXTERNAL_CALLER,
         client=None,
         request=None,
         head=action.code[:MAX_HEAD_CHARACTERS],
@@ -259,10 +259,10 @@ def record_external_evaluation(state: State, action: ExternalEvaluationStarted) 
     code = AppendEntry(
         category="evaluatedCode",
         text=action.code,
-        who=NOTEBOOK_CALLER,
+        who=EXTERNAL_CALLER,
         session_key=repl.session_key(session.name),
         evaluation=evaluation.id,
-        notebook=repl.notebook,
+        document=repl.document,
     )
     return Outcome(_put_new(state, evaluation, repl, session, action.now), (code,))
 

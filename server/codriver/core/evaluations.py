@@ -9,8 +9,8 @@ from codriver.core.requests import Kind, Request, execution_session_for
 
 TEST_JOBS_REPL = "tests"
 """The pseudo REPL, and session key, of test runs that have a process of their own."""
-NOTEBOOK_CALLER = "jupyter"
-"""The `who` of code that was run in a kernel without this server, usually by a person in a notebook."""
+EXTERNAL_CALLER = "jupyter"
+"""The `who` of code that was run in a REPL without this server, usually by a person in a document."""
 
 
 EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
@@ -108,7 +108,7 @@ class Evaluation:
     lane: Lane | None = None
     """The caller's lane, while the evaluation is not in it because the REPL is starting or has no free lane."""
     is_others: bool = False
-    """Whether the code runs without this server, such as a cell that a person runs in a notebook."""
+    """Whether the code runs without this server, such as a part of a document that a person runs in an editor."""
 
     @property
     def execution_session(self) -> str:

@@ -60,8 +60,8 @@ class Profile:
     """Whether the REPL itself checks that code can be read, because it accepts more than the plain language."""
     process_id: int | None = None
     project_root: str | None = None
-    notebook: str | None = None
-    """The path of the kernel's notebook, if the connection reports it."""
+    document: str | None = None
+    """The path of the document whose code people run in the REPL, if the connection reports it."""
     other_tree: str | None = None
     """The other working tree of the workspace's repository that the REPL runs in, or None if it runs in this one."""
     thread_output: str = ""

@@ -128,7 +128,7 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
         failures=given_up.failures if given_up else 0,
         note=given_up.note if given_up else None,
         aliases=action.aliases,
-        notebook=action.notebook,
+        document=action.document,
     )
     if action.error is not None:
         return Outcome(with_repl(state, replace(repl, phase="stopped", note=action.error)))
@@ -141,9 +141,9 @@ def _update_known_repl(state: State, known: Repl, action: AddRepl) -> Outcome:
         # Another process has replaced the previous one, or an alias has passed to another REPL.
         known = replace(known, aliases=action.aliases)
         state = with_repl(state, known)
-    if action.notebook not in (None, known.notebook):
-        # A notebook that uses this REPL was opened or renamed.
-        known = replace(known, notebook=action.notebook)
+    if action.document not in (None, known.document):
+        # A document that uses this REPL was opened or renamed.
+        known = replace(known, document=action.document)
         state = with_repl(state, known)
     if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
         return Outcome(state)
@@ -192,7 +192,7 @@ def use_new_connection(state: State, repl: Repl, action: ReplConnected) -> Outco
         generation=repl.generation + 1,
         failures=0,
         profile=action.profile,
-        notebook=repl.notebook or action.profile.notebook,
+        document=repl.document or action.profile.document,
         formerly=frozenset(action.profile.capabilities),
         queued=action.profile.queued.intersection(action.profile.capabilities),
         sessions=_main_session_only(repl),

@@ -215,8 +215,8 @@ class Repl:
     """A sentence for each caller's first answer from a REPL that is easily mistaken for another one."""
     awaits_trust: bool = False
     """Whether this is a stand-in that is replaced as soon as the user accepts the workspace."""
-    notebook: str | None = None
-    """The path of the kernel's notebook, either absolute or as its Jupyter server reports it."""
+    document: str | None = None
+    """The path of the document whose code people run in the REPL, such as a notebook. It may be relative."""
     generation: int = 0
     end_reason: str | None = None
     """Why the previous generation ended or the current one is ending, if known."""

@@ -5,10 +5,19 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.editing.editable_paths import NotEditableError, path_for_display, require_source_file
-from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read_snapshot, too_many_lines_reason
+from codriver.editing.file_changes import (
+    MAX_FILE_BYTES,
+    MAX_SNAPSHOT_BYTES,
+    Change,
+    UnreadableError,
+    read_snapshot,
+    read_text_snapshot,
+    too_many_lines_reason,
+)
 from codriver.editing.file_languages import (
     DEFAULT_ENCODING,
     HY_SUFFIX,
@@ -27,7 +36,7 @@ from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import SearchLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.editing.file_changes import Snapshot
@@ -206,11 +215,13 @@ def plan_file_edits(
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, CreateFile)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, CreateFile)}
     by_words = all(isinstance(edit, ReplaceText) for edit in edits.values())
+    has_parts = path.suffix in languages
     in_parts = all(isinstance(edit, ReplaceText) and edit.part is not None for edit in edits.values())
     name = path_for_display(workspace, path)
     try:
-        max_bytes = None if in_parts else MAX_FILE_BYTES
-        before = _read_before(workspace, path, name, creations, is_any_text=by_words, max_bytes=max_bytes)
+        max_bytes = MAX_SNAPSHOT_BYTES if in_parts and has_parts else MAX_FILE_BYTES
+        read = partial(read_snapshot, max_bytes=max_bytes) if has_parts else read_text_snapshot
+        before = _read_before(workspace, path, name, creations, read, is_any_text=by_words)
         bom, old = _decode(path, before.data or b"", name, is_replaced=bool(creations))
         present = None if before.data is None else old
         creation_errors = _creation_errors(path, name, creations, exists=present is not None)
@@ -233,21 +244,21 @@ def plan_file_edits(
             text = edited.text
             done |= edited.done
         written = bom + _encode(path, text, bom)
-        _check_length(name, written, max_bytes)
+        _check_new_length(name, written, max_bytes, has_parts=has_parts)
         change = Change(path, before, written)
     except _UneditableFileError as error:
         return [(index, EditError(str(error))) for index in edits]
     return FileResult(change, name, dict(sorted(done.items())), unified_diff(old, text, name, is_new=present is None))
 
 
-def _check_length(name: str, written: bytes, max_bytes: int | None) -> None:
-    """Check that the new content is not too long to be edited again or restored by `undo_edit`."""
-    if max_bytes is not None and len(written) > max_bytes:
+def _check_new_length(name: str, written: bytes, max_bytes: int, *, has_parts: bool) -> None:
+    """Check that the new content is not too long to be edited again."""
+    if len(written) > max_bytes:
         raise _UneditableFileError(
             f"{name} would have {len(written):,} bytes, and a file of more than {max_bytes:,} could not be edited "
             "again: move part of it to another file"
         )
-    if not name.endswith(".ipynb") and (reason := too_many_lines_reason(written)):
+    if not has_parts and (reason := too_many_lines_reason(written)):
         raise _UneditableFileError(f"{name} could not be edited again: {reason}")
 
 
@@ -256,9 +267,9 @@ def _read_before(
     path: Path,
     name: str,
     creations: Mapping[int, CreateFile],
+    read: Callable[[Path, Path], Snapshot],
     *,
     is_any_text: bool,
-    max_bytes: int | None,
 ) -> Snapshot:
     """Return the current file, after checking that the edits can be applied to it.
 
@@ -266,7 +277,7 @@ def _read_before(
         _UneditableFileError: the edits cannot be applied to the file.
     """
     try:
-        before = read_snapshot(path, workspace, max_bytes=max_bytes)
+        before = read(path, workspace)
         if not is_any_text:
             require_source_file(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:

@@ -35,6 +35,7 @@ from codriver.editing.file_changes import (
     FilesUnwritableError,
     UnreadableError,
     read_snapshot,
+    read_text_snapshot,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
 from codriver.errors import refused
@@ -212,13 +213,13 @@ class Editor:
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
-        """Return the resolved path of a file and its current content. `given` is the path from the caller.
+        """Return the resolved path of a text file and its current content. `given` is the path from the caller.
 
         Raises:
             NotEditableError, UnreadableError: the file cannot be edited.
         """
         path = await self._in_thread(partial(editable_path, self._workspace, given, allow_outside=allow_outside))
-        return path, await self._in_thread(partial(read_snapshot, path, self._workspace))
+        return path, await self._in_thread(partial(read_text_snapshot, path, self._workspace))
 
     async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
         """Replace a file by the result of `make`, which a thread calls with the current content. This cannot be undone.

@@ -19,8 +19,8 @@ MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """Maximum size of a file. Source files are smaller, and reading a file of this size takes a second."""
 MAX_LINES: Final = 400_000
 """Maximum number of lines, since each becomes an object. Two million would block all other work for seconds."""
-MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
-"""Maximum size of a notebook with its images, for reading it and writing outputs. Its text has the usual limit."""
+MAX_SNAPSHOT_BYTES: Final = 64 * MEBIBYTE
+"""Maximum size of a file that features may change in their own way, and of one that is restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,8 @@ class UnreadableError(Exception):
     """Raised when a file cannot be edited. The message is the reason."""
 
 
-def read_snapshot(path: Path, workspace: Path, *, max_bytes: int | None = None) -> Snapshot:
+def read_snapshot(path: Path, workspace: Path, *, max_bytes: int = MAX_SNAPSHOT_BYTES) -> Snapshot:
     """Return the current file at `path`, or `MISSING`.
-
-    If `max_bytes` is None, the maximum size depends on the kind of file.
 
     Raises:
         UnreadableError: the file is not a regular file, too large, reached through a link, or not readable or writable.
@@ -120,6 +118,18 @@ def read_snapshot(path: Path, workspace: Path, *, max_bytes: int | None = None) 
         raise UnreadableError(error.strerror or str(error)) from error
 
 
+def read_text_snapshot(path: Path, workspace: Path) -> Snapshot:
+    """Return the current file at `path`, or `MISSING`, if it can be edited as text.
+
+    Raises:
+        UnreadableError: see `read_snapshot`, or the file is too large or has too many lines.
+    """
+    snapshot = read_snapshot(path, workspace, max_bytes=MAX_FILE_BYTES)
+    if reason := too_many_lines_reason(snapshot.data or b""):
+        raise UnreadableError(reason)
+    return snapshot
+
+
 def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
     """Return the directory entry of a path, without following links.
 
@@ -128,7 +138,7 @@ def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
-def snapshot_at(location: DirectoryEntry, *, max_bytes: int | None = None) -> Snapshot:
+def snapshot_at(location: DirectoryEntry, *, max_bytes: int = MAX_SNAPSHOT_BYTES) -> Snapshot:
     """Return the current file of a directory entry.
 
     Raises:
@@ -136,13 +146,9 @@ def snapshot_at(location: DirectoryEntry, *, max_bytes: int | None = None) -> Sn
         OSError: the file cannot be opened.
         UnreadableError: the file cannot be edited, as in `read_snapshot`.
     """
-    if max_bytes is None:
-        max_bytes = MAX_NOTEBOOK_BYTES if location.path.suffix == ".ipynb" else MAX_FILE_BYTES
     data, status = location.read_with_status(FileRules(Links.NEVER, max_bytes))
     if not permission_bits(status) & 0o222 or not location.is_writable():
         raise UnreadableError("it is read-only")
-    if location.path.suffix != ".ipynb" and (reason := too_many_lines_reason(data)):
-        raise UnreadableError(reason)
     return Snapshot(data, permission_bits(status), (status.st_uid, status.st_gid))
 
 

@@ -77,7 +77,7 @@ class Logbook:
                 effect.ns,
                 effect.session_key,
                 effect.evaluation,
-                notebook=effect.notebook,
+                notebook=effect.document,
                 file=effect.file,
                 kind=effect.kind,
                 data=effect.data,

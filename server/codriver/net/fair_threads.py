@@ -228,8 +228,6 @@ class WorkThreads:
     """Parsing of long messages."""
     files: FairThreads = field(default_factory=lambda: FairThreads(FILE_SLOTS, slots_per_client=2))
     """Reading files that a client names, on whatever disk."""
-    notebooks: FairThreads = field(default_factory=lambda: FairThreads(1))
-    """Reading notebooks, one at a time because each may need a lot of memory."""
     editing: FairThreads = field(default_factory=lambda: FairThreads(TEXT_SLOTS))
     """Processing of long strings and code."""
     queries: FairThreads = field(default_factory=lambda: FairThreads(QUERY_SLOTS))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from codriver.core.evaluations import NOTEBOOK_CALLER, TEST_JOBS_REPL
+from codriver.core.evaluations import EXTERNAL_CALLER, TEST_JOBS_REPL
 from codriver.core.log_facts import EDIT_KIND, TESTS_KIND, UNDO_KIND, decode_facts
 from codriver.errors import refused, truncate
 from codriver.tools.answers.answer_budget import default_budget, fit_rows
@@ -45,8 +45,8 @@ EVENT_NAMES: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UND
 """Names of events in rows, by the kind of the log entry that is the event."""
 OMITTED_RUN_DETAILS: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
 """Details of test runs that rows omit."""
-HUMAN_CALLERS: Final = frozenset({"human", NOTEBOOK_CALLER})
-"""Callers that are people: those with their own client, and those in a notebook outside this server."""
+HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
+"""Callers that are people: those with their own client, and those who use a REPL without this server."""
 
 
 class ActivityArguments(Arguments):

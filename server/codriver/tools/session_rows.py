@@ -49,8 +49,6 @@ def repl_row(repl: Repl) -> dict[str, object]:
 def session_row(state: State, repl: Repl, session: Session, names: Sequence[str] = CAPABILITIES) -> dict[str, object]:
     """Return an answer row about a session, with its REPL's capabilities and the reasons why others are missing."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
-    if repl.notebook:
-        row["notebook"] = _display_path(repl.notebook, state.lifecycle.workspace)
     if session.namespace:
         row["ns"] = session.namespace
     if session.last_activity:
@@ -93,11 +91,6 @@ def _profile_fields(repl: Repl, profile: Profile, names: Sequence[str], rare: Co
     if profile.project_root:
         row["projectRoot"] = profile.project_root
     return row
-
-
-def _display_path(path: str, workspace: str) -> str:
-    """Return a path relative to the workspace, or unchanged if it is outside."""
-    return path.removeprefix(f"{workspace.rstrip('/')}/")
 
 
 def running_evaluation(state: State, repl: Repl, session: Session) -> Evaluation | None:

@@ -387,7 +387,7 @@ def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(workspace)
     path = workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     repl = discovered.reconcile()["a-ipynb"]
-    assert (repl.phase, repl.origin, repl.notebook) == (
+    assert (repl.phase, repl.origin, repl.document) == (
         "connecting", kernel_of_file(path, is_discovered_only=True), str(workspace.path / "a.ipynb"),
     )  # fmt: skip
     assert discovered.reconcile()
@@ -405,7 +405,7 @@ def test_the_kernel_of_a_renamed_notebook_keeps_its_key(workspace, sessions):
     discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
     sessions.rows[0]["path"] = "b.ipynb"
     discovered.search._clock = lambda: time.monotonic() + SERVER_QUERY_INTERVAL_S
-    assert discovered.reconcile()["a-ipynb"].notebook == str(workspace.path / "b.ipynb")
+    assert discovered.reconcile()["a-ipynb"].document == str(workspace.path / "b.ipynb")
     discovered.reconcile()
     assert not discovered.effects
 

@@ -21,8 +21,10 @@ from codriver.features.jupyter.kernels.server_kernels import (
 )
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, NOTEBOOK_SUFFIX
+from codriver.features.jupyter.notebook_reading import NotebookReading
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
+from codriver.features.jupyter.session_rows import add_notebooks
 from codriver.server_hooks import Connectors, Part, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
 from codriver.tools.calls.call import CallHooks, StatusSubject
@@ -109,6 +111,7 @@ SERVER: Final = ServerHooks(
     tools=(list_cells.TOOL, run_cell.TOOL),
     parts=(
         Part(NotebookVersions, lambda _services, _tasks: NotebookVersions()),
+        Part(NotebookReading, lambda _services, _tasks: NotebookReading()),
         Part(CellOutputWrites, _writes),
         Part(ServerKernels, _server_kernels, end=ServerKernels.end),
         Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
@@ -121,6 +124,7 @@ SERVER: Final = ServerHooks(
         AddedArguments((), CellOfEdit, inside=EditArguments),
     ),
     calls=CallHooks(
+        sessions=(add_notebooks,),
         describe=(describe_cell,),
         process_of=MappingProxyType({JUPYTER_PROTOCOL: _find_process_id}),
         guards=(guard_notebook,),

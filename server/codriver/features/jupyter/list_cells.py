@@ -15,6 +15,7 @@ from codriver.features.jupyter.arguments import CellName  # pydantic evaluates t
 from codriver.features.jupyter.cell_output_writes import content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_reading import NotebookReading
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
@@ -53,7 +54,7 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     """
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     read = partial(_read_notebook, workspace, arguments.file_path, allow_outside=allow_outside)
-    path, stamp, notebook = await call.services.work.notebooks.run(call.client, read)
+    path, stamp, notebook = await call.services.part(NotebookReading).run(call.client, read)
     call.services.part(NotebookVersions).record_read(call.who(arguments.who), path, stamp)
     max_bytes = default_budget(call)
     if arguments.cell is not None:
@@ -104,7 +105,7 @@ def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl |
     kernels = [
         repl
         for repl in state.repls.values()
-        if repl.phase == "connected" and repl.notebook and (workspace / repl.notebook).resolve() == path
+        if repl.phase == "connected" and repl.document and (workspace / repl.document).resolve() == path
     ]
     return kernels[0] if len(kernels) == 1 else None
 

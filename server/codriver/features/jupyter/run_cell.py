@@ -25,6 +25,7 @@ from codriver.features.jupyter.kernel_origins import KERNEL_FILE
 from codriver.features.jupyter.list_cells import kernel_for_notebook
 from codriver.features.jupyter.missing_kernel import CELLS_CAPABILITY, KERNEL_SOURCE, describe_kernel_setup
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_reading import NotebookReading
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.tools.acts.source_files import LOADED_FILE_RULES
@@ -135,7 +136,7 @@ async def _open_notebook(call: Call, arguments: RunCellArguments) -> OpenedNoteb
     who, services = call.who(arguments.who), call.services
     allow_outside = services.live.settings.allow_edits_outside_workspace
     read_file = partial(_read_notebook, services.workspace, arguments.file_path, allow_outside=allow_outside)
-    path, stamp, content = await services.work.notebooks.run(call.client, read_file)
+    path, stamp, content = await services.part(NotebookReading).run(call.client, read_file)
     if services.part(NotebookVersions).is_stale(who, path, stamp):
         raise refused(
             "file-changed",
@@ -229,7 +230,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
             fields |= {"cells": lines, **({"notRun": not_run} if not_run else {})}
             return replace(answer, fields={**answer.fields, **fields})
         refreshed = partial(_read_notebook, call.services.workspace, arguments.file_path, allow_outside=True)
-        _, stamp, _ = await call.services.work.notebooks.run(call.client, refreshed)
+        _, stamp, _ = await call.services.part(NotebookReading).run(call.client, refreshed)
         notebook = replace(notebook, stamp=stamp)
         if not_run and (outcome := _short_outcome(call, evaluation)):
             lines[-1] = f"{location[0]}: {outcome}"
@@ -332,7 +333,7 @@ def _resolve_target(call: Call, key: str | None, path: Path, notebook: Notebook)
         if not _runs_cells(target.repl):
             raise _no_kernel_error(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
         return target
-    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_discovered_only]
+    free = [repl.key for repl in kernels if not repl.document and not repl.origin.is_discovered_only]
     if len(free) != 1:
         raise _no_kernel_error(call.state, path.name, notebook.kernel, keys, "")
     return resolve_session(call.state, free[0])

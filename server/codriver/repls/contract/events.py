@@ -70,7 +70,7 @@ class InputNeeded:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCodeStarted:
-    """The start of an evaluation by another client of the same REPL, such as a person using a notebook.
+    """The start of an evaluation by another client of the same REPL, such as a person who uses an editor.
 
     The adapter creates the id of this event and of all events that follow it, up to `ForeignCodeFinished`.
     """

@@ -102,7 +102,7 @@ class KernelDiscovery:
             for kernel in expected.values()
             if (is_rewritten := self._written_ns.get(kernel.identity, kernel.written_ns) != kernel.written_ns)
             or kernel.identity not in discovered
-            or kernel.notebook not in (None, discovered[kernel.identity].notebook)
+            or kernel.notebook not in (None, discovered[kernel.identity].document)
             or self._is_attempt_due(discovered[kernel.identity])
         ]
         actions += [
@@ -153,6 +153,6 @@ def _kernel_id(address: str) -> str:
 def _found_action(kernel: DiscoveredKernel, *, rewritten: bool) -> AddRepl:
     error = NOT_INSTALLED_MESSAGE if find_spec("jupyter_client") is None else None
     return AddRepl(
-        kernel.identity, kernel.key, kernel.origin, kernel.address, rewritten=rewritten, notebook=kernel.notebook,
+        kernel.identity, kernel.key, kernel.origin, kernel.address, rewritten=rewritten, document=kernel.notebook,
         error=error,
     )  # fmt: skip

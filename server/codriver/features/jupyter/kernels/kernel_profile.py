@@ -79,7 +79,7 @@ async def build_profile(kernel: Kernel, *, has_expressions: bool) -> Profile:
         runs_concurrently=has_subshells(kernel),
         process_id=process_id,
         project_root=KernelProcess(process_id, leads_group=False).directory if process_id else None,
-        notebook=channel.notebook,
+        document=channel.notebook,
         notes=info.quirks.notes,
     )
 

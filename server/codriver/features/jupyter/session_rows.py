@@ -1,0 +1,25 @@
+"""The notebooks of kernels in the rows of `list_sessions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codriver.core.state import State
+    from codriver.tools.calls.call import AddRows, Call
+
+
+async def add_notebooks(call: Call) -> AddRows:
+    """Return a function that adds the notebook of each kernel to its row."""
+    notebooks = notebooks_by_key(call.state)
+
+    def add(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+        return [row | {"notebook": notebooks[key]} if (key := str(row["key"])) in notebooks else row for row in rows]
+
+    return add
+
+
+def notebooks_by_key(state: State) -> dict[str, str]:
+    """Return the path of each kernel's notebook by session key, relative to the workspace if it is inside."""
+    workspace = f"{state.lifecycle.workspace.rstrip('/')}/"
+    return {repl.key: repl.document.removeprefix(workspace) for repl in state.repls.values() if repl.document}
