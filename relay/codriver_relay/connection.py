@@ -233,7 +233,9 @@ class Handshake:
         while not is_answered:
             data = server.recv(READ_BYTES)
             if not data or time.monotonic() > end:
-                raise ConnectionResetError("the server closed it, or did not answer in time, during the handshake")
+                raise ConnectionResetError(
+                    "the server closed the connection or did not answer in time during the handshake"
+                )
             for line in connection.lines.feed(data):
                 message = classify_line(line)
                 if not is_answered and message.is_response and message.key == request.key:

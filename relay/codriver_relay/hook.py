@@ -294,7 +294,7 @@ def call_server(workspace: str, request: bytes) -> Json:
     while len(received) <= MAX_ANSWER_BYTES:
         data = connection.recv(READ_CHUNK_BYTES)
         if not data:
-            raise UnreachableError("it hung up")
+            raise UnreachableError("the server closed the connection")
         *lines, received = (received + data).split(b"\n")
         for line in lines:
             message = json.loads(line)

@@ -1,4 +1,4 @@
-"""The process at the other end of a connection, as the kernel reports it, and whether it holds a lock.
+"""Ask the kernel which process is at the other end of a connection, and whether it holds a lock.
 
 Files may name any process as the listener on a port, and may be out of date. The kernel's answer cannot be forged.
 """
@@ -85,7 +85,7 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
         OSError: the kernel or the container does not support such queries.
     """
     if not IS_LINUX:
-        raise OSError(0, "only Linux identifies the listener")
+        raise OSError(0, "the process that listens on a port can only be identified on Linux")
     family = socket.AF_INET if len(address) == 4 else socket.AF_INET6
     ends = (
         port.to_bytes(2, "big")

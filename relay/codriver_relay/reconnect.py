@@ -316,7 +316,7 @@ class Relay:
             self.start_server()
             self.conversation.pause(self.durations.retry_s)
             if time.monotonic() - self.round_start >= self.durations.give_up_s:
-                self.give_up("it closed the connection before it answered", self.round_start)
+                self.give_up("the server closed the connection before it answered", self.round_start)
                 if self.conversation.input.is_at_end:
                     return 1
                 self.conversation.wait_for_request()
@@ -338,7 +338,7 @@ class Relay:
             )
             if is_absent:
                 gone = (
-                    "its process has ended"
+                    "the server's process has ended"
                     if is_alive is False
                     else "no server is running, and the relay does not start one"
                 )

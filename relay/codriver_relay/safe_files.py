@@ -145,9 +145,9 @@ def require_private_file(status: os.stat_result) -> None:
         OSError: the file is of another kind, belongs to another user, is writable by others, or has several links.
     """
     if status.st_mode & KIND != REGULAR:
-        raise OSError(1, "it is a link, pipe, device or directory, not a regular file")
+        raise OSError(1, "the path is a link, pipe, device or directory, not a regular file")
     if not is_trusted(status.st_uid) or is_open(status, 0o002) or status.st_nlink > 1:
-        raise OSError(1, "it belongs to another user, others can write to it, or it has another hard link")
+        raise OSError(1, "the file belongs to another user, other users can write to it, or it has another hard link")
 
 
 def read_file(directory: Directory, name: str, most: int = MAX_RECORD_BYTES) -> bytes:

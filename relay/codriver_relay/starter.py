@@ -111,7 +111,7 @@ class Starter:
                 close_directory(above)
         try:
             if not is_mine(status_of(directory).st_uid):
-                raise OSError(1, "the folder belongs to another user")
+                raise OSError(1, "the directory belongs to another user")
             if is_open(status_of(directory), 0o077) and not is_locked(directory):
                 remove_server_files(directory)
             make_private(directory)

@@ -94,7 +94,7 @@ class Target:
                         connection.settimeout(None)
                         self.was_reached = True
                         return connection
-                    reason = "nobody listens there"
+                    reason = "nothing listens at this address"
                 except (UnreachableError, OSError) as error:
                     reason = str(error)
                     self.is_refused = isinstance(error, ConnectionRefusedError)
@@ -179,7 +179,7 @@ class Target:
             if not is_server:
                 raise UnreachableError(
                     f"nothing was sent to the process on port {port}, because it does not hold this workspace's lock: "
-                    "it is another program, or the server of another workspace"
+                    "the process is another program, or the server of another workspace"
                 )
             status = os.stat(self.workspace)
             workspace_id = f"{status.st_dev}:{status.st_ino}"
@@ -212,10 +212,12 @@ def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
     while len(received) < MAX_RECORD_BYTES and not received.endswith(b"\n"):
         data = connection.recv(MAX_RECORD_BYTES)
         if not data:
-            raise UnreachableError("it closed the connection after receiving the workspace, so it serves another one")
+            raise UnreachableError(
+                "the server closed the connection after receiving the workspace, so it serves another workspace"
+            )
         received += data
     if received != WORKSPACE_LINE % workspace_id:
-        raise UnreachableError("it did not confirm that it serves this workspace")
+        raise UnreachableError("the server did not confirm that it serves this workspace")
 
 
 def quote(text: str) -> str:
@@ -249,12 +251,13 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
     except OSError:
         return directory is None or is_locked(directory)
     if listener is not None and not is_trusted(listener[0]):
-        raise UnreachableError("it belongs to another user of this machine, so nothing was sent to it")
+        raise UnreachableError("the process belongs to another user of this machine, so nothing was sent to it")
     if directory is None:
         return True
     if listener is None:
         raise UnreachableError(
-            "the kernel reports no process on this machine that listens there; to connect anyway, pass the port itself"
+            "according to the system, no process on this machine listens on this port; to connect anyway, pass the "
+            "port instead of the file"
         )
     return owns_lock(directory, listener[1])
 

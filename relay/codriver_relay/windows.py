@@ -49,9 +49,9 @@ if sys.platform == "win32":
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)
         if above is not None and status.st_file_attributes & REPARSE_POINT_ATTRIBUTE:
-            raise OSError(1, "it is a link, and links are not followed")
+            raise OSError(1, "the path is a link, and links are not followed")
         if not os.path.isdir(path):
-            raise NotADirectoryError(20, "it is no folder")
+            raise NotADirectoryError(20, "the path is not a directory")
         return path
 
     def close_directory(_directory: str) -> None:

@@ -1,3 +1,3 @@
-"""Codriver: a live REPL within reach of AI agents, with no editor in between."""
+"""Codriver: an MCP server that gives AI agents live REPLs, without an editor."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Deciding which clauses can run when certain variables are bound, and which variables they bind."""
+"""Decide which clauses can run when certain variables are bound, and which variables they bind."""
 
 from __future__ import annotations
 

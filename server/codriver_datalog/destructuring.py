@@ -1,4 +1,4 @@
-"""Destructuring of values into rows, as bindings such as `[[?a ?b]]` specify."""
+"""Destructure values into rows, as bindings such as `[[?a ?b]]` specify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EDN, the data format in which queries are written: reading, comparing and printing values.
+"""Read, compare and print values in EDN, the data format in which queries are written.
 
 Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, because queries
 do not need them. Errors say what was expected, what was found, and where.

@@ -107,8 +107,8 @@ class Schema:
         record = tuple([get(name) for name in self.attributes])
         if len(document) != len(record) - record.count(None) or None in [record[p] for p in self.required_positions]:
             raise KeyError(
-                f"an entity may have the attributes {self.attributes} and must have {sorted(self.required)}: "
-                f"{sorted(document)}"
+                f"an entity may only have the attributes {self.attributes} and must have {sorted(self.required)}, "
+                f"but this one has {sorted(document)}"
             )
         return record
 
@@ -194,7 +194,7 @@ class EntityStore:
         """
         line = _line(record)
         if self._by_line and line <= self._last_line:
-            raise ValueError(f"line {line} cannot follow line {self._last_line}: lines must increase")
+            raise ValueError(f"line {line} cannot follow line {self._last_line}: line numbers must increase")
         self._last_line = line
         self._by_line[line] = record
         self._all.records.append(record)

@@ -350,7 +350,7 @@ def _pr_str(*values: Any) -> str:
 def _subs(text: Any, start: Any, end: Any = None) -> str:
     end = len(_require_string(text)) if end is None else require_number(end)
     if not 0 <= require_number(start) <= end <= len(text):
-        raise ValueError(f"the range {start} to {end} is not within a text of {len(text)} characters")
+        raise ValueError(f"the range {start} to {end} exceeds the text, which has {len(text)} characters")
     return str(text)[int(start) : int(end)]
 
 

@@ -1,4 +1,4 @@
-"""Joins of rows with the entities that match patterns such as `[?e :output/who ?who]`.
+"""Join rows with the entities that match patterns such as `[?e :output/who ?who]`.
 
 All patterns about one entity form a single join, which uses the best index of the store.
 """

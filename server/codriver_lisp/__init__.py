@@ -1,4 +1,4 @@
-"""Reading, balancing and editing Lisp source code.
+"""Read, balance and edit Lisp source code.
 
 Nothing in this package does I/O or runs the code that it reads.
 """

@@ -1,4 +1,4 @@
-"""Finding definitions in Lisp code, and comparing them between versions of a file.
+"""Find definitions in Lisp code, and compare them between versions of a file.
 
 Two definitions are equal if their tokens are: comments, forms after `#_`, whitespace and commas do not count. No code
 is run. A call of an unknown macro whose name starts with `def` is assumed to define the name after it, but the

@@ -1,4 +1,4 @@
-"""Finding the references to a global name that no local binding shadows.
+"""Find the references to a global name that no local binding shadows.
 
 The walk understands quoting. Each dialect has a table of its binding forms, with functions that walk them. Forms that
 do not contain the name are skipped. The walk keeps its own stack, so nesting depth is not limited by Python's.

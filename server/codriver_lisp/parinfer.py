@@ -1,4 +1,4 @@
-"""Correcting brackets by indentation, like parinfer's indent mode, but with more care for the text.
+"""Correct brackets by indentation, like parinfer's indent mode, but change less of the text.
 
 Indent mode trusts the indentation, with these rules for each line of code:
 

@@ -363,9 +363,9 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
         case "mismatched" if imbalance.opener is not None:
             opener = opening_bracket(text, imbalance.opener)
             words = (
-                f"the `{opener}` at line {positions.line(imbalance.opener)} wants `{CLOSERS_BY_OPENER[opener[-1]]}`, "
+                f"the `{opener}` at line {positions.line(imbalance.opener)} needs `{CLOSERS_BY_OPENER[opener[-1]]}`, "
             )
-            words += f"and `{text[imbalance.at]}` at line {line} comes instead"
+            words += f"and `{text[imbalance.at]}` at line {line} was found instead"
         case "string":
             words = f"the string that starts at line {line} is never closed"
             earlier = _find_swallowing_string(text, imbalance.at)
@@ -374,7 +374,7 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
                 words += f"; it looks as if the one that starts at line {line} lacks its closing quote"
         case "dangling":
             lacking = "character" if text[imbalance.at] == "\\" else "form"
-            words = f"the `{_prefix_at(text, imbalance.at)}` at line {line} has no {lacking} behind it"
+            words = f"the `{_prefix_at(text, imbalance.at)}` at line {line} has no {lacking} after it"
         case _:
             return _describe_unclosed(text, (imbalance.at, *imbalance.others), positions)
     return Unbalanced(words, line, column)

@@ -1,4 +1,4 @@
-"""Finding the uses of a global name in a text."""
+"""Find the uses of a global name in a source text."""
 
 from __future__ import annotations
 

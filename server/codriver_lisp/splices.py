@@ -198,7 +198,7 @@ def check_not_blank(text: str) -> None:
     """
     check_balanced(text)
     if is_blank(text):
-        raise EditFailedError(EditError("the new text is blank: there is nothing to put in"))
+        raise EditFailedError(EditError("the new text is blank: there is nothing to insert"))
 
 
 def check_branch_replacement(unit: Unit, new: str) -> None:
@@ -211,7 +211,10 @@ def check_branch_replacement(unit: Unit, new: str) -> None:
     if not unit.is_branch or count == 1:
         return
     if count == 0:
-        words = f"the form at line {unit.line} cannot go: it is the only one of its branch of a reader conditional; "
+        words = (
+            f"the form at line {unit.line} cannot be removed: it is the only one of its branch of a reader "
+            "conditional; "
+        )
         words += "put another in its place, or replace the whole conditional"
     else:
         words = f"a branch of a reader conditional has one form, and the new text has {count}: put them in a (do …)"
@@ -225,7 +228,10 @@ def check_adjacent(unit: Unit, new: str) -> None:
         EditFailedError: the branch would have two forms.
     """
     if unit.is_branch and _count_forms(new):
-        words = f"nothing can be put next to the form at line {unit.line}, as a branch of a reader conditional has one "
+        words = (
+            f"nothing can be inserted next to the form at line {unit.line}, as a branch of a reader conditional "
+            "has one "
+        )
         words += "form: replace it by a (do …) that contains both"
         raise EditFailedError(EditError(words))
 

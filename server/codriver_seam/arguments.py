@@ -37,7 +37,7 @@ def requested_frame(request: Json) -> Frame:
         raise Refusal("no-such-frame", f"frames: {names}")
     raise Refusal(
         "ambiguous-frame" if frames else "no-frame-resolved",
-        (f"name the frame in the argument frame: {names}"),
+        (f"there are several frames: pass one of them as the argument frame: {names}"),
         frames=frames,
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_EVENTS = 200
 """Maximum number of queued events that wait for their epochs."""
-STATE_NOT_STORED_MESSAGE = "its state was not kept: the application gives frame() snapshot="
+STATE_NOT_STORED_MESSAGE = "the state of this epoch was not stored: the application passes frame() snapshot="
 """The message if the state of an epoch was not stored."""
 
 
@@ -84,11 +84,11 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     if failure or errors:
         about = (errors[-1][TAGS] or {}) if errors else {}
         # A swallowed exception is recorded too.
-        words = failure or f"it noted an error: {about.get('message', '')}"
+        words = failure or f"the application recorded an error: {about.get('message', '')}"
         recorded.outcome = "error"
         raise Refusal("handler-failed", words + _restore_if_changed(found, recorded.before), at=about.get("at", ""))
     if not recorded.is_comparable:
-        return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
+        return {"epochId": recorded.id, "unknown": "the changes are not known: the frame was registered without snapshot="}
     rows, _ = changes_between(found, recorded, recorded)
     undone = {} if found.set is None or not rows else {"undoneBy": -recorded.id}
     return {"epochId": recorded.id, **undone, "changes": rows, "count": len(rows)}
@@ -102,18 +102,18 @@ def _restore_if_changed(found: Frame, before: Any) -> str:
     now = found.copy_state()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
-        return "" if is_sure else "; whether the state is changed is not known: the frame has no snapshot="
+        return "" if is_sure else "; it is not known whether the state has changed: the frame was registered without snapshot="
     if isinstance(before, Unread) or isinstance(now, Unread):
         return "; the state could not be read"
     if next(differences(found.thaw(before), found.thaw(now)), None) is None:
         return ""
     if found.set is None:
-        return "; the state stays changed: the frame has no set="
+        return "; the state stays changed: the frame was registered without set="
     try:
         found.set(found.thaw(before))
     except Exception as error:  # noqa: BLE001  # the application's code may raise anything
-        return f"; the state could not be put back: {type(error).__name__}: {safe_message(error)}"
-    return "; the state was put back"
+        return f"; the state could not be restored: {type(error).__name__}: {safe_message(error)}"
+    return "; the state was restored"
 
 
 def restore(request: Json) -> Json:
@@ -175,7 +175,7 @@ def _check_not_draining(found: Frame) -> None:
         Refusal: an event is being handled.
     """
     if found.draining:
-        raise Refusal("during-drain", "an event is being handled: call again when it has finished")
+        raise Refusal("during-drain", "an event is being handled: call again when its handler has finished")
 
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:
@@ -207,7 +207,7 @@ def _ensure_stored(found: Frame, now: Any, operation: str) -> int:
     for recorded in [*stored[-1:], *(recorded for recorded in stored if recorded.id == found.restored)]:
         if is_restorable(recorded) and next(differences(found.thaw(recorded.after), found.thaw(now)), None) is None:
             return recorded.id
-    left = Epoch(found, f"before-{operation}", stored[-1].after if stored else Unread("nothing was kept before"), now)
+    left = Epoch(found, f"before-{operation}", stored[-1].after if stored else Unread("no earlier state is stored"), now)
     found.epochs.append(left)
     return left.id
 

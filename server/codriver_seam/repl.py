@@ -132,7 +132,7 @@ def _start(directory: str, loop: asyncio.AbstractEventLoop | None) -> Repl | Non
             return None
         _log("warning", "the port file cannot be written in %s: %s", directory, error)
     _started[:] = [repl]
-    where = repl.port_file or "no port file, as all places are taken"
+    where = repl.port_file or "no port file was written, because all file names are in use"
     _log("info", "REPL on 127.0.0.1:%s, process %s, %s", repl.port, os.getpid(), where)
     return repl
 

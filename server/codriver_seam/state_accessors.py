@@ -75,7 +75,7 @@ def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
         if number in (None, epoch.id):
             return epoch
     if not stored:
-        words = "none is kept: the application has handled no event since, or not in epoch()"
+        words = "no epoch is stored: the application has not handled an event yet, or did not handle it in epoch()"
         raise Refusal("band-missing" if number is None else reason, words)
     raise Refusal(reason, f"only the epochs {stored[0].id} to {stored[-1].id} are stored")
 

@@ -1,4 +1,4 @@
-"""Exceptions that end a thread, the program, or a task that nobody awaits."""
+"""Record exceptions that end a thread, the program, or a task that nobody awaits."""
 
 from __future__ import annotations
 

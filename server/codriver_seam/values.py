@@ -1,4 +1,4 @@
-"""Values as agents see them: parts by path, differences, and text without sensitive values.
+"""Convert values for agents: select parts by path, compare values, and print them without sensitive parts.
 
 The functions are pure and know nothing of the application. They read attributes by name and run no properties.
 """
@@ -155,7 +155,7 @@ def get_part(value: Any, path: Path) -> Any:
         found = [part for step, part in parts or () if type(step) is type(key) and step == key]
         if not found:
             names = ", ".join(safe_repr(step) for step, _ in (parts or ())[:ITEMS])
-            location = f"where the keys are {names}" if names else "where nothing is to be stepped into"
+            location = f"where the keys are {names}" if names else "where the value has no parts"
             raise Refusal("path-not-found", f"the path exists up to {list(path[:index])!r}, {location}")
         value = found[0]
     return value
@@ -277,7 +277,7 @@ def safe_message(error: BaseException) -> str:
     try:
         return truncate(str(error), TEXT)
     except Exception as failure:  # noqa: BLE001  # `__str__` may raise anything
-        return f"its message cannot be shown: {type(failure).__name__}"
+        return f"the message cannot be displayed: {type(failure).__name__}"
 
 
 def truncate(text: str, most: int) -> str:

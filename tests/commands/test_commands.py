@@ -275,7 +275,7 @@ def test_an_invalid_port_file_is_explained(tmp_path, content, words):
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"), [(b"", "did not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is not codriver")]
+    ("answer", "words"), [(b"", "did not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is not a Codriver server")]
 )
 def test_a_listener_that_is_not_a_server_does_not_block_a_command(tmp_path, answer, words):
     def serve():
@@ -615,7 +615,7 @@ def test_a_killed_server_is_reported_as_dead_and_its_files_are_removed(tmp_path,
         token = ", token" if (folder / "token").exists() else ""
         assert live.run("stop").stdout == (
             f"no server is running for this workspace: the last one, pid {live.process.pid}, died and left its "
-            f"files, which are removed now: port, server.json{token}\n"
+            f"files, which have been removed: port, server.json{token}\n"
         )
         assert live.run("stop").stdout == "no server is running for this workspace\n"
 

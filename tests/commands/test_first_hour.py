@@ -68,7 +68,7 @@ def test_forget_deletes_everything_and_lists_what_remains(workspace):
         live.run("eval", "'a secret'")
         done = live.run("forget", "--all")
         assert done.returncode == 1
-        assert "the running server keeps the history" in done.stderr
+        assert "the running server still uses the history" in done.stderr
         assert "a secret" in live.run("history").stdout
         live.run("stop")
         assert re.search(r"^history: 1 evaluations$", live.run("forget").stdout, re.MULTILINE)

@@ -114,7 +114,7 @@ def test_a_test_of_a_kernel_session_runs_as_plain_python(live, tmp_path):
         env={"MPLBACKEND": "agg", "MPLCONFIGDIR": os.environ["MPLCONFIGDIR"]},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(re.findall("# shows a picture, which is left out: image/png", text)) == 3
+    assert len(re.findall("# displays an image, which is left out: image/png", text)) == 3
     assert {"    assert {2 + 2} == {4}", "from IPython.display import display"} <= set(text.splitlines())
 
 
@@ -130,8 +130,9 @@ def test_a_session_in_another_language_is_replayed_but_not_exported_as_code(tmp_
         for form in ("test", "notebook"):
             refused = live.run("export", "--format", form)
             assert refused.returncode == 1
-            assert f"a {form} is of Python or a Lisp, and this session is of neither: choose --format recording" in (
-                refused.stderr
+            assert (
+                f"a {form} can only be written in Python or a Lisp, and this session uses neither: choose --format "
+                "recording" in (refused.stderr)
             )
         assert not (live.workspace / "ran").exists(), "what cannot be written runs no code"
         file = live.workspace / "session.jsonl"

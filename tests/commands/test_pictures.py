@@ -100,7 +100,7 @@ def test_a_session_with_plots_can_be_exported_and_replayed(live, tmp_path):
     assert kinds == ["execute_result", "display_data"]
     assert "differ" not in done.stderr
     done = ran(live, "export", *live.ids)
-    assert done.stdout.count("# shows a picture, which is left out: image/png 556x4") == 2
+    assert done.stdout.count("# displays an image, which is left out: image/png 556x4") == 2
 
 
 def test_a_replay_reports_a_differing_image_and_fails_if_strict(live):
@@ -110,7 +110,7 @@ def test_a_replay_reports_a_differing_image_and_fails_if_strict(live):
     ran(live, "export", *ids, "-o", str(file))
     file.write_text(re.sub("sha256:[0-9a-f]{16}", "sha256:" + "0" * 16, file.read_text()))
     done = live.run("replay", str(file))
-    assert (done.returncode, done.stdout.count("the picture differs (image/png 1x1")) == (0, 2), done.stdout
+    assert (done.returncode, done.stdout.count("the image differs (image/png 1x1")) == (0, 2), done.stdout
     done = live.run("replay", str(file), "--pictures", "strict")
     assert (done.returncode, "2 differ" in done.stdout) == (1, True)
     file.write_text(file.read_text().replace("1x1", "1x2"))

@@ -176,8 +176,8 @@ def test_an_unparsable_file_must_be_corrected_as_text():
 def test_one_invalid_edit_refuses_all_and_overlapping_edits_name_each_other():
     problems = refused(SHOP, ReplaceDef("Order", "class Order: ..."), ReplaceDef("Order.send", "def send(self): ..."))
     assert problems == {
-        0: "it changes the same code as edit 1, at line 18",
-        1: "it changes the same code as edit 0, at line 18",
+        0: "this edit changes the same code as edit 1, at line 18",
+        1: "this edit changes the same code as edit 0, at line 18",
     }
     assert set(refused(SHOP, Append("y = 1"), ReplaceDef("none", "x = 1"))) == {1}
 

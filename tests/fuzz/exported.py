@@ -24,7 +24,7 @@ def recording(data):
     try:
         found = parse_recording(text_of(data))
     except RecordingError as error:
-        assert re.search(r"line \d+ |it is empty|it is of the format", str(error))
+        assert re.search(r"line \d+ |the file is empty|the file has the format", str(error))
         return
     assert parse_recording(encode_recording(found).encode().decode()) == found
 

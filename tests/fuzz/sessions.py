@@ -144,7 +144,7 @@ def kernel_file(data):
         try:
             read(FILE, data)
         except ValueError as error:
-            assert str(error).startswith(("it does not contain a JSON object", "it has no valid "))
+            assert str(error).startswith(("the file does not contain a JSON object", "the file has no valid "))
     try:
         for session in read_sessions(NotebookServer(FILE, "http://127.0.0.1:1/", Path("/work"), 1), data):
             assert session.path.is_absolute()

@@ -230,9 +230,9 @@ def test_a_move_reports_the_new_line_of_the_form():
 def test_two_edits_of_the_same_form_are_refused():
     target = at(10, "(comment")
     edits = (Replace(target, "(x)"), Replace(target, "(y)"))
-    message = "it changes the same code at line 10 as edit "
+    message = "this edit changes the same code at line 10 as edit "
     assert problems(GREET, *edits) == [(0, message + "1"), (1, message + "0")]
-    message = "it changes the same code at line 11 as edit "
+    message = "this edit changes the same code at line 11 as edit "
     edits = (Replace(at(11, '(greeting "Ada")'), "(x)"), Replace(target, ""))
     assert problems(GREET, *edits) == [(0, message + "1"), (1, message + "0")]
 
@@ -246,7 +246,7 @@ def test_every_error_is_reported_and_nothing_is_changed():
     told = problems(GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " "))
     assert [number for number, _ in told] == [0, 1, 2]
     assert told[0][1] == "the new text does not balance, counting lines within it: the `(` at line 1 is never closed"
-    assert told[2][1] == "the new text is blank: there is nothing to put in"
+    assert told[2][1] == "the new text is blank: there is nothing to insert"
 
 
 def test_a_refusal_of_unbalanced_text_suggests_a_balanced_one():
@@ -359,7 +359,7 @@ class TestTargeting:
     def test_forms_on_one_line_are_distinguished_by_their_text(self):
         assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"
         [(_, told)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
-        assert told == "2 forms start on line 1: give the text of the one meant as targetLineText"
+        assert told == "2 forms start on line 1: pass the text of the intended one as targetLineText"
         [(_, told)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
         assert told == "2 forms that start on line 1 have this text"
 
@@ -376,7 +376,7 @@ class TestTargeting:
     @pytest.mark.parametrize("line", [0, -1])
     def test_lines_before_the_first_are_refused(self, line):
         [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
-        assert told == f"there is no line {line}: line numbers start at 1"
+        assert told == f"there is no line {line}: the first line is 1"
 
     def test_the_context_for_a_line_far_beyond_the_end_is_the_end_of_the_file(self):
         [(_, problem)] = apply_edits(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
@@ -384,7 +384,7 @@ class TestTargeting:
 
     def test_blank_target_text_is_refused(self):
         [(_, told)] = problems("(a)\n", Replace(at(1, " "), "(x)"))
-        assert told == "targetLineText is blank: give the text of the form's first line"
+        assert told == "targetLineText is blank: pass the text of the form's first line"
 
 
 class TestBrokenFiles:

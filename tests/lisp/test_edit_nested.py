@@ -120,7 +120,7 @@ def test_moving_a_form_into_or_out_of_another_includes_its_comments():
 def test_the_only_form_of_a_reader_conditional_branch_cannot_be_removed():
     target = at(4, "(defn now []")
     message = (
-        "the form at line 4 cannot go: it is the only one of its branch of a reader conditional; "
+        "the form at line 4 cannot be removed: it is the only one of its branch of a reader conditional; "
         "put another in its place, or replace the whole conditional"
     )
     assert refused(CLOCK, Replace(target, "")) == [message]
@@ -135,7 +135,7 @@ def test_a_reader_conditional_branch_cannot_get_a_second_form():
         "a branch of a reader conditional has one form, and the new text has 2: put them in a (do …)"
     ]
     message = (
-        "nothing can be put next to the form at line 4, as a branch of a reader conditional has one form: "
+        "nothing can be inserted next to the form at line 4, as a branch of a reader conditional has one form: "
         "replace it by a (do …) that contains both"
     )
     assert refused(CLOCK, Insert(target, "(a)")) == [message]

@@ -110,7 +110,7 @@ def test_balanced_code_has_no_error(text):
         ),
         ("(a))", "the `)` at line 1 closes nothing: the form before it, from line 1, is closed already", 1, 4),
         ("\n ]", "the `]` at line 2 closes nothing", 2, 2),
-        ("(let [a 1\n  (b))", "the `[` at line 1 wants `]`, and `)` at line 2 comes instead", 2, 6),
+        ("(let [a 1\n  (b))", "the `[` at line 1 needs `]`, and `)` at line 2 was found instead", 2, 6),
         ('(a "b)', "the string that starts at line 1 is never closed", 1, 4),
         ('(a #"b)', "the string that starts at line 1 is never closed", 1, 4),
         (
@@ -124,11 +124,11 @@ def test_balanced_code_has_no_error(text):
         ),
         ("(a #[b[c]]\n)", "the string that starts at line 1 is never closed", 1, 4),
         ('"\\', "the string that starts at line 1 is never closed", 1, 1),
-        ("a '", "the `'` at line 1 has no form behind it", 1, 3),
-        ("a\n#_", "the `#_` at line 2 has no form behind it", 2, 1),
-        ("(a) \\", "the `\\` at line 1 has no character behind it", 1, 5),
-        ("^:a", "the `^` at line 1 has no form behind it", 1, 1),
-        ("#inst", "the `#inst` at line 1 has no form behind it", 1, 1),
+        ("a '", "the `'` at line 1 has no form after it", 1, 3),
+        ("a\n#_", "the `#_` at line 2 has no form after it", 2, 1),
+        ("(a) \\", "the `\\` at line 1 has no character after it", 1, 5),
+        ("^:a", "the `^` at line 1 has no form after it", 1, 1),
+        ("#inst", "the `#inst` at line 1 has no form after it", 1, 1),
     ],
 )
 def test_unbalanced_code_is_explained_with_its_position(text, message, line, column):

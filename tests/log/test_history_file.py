@@ -146,7 +146,7 @@ def test_a_compacted_file_includes_entries_appended_during_the_compaction(path):
 
 def test_a_compaction_is_given_up_if_too_much_is_appended(path):
     file = created(path, code(1), code(2), most_bytes=4000)
-    with pytest.raises(OSError, match="too much was appended"):
+    with pytest.raises(OSError, match="too many entries were appended"):
         compact(file, code(2), appended=[code(3, "x" * 600)])
     assert [found.name for found in path.parent.iterdir()] == [path.name]
     file.append([code(4)], no_entries)

@@ -325,5 +325,5 @@ def test_earlier_runs_can_be_queried_and_forgotten(tmp_path, monkeypatch):
     assert output_of(server, "forget", "runs") == "forgotten: runs\n"
     assert output_of(server, "runs") == ""
     told = server.run("runs").stderr
-    assert "no run of this workspace is remembered yet" in told
+    assert "no run of this workspace is stored yet" in told
     assert f"within {MAX_WRITE_PAUSE_S:g} s" in told

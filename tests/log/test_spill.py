@@ -539,7 +539,7 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     target.write_text("of somebody else")
     posix_only.make_link(folder.path() / "e1.stdout.1", target)
     file = SpillFile(folder, "e1.stdout.1", 0)
-    with pytest.raises(OSError, match="it is a link"):
+    with pytest.raises(OSError, match="the path is a link"):
         file.append(["mine"])
     assert target.read_text() == "of somebody else"
     folder.remove()

@@ -68,7 +68,7 @@ def test_a_workspace_whose_server_was_killed_is_reported(workspace):
     write_note(workspace)
     (known,) = query_all_servers("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
-    assert known.why == "its server ended unexpectedly"
+    assert known.why == "the server ended unexpectedly"
 
 
 def command(*words, env):
@@ -103,7 +103,7 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     # A process that was killed listens no more a moment before it holds no lock any more.
     until(lambda: "ended unexpectedly" in command("status", "--all", env=env)[2], "the end of the one that was killed")
     status, listed, said = command("status", "--all", env=env)
-    assert (status, said) == (0, f"left out: {second}: its server ended unexpectedly\n")
+    assert (status, said) == (0, f"left out: {second}: the server ended unexpectedly\n")
     assert command("stop", "-w", workspace, env=env)[0] == 0
     status, listed, said = command("status", "--all", env=env)
     assert (status, listed) == (3, "none of your codriver servers is running\n")

@@ -115,9 +115,12 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
     assert f"the server of {workspace} was stopped for good" in refused
     assert f"`codriver serve --workspace {workspace}`" in refused
     status = run("status")
-    assert (status.returncode, "it was stopped for good" in status.stdout) == (3, True)
+    assert (status.returncode, "the server was stopped for good" in status.stdout) == (3, True)
     refused = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
-    assert (refused.returncode, "it was stopped for good with `codriver stop --for-good`; start" in refused.stderr) == (
+    assert (
+        refused.returncode,
+        "`codriver stop --for-good`, so none is started automatically; start" in refused.stderr,
+    ) == (
         3,
         True,
     )

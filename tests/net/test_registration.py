@@ -193,7 +193,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     folder, elsewhere = tmp_path / "p", tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "lock").symlink_to(elsewhere)
-    with pytest.raises(ClaimError, match="it is a link"), claim_workspace(folder, is_alive=nobody):
+    with pytest.raises(ClaimError, match="the path is a link"), claim_workspace(folder, is_alive=nobody):
         pass
     assert not elsewhere.exists()
 

@@ -382,7 +382,7 @@ def test_requests_are_answered_immediately_if_the_server_process_is_dead(start_r
         relay.send(request(identity_))
         error = relay.receive()
         assert (error["id"], error["error"]["data"]) == (identity_, {"reason": "server-unreachable"})
-        assert "its process has ended. This request was not carried out" in error["error"]["message"]
+        assert "the server's process has ended. This request was not carried out" in error["error"]["message"]
     relay.send(INITIALIZE)  # which is not refused: a client seldom asks again
     host = start_host()
     with claimed(folder):

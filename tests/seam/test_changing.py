@@ -50,7 +50,7 @@ def test_events_caused_by_the_application_itself_do_not_name_an_agent_as_origin(
 def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(shop):
     answer = refused("dispatch", "handler-failed", event="['half']", sync=True)
     assert "ValueError: no stock for <redacted>" in answer["hint"]
-    assert "put back" in answer["hint"]
+    assert "restored" in answer["hint"]
     assert answer["at"].rpartition(":")[0].endswith("seam_shop.py")
     assert shop.state == START
     [line] = [line for line in query("issues")["lines"] if "ValueError" in line]
@@ -173,7 +173,7 @@ def test_a_setter_failing_midway_leaves_the_state_unchanged():
     seam.frame("disk", lambda: held["value"], put)
     answer = refused("reset", "accessor-failed", value="2")
     assert "disk full" in answer["hint"]
-    assert "put back" in answer["hint"]
+    assert "restored" in answer["hint"]
     assert held["value"] == 1
     assert "disk full" in query("issues")["lines"][0]
 

@@ -322,7 +322,7 @@ def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(s
     before = shop.state()
     answer = shop.refused("dispatch", "handler-failed", event="[:half]", sync=True)
     assert "ExceptionInfo: no stock for <redacted>" in answer["hint"]
-    assert "put back" in answer["hint"]
+    assert "restored" in answer["hint"]
     assert shop.state() == before
     assert shop.query("epochs")["epochs"][-1]["outcome"] == "error"
     # JavaScript tells no place of code that is interpreted.
@@ -433,7 +433,7 @@ def test_a_setter_failing_midway_leaves_the_state_unchanged(shop):
         """)
     answer = shop.refused("reset", "accessor-failed", frame=":disk", value="2")
     assert "disk full" in answer["hint"]
-    assert "put back" in answer["hint"]
+    assert "restored" in answer["hint"]
     assert shop.run("@disk") == "1"
 
 

@@ -261,7 +261,7 @@ def test_calls_of_a_function_are_events_in_clojure_only(shop):
     assert begun["lines"][0].endswith(", wrapped, until 50 hits")
     assert call()["ok"]
     [line] = shop.client.call("watch_app")["lines"]
-    assert ", its condition failed: " in line
+    assert ", the condition failed: " in line
     assert shop.client.call("watch_app", stop=begun["subId"])["existed"] is True
     begun = watch(filter={"of": "shop/handle", "hits": 1})
     assert call()["ok"]

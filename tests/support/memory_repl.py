@@ -356,7 +356,7 @@ class Session:
 async def connect(place, *, listener, workspace, is_remote, found_by=None):
     """Connect over the protocol `memory`."""
     if (found := _running.get(place)) is None:
-        raise ReplUnreachableError(place, "nothing listens there")
+        raise ReplUnreachableError(place, "nothing listens at this address")
     async with anyio.create_task_group() as tasks:
         adapter = MemoryAdapter(found, listener, tasks)
         found.adapters.append(adapter)
@@ -364,7 +364,7 @@ async def connect(place, *, listener, workspace, is_remote, found_by=None):
             yield adapter
         finally:
             found.adapters.remove(adapter)
-            adapter.lose("it was closed by us")
+            adapter.lose("Codriver closed the connection")
             tasks.cancel_scope.cancel()
 
 

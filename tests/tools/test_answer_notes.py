@@ -66,7 +66,7 @@ def test_a_different_outcome_names_the_previous_outcome(client):
     client.call("evaluate_code", code="(def late-name 1)")
     notes = client.call("evaluate_code", code="(+ late-name 1)")["notes"]
     assert len(notes) == 1
-    assert notes[0].startswith("the same code ended as failed in ")
+    assert notes[0].startswith("the same code ended with status failed in ")
     assert not notes[0].endswith(first), "the newest evaluation before is the one to compare with"
 
 

@@ -80,7 +80,7 @@ def test_a_test_that_still_fails_is_described_only_if_its_message_changed(client
     edit(client, ("RATE = 20", "RATE = 25"))
     same = edit(client, ("RATE = 25", "RATE = 25  # percent"), onFailure="restore")
     assert (same["tests"]["failed"], "results" in same) == (2, False)
-    assert "failed before the edit too" in same["kept"]
+    assert "had already failed before it" in same["kept"]
     other = edit(client, ("RATE = 25", "RATE = 30"), onFailure="restore")
-    assert "failed before the edit too" in other["kept"]
+    assert "had already failed before it" in other["kept"]
     assert [row["message"].partition("\n")[0] for row in other["results"]][:1] == ["AssertionError: assert 130 == 120"]

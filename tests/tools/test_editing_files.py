@@ -254,11 +254,11 @@ class TestRefusals:
         names = ("folder.clj", "pipe.clj", "latin.clj", "huge.clj", "readonly.clj", "a.clj/b.clj")
         told = [(await refusal(editor, (name, Append("(z)"))))[0][1] for name in names]
         assert told == [
-            "folder.clj: it is a folder, not a regular file",
-            "pipe.clj: it is a pipe, not a regular file",
+            "folder.clj: the path is a folder, not a regular file",
+            "pipe.clj: the path is a pipe, not a regular file",
             "latin.clj is not valid UTF-8: the byte at offset 8 is invalid",
-            "huge.clj: it has 8,388,610 bytes, but at most 8,388,608 bytes are read",
-            "readonly.clj: it is read-only",
+            "huge.clj: the file has 8,388,610 bytes, but at most 8,388,608 bytes are read",
+            "readonly.clj: the file is read-only",
             "a.clj/b.clj: Not a directory",
         ]
 
@@ -391,7 +391,7 @@ class TestConcurrentChanges:
         assert "Not a directory" in told
         (workspace / "a.clj").unlink()
         (workspace / "a.clj").symlink_to("b.clj")
-        with pytest.raises(UnreadableError, match="a link leads to it"):
+        with pytest.raises(UnreadableError, match="the path contains a link"):
             read_snapshot(workspace / "a.clj", workspace)
 
     async def test_edits_that_spell_the_path_of_one_file_differently_do_not_conflict(self, workspace, monkeypatch):
@@ -426,7 +426,7 @@ class TestConcurrentChanges:
     async def test_a_deleted_workspace_is_not_recreated(self, editor, workspace):
         (workspace / "a.clj").unlink()
         workspace.rmdir()
-        with pytest.raises(FilesUnwritableError, match="the folder of the workspace is gone"):
+        with pytest.raises(FilesUnwritableError, match="the workspace folder no longer exists"):
             await edit(editor, ("deep/n.clj", CreateFile("(n)")))
         assert not workspace.exists()
 

@@ -14,15 +14,15 @@ from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import await_start, why_unavailable
 
-FAILED = "the REPL started by `lein` ended before it listened"
+FAILED = "the REPL started by `lein` exited before it opened a port"
 
 
 @pytest.mark.parametrize(
     ("phase", "note", "hint"),
     [
         ("starting", None, "the REPL clj is starting: call again"),
-        ("waiting", FAILED, f"no connected REPL has it (clj: {FAILED}): start one"),
-        ("stopped", FAILED, f"no connected REPL has it (clj: {FAILED}): start one"),
+        ("waiting", FAILED, f"no connected REPL supports it (clj: {FAILED}): start one"),
+        ("stopped", FAILED, f"no connected REPL supports it (clj: {FAILED}): start one"),
     ],
 )
 def test_the_refusal_says_to_wait_for_a_starting_repl_or_why_one_failed(phase, note, hint):

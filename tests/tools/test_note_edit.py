@@ -118,7 +118,7 @@ def test_the_answer_has_the_format_of_the_requested_client(live, client):
     write(live, "core.clj", BROKEN)
     told = rendered(client, filePath="src/core.clj", renderFor="claude-code")
     assert told["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
-    assert "does not read" in told["hookSpecificOutput"]["additionalContext"]
+    assert "cannot be read" in told["hookSpecificOutput"]["additionalContext"]
     told = rendered(client, event="writing", filePath="src/a.clj", content="(", renderFor="codex")["hookSpecificOutput"]
     assert (told["permissionDecision"], told["hookEventName"]) == ("deny", "PreToolUse")
     assert rendered(client, filePath="src/none.clj", renderFor="codex") == {}

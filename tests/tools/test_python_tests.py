@@ -410,8 +410,8 @@ def test_the_process_of_a_failed_run_ends_before_the_next_run(client):
     run(client, "tests/test_shop.py::test_total")
     assert not Path("/proc", pid).exists()
     refused = client.call("evaluate_code", frame=0, code="1")
-    assert (refused["reason"], "until the next run" in refused["message"]) == ("no-frame", True), refused
-    assert "until the next run" in str(client.call("stacktrace")["notes"])
+    assert (refused["reason"], "until the next test run" in refused["message"]) == ("no-frame", True), refused
+    assert "until the next test run" in str(client.call("stacktrace")["notes"])
 
 
 def test_pdb_and_breakpoints_suggest_the_retained_process_instead(live, client):

@@ -156,7 +156,7 @@ def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live
     assert "no longer in the file: shop.low/rate; prune: true removes it" in first
     client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")
     notes = client.call("load_file", filePath=file, dependents=True, prune=True)["notes"]
-    done = ["removed, because the file no longer defines it: rate", "loaded, too: shop.high, shop.top"]
+    done = ["removed, because the file no longer defines it: rate", "also loaded: shop.high, shop.top"]
     assert [note for note in notes if note in done] == done
     assert not any("still the old" in note or "any more" in note for note in notes)
     code = "[(shop.top/all) (ns-resolve 'shop.low 'rate) (some? (ns-resolve 'shop.low 'extra))]"

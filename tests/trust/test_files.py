@@ -272,7 +272,7 @@ def test_stopping_warns_that_the_last_code_may_be_lost(tmp_path):
         until(lambda: errors_of(client), "the server to say so")
         done = live.run("stop")
         assert done.returncode == 0
-        assert "the code evaluated last may not be stored: the history cannot be written" in done.stderr
+        assert "the most recently evaluated code may not be stored: the history cannot be written" in done.stderr
 
 
 def test_an_unwritable_history_stays_in_memory_and_is_reported(tmp_path):

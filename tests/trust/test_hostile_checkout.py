@@ -64,7 +64,7 @@ SHAPES = (
 WITH_HOOKS = tuple(word for name in known_hooks() for word in ("--client", name))
 NOT_READ = {
     **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "is outside of the workspace"),
-    "pipe": "it is a pipe",
+    "pipe": "the path is a pipe",
     "huge": "bytes are read",
 }
 """Why a notebook of such a shape is none: nothing of it was read."""
@@ -311,7 +311,11 @@ def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp
         said, status, _ = run(words, tmp_path)
         assert status == 1, said
         for name in HOOK_FILES:
-            assert f"{workspace / name}: it cannot be read: it leads outside of" in said, (words, name, said)
+            assert f"{workspace / name}: the file cannot be read: the path leads outside of" in said, (
+                words,
+                name,
+                said,
+            )
     for name, own in theirs.items():
         assert (workspace / name).is_symlink(), name
         assert own.read_text() == "{}\n", name
@@ -329,7 +333,7 @@ def test_hooks_and_instruction_files_are_not_written_to_pipes(checkout, tmp_path
         said, status, _ = run(words, tmp_path)
         assert status == 1, said
         for name in HOOK_FILES:
-            assert f"{workspace / name}: it cannot be read: it is a pipe" in said, (words, said)
+            assert f"{workspace / name}: the file cannot be read: the path is a pipe" in said, (words, said)
     for name, descriptor in zip(HOOK_FILES, held, strict=True):
         assert (workspace / name).is_fifo(), name
         assert os.read(descriptor, 9) == b"{}\n", name
@@ -344,5 +348,5 @@ def test_client_files_are_not_written_through_links(checkout, tmp_path, secret):
     (workspace / ".mcp.json").symlink_to(theirs)
     said, status, _ = run(["init", "--client", "claude-code"], tmp_path)
     assert status == 1
-    assert "it leads outside of" in said
+    assert "the path leads outside of" in said
     assert theirs.read_text() == "{}"

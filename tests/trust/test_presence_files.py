@@ -201,7 +201,7 @@ def test_a_link_in_place_of_the_state_directory_is_not_followed(tmp_path, worksp
     relay(workspace, "--start")
     live = Live(tmp_path, "--repl", "none")
     live.stop()
-    assert "it is a link" in live.greeting
+    assert "the path is a link" in live.greeting
     assert names(outside) == before
     assert stranger.heard == b""
 

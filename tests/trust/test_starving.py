@@ -243,7 +243,7 @@ NOTEBOOKS = {
     "a number that is too long": lambda: f'{{"cells":[{{"source":"{"x" * 50 * 2**20}"}}],"nbformat":{"4" * 5000}}}',
 }
 
-WHY = {"not in UTF-8": "it is not UTF-8", "a number that is too long": "heavy.ipynb is not a notebook"}
+WHY = {"not in UTF-8": "the file is not UTF-8", "a number that is too long": "heavy.ipynb is not a notebook"}
 """Why those are refused that are not heavy by their elements."""
 
 

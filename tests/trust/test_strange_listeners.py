@@ -47,7 +47,7 @@ def test_a_repl_of_another_user_behind_a_port_file_is_not_used(tmp_path, name):
                 said = client.call("repl_output_log", limit=100)["result"]
     assert (row["phase"], answer["ok"]) == ("waiting", False), answer
     for words in (row["note"], *(line["text"] for line in said if str(file) in line["text"])):
-        assert f"it belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in words
+        assert f"the process belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in words
         assert f"--nrepl 127.0.0.1:{port}" in words
     assert any(f"--nrepl 127.0.0.1:{port}" in line["text"] for line in said)
 
@@ -71,7 +71,7 @@ def test_doctor_names_the_other_user_and_the_option_to_allow_it(tmp_path):
         live.stop()
         shown.append(live.run("doctor").stdout)
     for text in shown:
-        assert f"it belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in text, text
+        assert f"the process belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in text, text
         assert f"--nrepl 127.0.0.1:{port}" in text
 
 
@@ -104,7 +104,9 @@ def test_nothing_is_sent_to_another_user_behind_a_kernel_connection_file(tmp_pat
         with serving(tmp_path, "--repl", "none") as live:
             row = the_session(live)
             assert row["phase"] != "connected"
-            assert f"it belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in row["note"]
+            assert (
+                f"the process belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in row["note"]
+            )
             assert f"--kernel {file}" in row["note"]
         assert heard() == b""
 
@@ -120,7 +122,7 @@ def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         said = other_user.run(code, listener.getsockname()[1], file)
-    assert said == "it belongs to root, not to you: it may be the proxy of a container\n"
+    assert said == "the process belongs to root, not to you: it may be the proxy of a container\n"
 
 
 @pytest.mark.parametrize("dialect", ["python", "lisp"])

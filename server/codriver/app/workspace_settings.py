@@ -1,4 +1,4 @@
-"""The settings of a workspace, including those that features declare."""
+"""Load the settings of a workspace, including those that features declare."""
 
 from __future__ import annotations
 

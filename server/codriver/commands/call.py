@@ -183,7 +183,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     try:
         given = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"the arguments are not JSON: {error}") from error
+        raise click.UsageError(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
     return given
@@ -378,7 +378,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
         lines = _unfinished_notes(answer, workspace) if is_on else explain_missing_result(answer)
         words = list(() if is_quiet and is_done else _finished_notes(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
-            raise ValueError("it has neither a result nor a reason why there is none")
+            raise ValueError("the answer contains neither a result nor a reason for its absence")
     echo(str(answer.get("stdout", ""))[printed["stdout"] :], end="")
     echo(str(answer.get("stderr", ""))[printed["stderr"] :], end="", err=True)
     for value in values:

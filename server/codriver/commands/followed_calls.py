@@ -147,7 +147,7 @@ class FollowedTestRun:
     def await_answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the tests and return the answer with all results. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
-        self._progress, self.printed_characters = "the tests begin", 0
+        self._progress, self.printed_characters = "the tests start", 0
         first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
         given = {**arguments, "timeoutMs": first_ms, "report": True, "who": CALLER_NAME}
         answer = self.connection.call("run_tests", given)
@@ -176,7 +176,7 @@ class FollowedTestRun:
                 failed = int(answer["failed"]) + int(answer.get("errors", 0))
                 self._progress = f"tests: {done}{of}" + (f", {failed} failed" if failed else "")
             elif answer["status"] == "queued":
-                self._progress = f"the tests wait: {'; '.join(answer.get('notes', ())).partition(';')[0]}"
+                self._progress = f"the tests are waiting: {'; '.join(answer.get('notes', ())).partition(';')[0]}"
         if not self.is_quiet and len(printed) > self.printed_characters:
             echo(printed[self.printed_characters :], end="")
             self.printed_characters = len(printed)

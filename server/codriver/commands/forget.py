@@ -35,7 +35,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     known = [RUNS_KIND, HISTORY_KIND, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
         if kind not in known:
-            raise click.UsageError(f"nothing of the kind {kind!r} is remembered; the kinds are {', '.join(known)}")
+            raise click.UsageError(f"nothing of the kind {kind!r} is stored; choose one of {', '.join(known)}")
     if not kinds and not is_all:
         echo(f"runs: {len(memory.run_ids())}")
         echo(f"history: {len(history_rows(workspace, ''))} evaluations")
@@ -54,7 +54,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
             echo(escape_to_one_line(f"forgotten: {kind}"))
     if is_served and {RUNS_KIND, HISTORY_KIND} & set(chosen):
         raise click.ClickException(
-            "the running server keeps the history and the log of its own run: run `codriver stop`, then this again"
+            "the running server still uses the history and its own log: run `codriver stop`, then repeat this command"
         )
 
 

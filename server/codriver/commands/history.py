@@ -101,7 +101,7 @@ def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, s
         try:
             entries = read_history(file)
         except (NewerFormatError, UnreadableError, OSError) as error:
-            raise click.ClickException(f"the history {file} cannot be read: {error}") from error
+            raise click.ClickException(f"the history file {file} cannot be read: {error}") from error
         rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text, e.file or "") for e in entries]
     return [row for row in rows if text in row[4] or text in row[5]]
 

@@ -137,12 +137,14 @@ def log_command(  # one argument an option
     if run is not None:
         if follow or query:
             raise click.UsageError(
-                "--run cannot be combined with --follow or --query; query $memory of a server instead"
+                "--run cannot be combined with --follow or --query; to query earlier runs, use $memory in a query to "
+                "a running server"
             )
         for log in event_logs():
             if log.category in selection.categories:
                 raise click.UsageError(
-                    f"--run has no {log.category}: events of {log.owner} are not stored beyond their server"
+                    f"--run cannot print {log.category}: events of {log.owner} are only available while their server "
+                    "runs"
                 )
         entries = selection.select_from_run(run_entries(workspace, run))
         print_entries(
@@ -197,7 +199,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
     known = (*get_args(Category), *(log.category for log in event_logs()))
     for category in categories:
         if category not in known:
-            raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")
+            raise click.UsageError(f"there is no category {category!r}; the categories are {', '.join(known)}")
 
 
 def replace_images_with_marks(entry: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""Detection of MCP clients that mistakenly start `codriver serve` instead of `codriver-relay`.
+"""Detect MCP clients that mistakenly start `codriver serve` instead of `codriver-relay`.
 
 `serve` speaks MCP only on its port, so such a client would wait forever for an answer on standard output.
 """

@@ -1,4 +1,4 @@
-"""Extensions by features for REPLs to which a command connects directly."""
+"""Hooks with which features extend REPLs that a command connects to without a server."""
 
 from __future__ import annotations
 

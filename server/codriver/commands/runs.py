@@ -43,7 +43,7 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
                 )
             )
     if not numbers and not as_json:
-        echo(f"no run of this workspace is remembered yet: {STORE_DELAY_TEXT}", err=True)
+        echo(f"no run of this workspace is stored yet: {STORE_DELAY_TEXT}", err=True)
 
 
 def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
@@ -59,7 +59,9 @@ def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
         return memory.entries(earlier[int(name)].id)
     if name in [run.id for run in (*earlier, *current)]:
         return memory.entries(name)
-    raise click.ClickException(f"no run {name} is remembered here; `codriver runs` lists those that are")
+    raise click.ClickException(
+        f"there is no stored run {name} in this workspace; `codriver runs` lists the stored runs"
+    )
 
 
 def open_memory(workspace: Path) -> Memory:

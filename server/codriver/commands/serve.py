@@ -101,7 +101,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     standard error explains why.
     """
     if is_quiet and is_verbose:
-        raise click.UsageError("--quiet and --verbose exclude each other")
+        raise click.UsageError("--quiet and --verbose cannot be used together")
     on_reached = daemonize() if detach else do_nothing
     complete_path()
     watch = MistakenClientDetector()

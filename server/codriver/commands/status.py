@@ -49,7 +49,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
         else:
             echo(str(error), hang=2)
             if is_for_good:
-                echo("it was stopped for good, so relays with --start do not start one until you do")
+                echo("the server was stopped for good: relays with --start will not start one until you do")
         sys.exit(error.exit_status)
     if as_json:
         echo_json(health, indent=2)
@@ -109,7 +109,7 @@ def _describe_evaluation(row: dict[str, Any]) -> str:
     head = str(row["code"]).strip().partition("\n")[0][:MAX_CODE_CHARACTERS]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":
-        return f"{row['who']} waits to run {head} ({row['evaluationId']}): {row.get('waits', '')}"
+        return f"{row['who']} is waiting to run {head} ({row['evaluationId']}): {row.get('waits', '')}"
     what = f"runs {head}" if row["kind"] == "run-tests" else head
     waits = ", waits for input" if row["status"] == "needs-input" else ""
     return f"{since}{waits}: {what} ({row['evaluationId']})"

@@ -54,7 +54,7 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     keepers, unkept = _query_before_stop(workspace)
     _stop(workspace)
     if unkept:
-        echo(f"the code evaluated last may not be stored: {escape_to_one_line(unkept)}", err=True)
+        echo(f"the most recently evaluated code may not be stored: {escape_to_one_line(unkept)}", err=True)
     if for_good:
         echo("no server is started here until you run `codriver serve` or a command with --start")
     elif keepers:
@@ -121,7 +121,7 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
         removed: list[str] = []
         with suppress(StartError):  # then the next server removes them
             removed = registration.remove_stale_files(directory)
-        now = f", which are removed now: {', '.join(removed)}" if removed else ""
+        now = f", which have been removed: {', '.join(removed)}" if removed else ""
         echo(f"no server is running for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
     else:
         lock = server_record.lock_file(directory)

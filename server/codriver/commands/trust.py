@@ -35,7 +35,7 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
     from codriver.settings import trust  # noqa: PLC0415  # only needed here
 
     if remove and is_listing:
-        raise click.UsageError("--remove and --list exclude each other")
+        raise click.UsageError("--remove and --list cannot be used together")
     if is_listing:
         _list_accepted()
     elif remove:

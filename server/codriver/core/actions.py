@@ -196,7 +196,7 @@ class DropRepl(Action):
     """
 
     id: str
-    cause: str = "its port file is gone"
+    cause: str = "the port file no longer exists"
 
 
 @dataclass(frozen=True)

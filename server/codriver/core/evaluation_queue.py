@@ -432,7 +432,7 @@ def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key
         cause = "; ".join(evaluation.notes) or "it was interrupted"
         text = f"{of}: {cause}"
     elif action.status == "lost":
-        cause = action.failure.message if action.failure else "its outcome is unknown"
+        cause = action.failure.message if action.failure else "the outcome is unknown"
         text = f"{of} was lost: {cause}"
     else:
         return ()

@@ -133,7 +133,7 @@ class _Batch:
     def _make_directory(self, directory: Path) -> None:
         """Create a directory and its missing parents."""
         if directory == self._workspace:
-            raise FileNotFoundError(errno.ENOENT, "the folder of the workspace is gone", str(directory))
+            raise FileNotFoundError(errno.ENOENT, "the workspace folder no longer exists", str(directory))
         try:
             location = self._directories.locate(directory)
         except FileNotFoundError:

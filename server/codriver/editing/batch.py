@@ -255,11 +255,11 @@ def _check_new_length(name: str, written: bytes, max_bytes: int, *, has_parts: b
     """Check that the new content is not too long to be edited again."""
     if len(written) > max_bytes:
         raise _UneditableFileError(
-            f"{name} would have {len(written):,} bytes, and a file of more than {max_bytes:,} could not be edited "
-            "again: move part of it to another file"
+            f"{name} would have {len(written):,} bytes, but only files of at most {max_bytes:,} bytes can be "
+            "edited: move part of it to another file"
         )
     if not has_parts and (reason := too_many_lines_reason(written)):
-        raise _UneditableFileError(f"{name} could not be edited again: {reason}")
+        raise _UneditableFileError(f"after this change, {name} could not be edited again: {reason}")
 
 
 def _read_before(
@@ -301,7 +301,8 @@ def _decode(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[b
         if is_replaced or encoding == DEFAULT_ENCODING or _round_trips(text, data, encoding):
             return bom, text
         words = (
-            f"{name} declares {encoding}, and writing it so would change bytes outside of the edits: save it as UTF-8 "
+            f"{name} declares {encoding}, and writing it in this encoding would change bytes outside of the edits: "
+            "save it as UTF-8 "
             "first, or change it as text, with your client's own editing tool"
         )
     except EditFailedError as error:

@@ -1,4 +1,4 @@
-"""Linting of Lisp files with clj-kondo, if it is installed."""
+"""Lint Lisp files with clj-kondo, if it is installed."""
 
 from __future__ import annotations
 

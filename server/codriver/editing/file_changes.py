@@ -1,4 +1,4 @@
-"""Changes of files by edits, with the content before and after."""
+"""Changes that edits make to files, with the content before and after."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def snapshot_at(location: DirectoryEntry, *, max_bytes: int = MAX_SNAPSHOT_BYTES
     """
     data, status = location.read_with_status(FileRules(Links.NEVER, max_bytes))
     if not permission_bits(status) & 0o222 or not location.is_writable():
-        raise UnreadableError("it is read-only")
+        raise UnreadableError("the file is read-only")
     return Snapshot(data, permission_bits(status), (status.st_uid, status.st_gid))
 
 

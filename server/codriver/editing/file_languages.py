@@ -278,7 +278,7 @@ def detect_encoding(path: Path, data: bytes) -> str:
     try:
         found = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     except SyntaxError as error:
-        raise EditFailedError(EditError(f"its encoding cannot be determined: {error.msg}")) from error
+        raise EditFailedError(EditError(f"the file's encoding cannot be determined: {error.msg}")) from error
     return DEFAULT_ENCODING if found == "utf-8-sig" else found
 
 

@@ -1,4 +1,4 @@
-"""Editing of Python code by definitions, leaving everything else unchanged.
+"""Edit Python code by definitions, leaving everything else unchanged.
 
 A definition is a function, method or class with its decorators, or an assignment to one name in a module or class,
 identified by its dotted name. Comments above it and after its last statement do not belong to it. New code is indented
@@ -96,7 +96,9 @@ def apply_python_edits(text: str, edits: Mapping[int, PythonEdit]) -> EditedText
         length_error = EditError(f"the file {describe_syntax_error(error)}; edit it by oldText")
         return RefusedEdits(tuple((number, length_error) for number in edits))
     except SyntaxError as error:
-        parse_error = EditError(f"the file {describe_syntax_error(error)}; correct that first, as text")
+        parse_error = EditError(
+            f"the file {describe_syntax_error(error)}; correct that first, with oldText and newText"
+        )
         return RefusedEdits(tuple((number, parse_error) for number in edits))
     splices, errors = list[_Splice](), list[tuple[int, EditError]]()
     for number, edit in edits.items():
@@ -206,7 +208,7 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
         if last is not None and splice.start < last.end:
             for number, other in ((last.number, splice.number), (splice.number, last.number)):
                 errors.append(
-                    (number, EditError(f"it changes the same code as edit {other}, at line {splice.start + 1}"))
+                    (number, EditError(f"this edit changes the same code as edit {other}, at line {splice.start + 1}"))
                 )
         if last is None or splice.end > last.end:
             last = splice
@@ -416,7 +418,7 @@ class TooLongError(SyntaxError):
     """Raised when a text is too long to parse, because no other thread runs in the meantime."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(f"it has {len(text):,} characters, and at most {MAX_PARSED_CHARACTERS:,} are parsed")
+        super().__init__(f"the text has {len(text):,} characters, but at most {MAX_PARSED_CHARACTERS:,} are parsed")
 
 
 def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
@@ -435,7 +437,9 @@ def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
             if compiles:
                 compile(tree, "<edited>", "exec", dont_inherit=True)
     except (ValueError, RecursionError, MemoryError) as error:
-        words = "it contains a null character" if isinstance(error, ValueError) else "it is nested too deeply"
+        words = (
+            "the text contains a null character" if isinstance(error, ValueError) else "the text is nested too deeply"
+        )
         raise SyntaxError(words) from error
     return tree
 

@@ -1,4 +1,4 @@
-"""Access to files through an open directory, subject to the rules in `codriver.files.file_rules`."""
+"""Access files through an open directory, subject to the rules in `codriver.files.file_rules`."""
 
 from __future__ import annotations
 
@@ -72,12 +72,14 @@ class DirectoryEntry:
             NotOwnedError: the directory belongs to another user, or its file system does not support modes.
         """
         if not is_mine(self.directory_status().st_uid):
-            raise NotOwnedError(self.path.parent, "the folder belongs to another user")
+            raise NotOwnedError(self.path.parent, "the directory belongs to another user")
         if HAS_MODES and is_private_directory(self.directory_status()):
             return
         self._directory.restrict_to_owner()
         if not is_private_directory(self.directory_status()):
-            raise NotOwnedError(self.path.parent, "others can access it, because its file system does not store modes")
+            raise NotOwnedError(
+                self.path.parent, "others can access the directory, because its file system does not store permissions"
+            )
 
     def open(self, rules: FileRules) -> int:
         """Open the file for reading, and return its descriptor. The caller must close it.

@@ -57,7 +57,7 @@ class NotRegularError(UnsafeFileError):
 
     def __init__(self, path: str | os.PathLike[str], mode: int) -> None:
         shape = next((name for is_shape, name in _FILE_TYPES if is_shape(mode)), "something else")
-        super().__init__(path, f"it is {shape}, not a regular file", errno.EINVAL)
+        super().__init__(path, f"the path is {shape}, not a regular file", errno.EINVAL)
 
 
 class TooLargeError(UnsafeFileError):
@@ -65,7 +65,7 @@ class TooLargeError(UnsafeFileError):
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int, size: int | None = None) -> None:
         found = f"{size:,} bytes" if size is not None and size > max_bytes else "more"
-        super().__init__(path, f"it has {found}, but at most {max_bytes:,} bytes are read", errno.EFBIG)
+        super().__init__(path, f"the file has {found}, but at most {max_bytes:,} bytes are read", errno.EFBIG)
 
 
 class NotOwnedError(UnsafeFileError):
@@ -106,11 +106,11 @@ def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
     if (rules.is_granting or rules.is_secret) and not is_owned_by_user(status):
-        raise NotOwnedError(path, "it belongs to another user, or others may write to it")
+        raise NotOwnedError(path, "the file belongs to another user, or other users may write to it")
     if rules.is_secret and is_open(status, OTHERS_PERMISSIONS):
-        raise NotOwnedError(path, "others may read it: change its mode to 0600")
+        raise NotOwnedError(path, "other users may read the file: change its mode to 0600")
     if rules.links is Links.OF_USER and not is_trusted(status.st_uid):
-        raise NotOwnedError(path, "it belongs to another user")
+        raise NotOwnedError(path, "the file belongs to another user")
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
@@ -120,10 +120,10 @@ def check_writable(status: os.stat_result, path: Path) -> None:
         UnsafeFileError: the path is a link, not a regular file, another user's file, or has further hard links.
     """
     if stat.S_ISLNK(status.st_mode):
-        raise LinkRefusedError(path, "it is a link, and links are not followed", errno.ELOOP)
+        raise LinkRefusedError(path, "the path is a link, and links are not followed", errno.ELOOP)
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
     if not is_mine(status.st_uid):
-        raise NotOwnedError(path, "it belongs to another user")
+        raise NotOwnedError(path, "the file belongs to another user")
     if status.st_nlink > 1:
-        raise NotOwnedError(path, "it has a second name, a hard link")
+        raise NotOwnedError(path, "the file has another hard link")

@@ -1,4 +1,4 @@
-"""Finding out whether git tracks a path, by reading the index of the repository without running git.
+"""Find out whether git tracks a path, by reading the repository's index instead of running git.
 
 A repository's configuration can name programs for git to run, so git is never run in a checkout. The index is found
 through the nearest `.git` at or above the path. Names are compared without regard to case, as some file systems do.

@@ -1,4 +1,4 @@
-"""Polling of files and other sources that do not send events when they change."""
+"""Poll files and other sources that do not send events when they change."""
 
 from __future__ import annotations
 

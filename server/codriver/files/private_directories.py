@@ -36,7 +36,7 @@ def make_private_directory(directory: Path) -> None:
     for level in reversed(missing):
         level.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
     if not directory.is_dir():
-        raise NotADirectoryError(20, "it is no folder", str(directory))
+        raise NotADirectoryError(20, "the path is not a directory", str(directory))
     state = state_directory()
     if directory.is_relative_to(state):
         for level in (directory, *directory.parents):

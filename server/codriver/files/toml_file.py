@@ -1,4 +1,4 @@
-"""Reading of TOML files that may come from untrusted sources.
+"""Read TOML files that may come from untrusted sources.
 
 A dotted key of 100 KB occupies the parser of the standard library for half a minute, because it searches all previous
 parts for each part. So the file's size and the number of parts in a key are checked first.

@@ -1,4 +1,4 @@
-"""Walking through the files of a workspace, except hidden directories, dependencies and build results."""
+"""Walk through the files of a workspace, skipping hidden directories, dependencies and build results."""
 
 from __future__ import annotations
 

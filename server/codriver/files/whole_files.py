@@ -1,4 +1,4 @@
-"""Reading and atomically replacing files by path, and a cache for files that are read repeatedly.
+"""Read and atomically replace files by path, and cache files that are read repeatedly.
 
 Each call resolves the path one part at a time and opens each directory as a descriptor, so that no link can redirect
 it. That takes about twenty system calls, while checking the status of a file takes one. So a file that is checked
@@ -229,12 +229,14 @@ class _Walk:
             self._names.pop()
             self._directories.pop().close()
         elif self._is_bounded:
-            raise LinkRefusedError(self._given, f"it leads outside of {self._start}")
+            raise LinkRefusedError(self._given, f"the path leads outside of {self._start}")
 
     def _go_down(self, part: str) -> None:
         current = self._directories[-1]
         if len(self._directories) > MAX_DIRECTORIES:
-            raise UnsafeFileError(self._given, f"its path has more than {MAX_DIRECTORIES} folders", errno.ENAMETOOLONG)
+            raise UnsafeFileError(
+                self._given, f"the path has more than {MAX_DIRECTORIES} directories", errno.ENAMETOOLONG
+            )
         if self._make_mode is not None:
             with contextlib.suppress(FileExistsError):
                 current.make_directory(part, self._make_mode)
@@ -255,11 +257,13 @@ class _Walk:
         link = self.path / part
         self._followed += 1
         if self._followed > MAX_LINKS:
-            raise LinkRefusedError(link, "it is a link to itself, or part of too long a chain of links", errno.ELOOP)
+            raise LinkRefusedError(
+                link, "the path is a link to itself, or part of a chain of links that is too long", errno.ELOOP
+            )
         if self._links is Links.NEVER:
-            raise LinkRefusedError(link, "it is a link, and links are not followed", errno.ELOOP)
+            raise LinkRefusedError(link, "the path is a link, and links are not followed", errno.ELOOP)
         if self._links is Links.OF_USER and not is_trusted(self._directories[-1].entry_status(part).st_uid):
-            raise LinkRefusedError(link, "it is a link that belongs to another user")
+            raise LinkRefusedError(link, "the path is a link that belongs to another user")
         parts = Path(target).parts
         if Path(target).is_absolute():
             parts = _relative_parts(Path(target), self._start, link) if self._is_bounded else parts[1:]
@@ -275,7 +279,7 @@ def _relative_parts(path: Path, root: Path, link: Path | None = None) -> tuple[s
     for start in (root, Path(os.path.realpath(root))):
         if path.is_relative_to(start):
             return path.relative_to(start).parts
-    raise LinkRefusedError(link or path, f"it leads outside of {root}")
+    raise LinkRefusedError(link or path, f"the path leads outside of {root}")
 
 
 def _locate_by_path(
@@ -290,9 +294,9 @@ def _locate_by_path(
     real = Path(os.path.realpath(given if is_last_followed else given.parent))
     real = real if is_last_followed else real / given.name
     if root is not None and not real.is_relative_to(start):
-        raise LinkRefusedError(path, f"it leads outside of {root}")
+        raise LinkRefusedError(path, f"the path leads outside of {root}")
     if links is Links.NEVER and real != Path(os.path.normpath(given)):
-        raise LinkRefusedError(path, "a link leads to it, and links are not followed", errno.ELOOP)
+        raise LinkRefusedError(path, "the path contains a link, and links are not followed", errno.ELOOP)
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
     return DirectoryEntry(OpenDirectory.from_path(real.parent), real.name, real)

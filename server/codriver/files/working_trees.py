@@ -1,4 +1,4 @@
-"""Git working trees and the repositories that they share, determined without running git.
+"""Find git working trees and the repositories that they share, without running git.
 
 The content of a `.git` file may come with a stranger's checkout, so it only counts if the repository confirms it. Such
 a file is only read if it is regular and small and no link leads to it.

@@ -1,4 +1,4 @@
-"""Conversion of paths as people and programs write them, such as file URIs and paths with a line number."""
+"""Convert paths as people and programs write them, such as file URIs and paths with a line number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Escapes for control characters, so that untrusted text can be printed safely.
+r"""Escape control characters, so that untrusted text can be printed safely.
 
 A terminal interprets the characters sent to it. Text can set the clipboard or the window's title, move the cursor, hide
 itself, or change the direction of the text after it. This module replaces such characters by source-code escapes such

@@ -1,4 +1,4 @@
-"""Reading files in chunks, replacing files atomically, and reporting disk errors.
+"""Read files in chunks, replace files atomically, and report disk errors.
 
 All functions block, and raise `OSError` if the disk fails or a path is not a regular file of this user. No function
 follows links. Errors in writing a store are reported when they begin and when they end, not for each attempt.

@@ -1,4 +1,4 @@
-"""Measuring log entries and truncating long ones."""
+"""Measure log entries, and truncate long ones."""
 
 from __future__ import annotations
 

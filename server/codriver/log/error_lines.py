@@ -1,4 +1,4 @@
-"""Finding the line in error output that names the error."""
+"""Find the line in error output that names the error."""
 
 from __future__ import annotations
 

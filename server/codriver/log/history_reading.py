@@ -1,4 +1,4 @@
-"""Reading the newest entries of a history file, whose last line may be incomplete."""
+"""Read the newest entries of a history file, whose last line may be incomplete."""
 
 from __future__ import annotations
 

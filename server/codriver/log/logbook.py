@@ -1,4 +1,4 @@
-"""Recording of all text from REPLs and the server in the output log, the history and the transcripts."""
+"""Record all text from REPLs and the server in the output log, the history and the transcripts."""
 
 from __future__ import annotations
 

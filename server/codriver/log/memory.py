@@ -129,7 +129,7 @@ class ReplacedFile(Storage):
         except (OSError, ValueError, RecursionError) as error:
             raise BrokenMemoryError(self._path, getattr(error, "strerror", None) or error) from None
         if not _is_database(tables):
-            raise BrokenMemoryError(self._path, "it is not a TinyDB database")
+            raise BrokenMemoryError(self._path, "the file is not a TinyDB database")
         return cast("Tables", tables)
 
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
@@ -317,7 +317,7 @@ class Memory:
                     [_parse_record(found, run) for found in database.table(OUTPUT)], key=_line
                 )
             except (TypeError, KeyError, ValueError) as error:
-                raise BrokenMemoryError(path, f"it does not contain a run: {error}") from None
+                raise BrokenMemoryError(path, f"the file does not contain a run: {error}") from None
 
         return self._read(path, MAX_RUN_BYTES, read)
 
@@ -365,7 +365,10 @@ def _file_lock(path: Path) -> Iterator[None]:
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"another process has locked {path} for {LOCK_TIMEOUT_S:g} s: end it, or try again")
+                raise TimeoutError(
+                    f"another process has held the lock of {path} for {LOCK_TIMEOUT_S:g} s: end that process, or try "
+                    "again"
+                )
             time.sleep(LOCK_POLL_INTERVAL_S)
         yield
 
@@ -400,7 +403,7 @@ def _parse_run(database: TinyDB, run: str) -> Run:
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
-        raise ValueError(f"it belongs to the run {found.id!r}")
+        raise ValueError(f"the database belongs to the run {found.id!r}")
     return found
 
 

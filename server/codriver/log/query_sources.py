@@ -1,4 +1,4 @@
-"""The attributes and data sources available to log queries."""
+"""The data sources that log queries can use, and their attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redaction of secrets from text that enters or leaves the log.
+"""Redact secrets in text that enters or leaves the log.
 
 A secret is the value of an environment variable whose name ends in `_KEY`, `_SECRET`, `_TOKEN` or `_PASSWORD`, if it
 has at least 8 characters. It is replaced by `<<redacted:NAME>>`. It is also recognized in the forms in which languages

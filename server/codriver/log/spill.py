@@ -105,7 +105,7 @@ class SpillDirectory:
                     remove(lock_file)
                 raise
             os.close(lock)
-        raise UnlockableError(f"no folder in {self._root} could be locked")
+        raise UnlockableError(f"no directory in {self._root} could be locked")
 
     def remove(self) -> None:
         """Delete the directory and its files, and release the lock. May be called repeatedly."""

@@ -55,7 +55,7 @@ def check_version(head: bytes) -> None:
     if version > FORMAT_VERSION:
         raise NewerFormatError(f"has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}")
     if version < FORMAT_VERSION:
-        raise UnreadableError("it has no known :format-version")
+        raise UnreadableError("the file has no known :format-version")
 
 
 def highest_line(lines: bytes) -> int:
@@ -140,7 +140,7 @@ class EntryDecoder:
                 continue
             self.broken += 1
             if self.broken > MAX_BROKEN_LINES:
-                raise UnreadableError(f"more than {MAX_BROKEN_LINES} of its lines contain no entity")
+                raise UnreadableError(f"more than {MAX_BROKEN_LINES} lines of the file contain no entity")
 
     def _lines(self) -> Iterator[bytes | None]:
         """Yield all complete lines. A line that is too long is yielded as None."""
@@ -178,7 +178,7 @@ class _LineDecoder:
         except UnicodeDecodeError as error:
             raise UnreadableError(f"no UTF-8: {error.reason}") from None
         if len(text) > MAX_UNQUOTED_CHARACTERS and len(STRING_PATTERN.sub("", text)) > MAX_UNQUOTED_CHARACTERS:
-            raise UnreadableError(f"it has more than {MAX_UNQUOTED_CHARACTERS} characters outside of strings")
+            raise UnreadableError(f"the line has more than {MAX_UNQUOTED_CHARACTERS} characters outside of strings")
         try:
             found = self._reader.read(io.StringIO(text))
             entity = {self._names[key]: value for key, value in found.items() if key in self._names}

@@ -1,4 +1,4 @@
-"""Checks of new connections by protocol, user and token, before any request is read."""
+"""Check the protocol, user and token of new connections before any request is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocking writes that run in the background, one after the other."""
+"""Run blocking writes in the background, one after another."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class WrongWorkspaceError(CodriverError):
     """Raised when the server serves another workspace."""
 
     def __init__(self) -> None:
-        super().__init__("it serves another workspace")
+        super().__init__("the server serves another workspace")
 
 
 class Connection:
@@ -282,7 +282,10 @@ def connect(
         except NoServerError:
             status = process.poll()
             if status == server_record.STOPPED_FOR_GOOD_STATUS:
-                raise NoServerError(workspace, "it was stopped for good with `codriver stop --for-good`") from None
+                raise NoServerError(
+                    workspace,
+                    "the server was stopped with `codriver stop --for-good`, so none is started automatically",
+                ) from None
             if status:
                 raise ServerFailedError(workspace, directory / "serve.log", status) from None
             if time.monotonic() > deadline:
@@ -310,9 +313,11 @@ def _connect_and_initialize(workspace: Path, directory: Path, name: str) -> Conn
         )
         raise NoServerError(workspace, why) from error
     except InvalidMessageError as error:
-        raise NoServerError(workspace, f"the process on {source}, is not codriver") from error
+        raise NoServerError(workspace, f"the process on {source}, is not a Codriver server") from error
     except ConnectionClosedError as error:
-        why = f"the process on {source}, disconnected: it is another program, or the server of another workspace"
+        why = (
+            f"the process on {source}, disconnected: the process is another program, or the server of another workspace"
+        )
         raise NoServerError(workspace, why) from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or error
@@ -357,7 +362,7 @@ def _read_port(workspace: Path, directory: Path) -> int:
         why = f"{error.filename or directory / 'port'} is ignored: {error.strerror}"
         raise NoServerError(workspace, why) from error
     except ValueError:
-        raise NoServerError(workspace, f"its port file {directory / 'port'} contains no port") from None
+        raise NoServerError(workspace, f"the port file {directory / 'port'} contains no port") from None
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:

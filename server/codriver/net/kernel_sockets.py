@@ -1,4 +1,4 @@
-"""Queries of the Linux kernel about the user and process that a socket belongs to.
+"""Ask the Linux kernel which user and process a socket belongs to.
 
 Often only a file claims who listens on a port. Any earlier process may have written it, but the kernel's answer cannot
 be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes from a file, such as a
@@ -229,7 +229,7 @@ def _decode_host(words: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that listens there"
+UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that listens on the port"
 
 
 def connection_distrust_reason(connection: socket.socket, file: Path) -> str | None:
@@ -263,12 +263,12 @@ def listener_distrust_reason(listener: LocalSocket | None, file: Path | None) ->
     if listener is None:
         return _file_distrust_reason(file) if file is not None else UNIDENTIFIED_LISTENER_REASON
     if listener.uid < 0:
-        return "the process that listened there has closed the connection"
+        return "the process that listened on the port has closed the connection"
     if is_mine(listener.uid):
         return None
     if listener.uid == 0:
-        return "it belongs to root, not to you: it may be the proxy of a container"
-    return f"it belongs to another user of this machine, {_describe_user(listener.uid)}"
+        return "the process belongs to root, not to you: it may be the proxy of a container"
+    return f"the process belongs to another user of this machine, {_describe_user(listener.uid)}"
 
 
 def _file_distrust_reason(file: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Notes about this user's servers, through which the servers of all workspaces can be found.
+"""Find this user's servers in all workspaces, with notes that the servers write.
 
 A note is in the state directory of its workspace and contains only the workspace's path. A server removes its note when
 it stops, but not when it is killed. So a note is only a claim, like the files in the workspace, which
@@ -98,7 +98,7 @@ def query_server(workspace: Path, name: str) -> KnownServer:
         return KnownServer(workspace, None, _unexpected_end(workspace) or error.why or str(error))
     except TimeoutError:
         return KnownServer(
-            workspace, None, f"its server did not answer within {ANSWER_TIMEOUT_S:g} s: run `codriver doctor`"
+            workspace, None, f"the server did not answer within {ANSWER_TIMEOUT_S:g} s: run `codriver doctor`"
         )
     except (CodriverError, OSError) as error:
         return KnownServer(workspace, None, str(error))
@@ -107,7 +107,7 @@ def query_server(workspace: Path, name: str) -> KnownServer:
 def _unexpected_end(workspace: Path) -> str:
     """Return a message if the server was killed, or "" if it is running or that is unknown."""
     is_claimed = server_record.is_claimed(server_directory(workspace))
-    return "its server ended unexpectedly" if is_claimed is False else ""
+    return "the server ended unexpectedly" if is_claimed is False else ""
 
 
 def _read_notes() -> Iterator[Path]:

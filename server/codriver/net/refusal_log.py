@@ -1,4 +1,4 @@
-"""Rate-limited logging of refused connections, so that peers cannot flood the log."""
+"""Log refused connections with a rate limit, so that peers cannot flood the log."""
 
 from __future__ import annotations
 

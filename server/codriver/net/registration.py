@@ -1,4 +1,4 @@
-"""Registration of a server in its workspace, by a lock, a port file and a record of its process.
+"""Register a server in its workspace, with a lock, a port file and a record of its process.
 
 The process that holds the lock owns the workspace. Files next to a free lock are left over or came with a checkout, and
 are removed.

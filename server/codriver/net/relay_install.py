@@ -1,4 +1,4 @@
-"""Installation of the relay: a directory for each version, and two scripts that clients start.
+"""Install the relay: a directory for each version, and two scripts that clients start.
 
     codriver_relay.py, codriver_hook.py  two lines that refer to the directory of the version installed last
     relays/<digest>/codriver_relay/      the relay's modules, whose bytecode Python caches there

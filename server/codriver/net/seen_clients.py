@@ -1,4 +1,4 @@
-"""Record of when each client was last connected, for `codriver init --list`.
+"""Record when each client was last connected, for `codriver init --list`.
 
 A single file in the user's state directory has the most recent clients of all workspaces by their names, such as
 `codex`.

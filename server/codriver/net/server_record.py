@@ -1,4 +1,4 @@
-"""The files in `.calva/mcp-server` that describe a workspace's server, and verification of the server's process.
+"""The files in `.calva/mcp-server` that describe a workspace's server, and checks that a process is that server.
 
 `port` has decimal digits without a newline, `server.json` describes the server, `token` has the token to send to it,
 and the server holds a lock on `lock`. The files may have come with a checkout. So links are not followed, only small
@@ -189,7 +189,7 @@ def _read_file(directory: Path, name: str, rules: FileRules) -> bytes:
     with locate_server_file(directory, name) as opened:
         status = opened.directory_status()
         if not is_trusted(status.st_uid):
-            raise files.NotOwnedError(directory, "the folder belongs to another user, so its files are ignored")
+            raise files.NotOwnedError(directory, "the directory belongs to another user, so its files are ignored")
         if not files.is_private_directory(status):
             why = "other users can access this folder, so its files are ignored until `codriver serve` makes it private"
             raise files.NotOwnedError(directory, why)
@@ -248,9 +248,9 @@ def recorded_process_id(claimed: ServerRecord, directory: Path) -> int | None:
 
 def _verify_listener(listener: kernel_sockets.LocalSocket | None, directory: Path) -> int | None:
     if listener is None:
-        raise NotTheServerError("no process on this machine listens there")
+        raise NotTheServerError("no process on this machine listens on the port")
     if not is_trusted(listener.uid):  # only Linux reaches this line
-        raise NotTheServerError("it belongs to another user of this machine")
+        raise NotTheServerError("the process belongs to another user of this machine")
     lock, claimed = lock_status(directory), read_record(directory)
     if lock is not None:
         process = kernel_sockets.find_lock_holder(lock, listener.inode, hint=claimed.pid if claimed else None)
@@ -259,7 +259,7 @@ def _verify_listener(listener: kernel_sockets.LocalSocket | None, directory: Pat
         if is_claimed(directory) is None:  # the file system does not support locks
             return None
     lock_path = lock_file(directory)
-    why = f"it does not hold {lock_path}: it is another program, or the server of another workspace"
+    why = f"the process does not hold {lock_path}: it is another program, or the server of another workspace"
     raise NotTheServerError(why)
 
 
@@ -278,6 +278,6 @@ def _verify_lock(connection: socket.socket, directory: Path) -> None:
     try:
         port = connection.getpeername()[1]
     except OSError:
-        raise NotTheServerError("it has already closed the connection") from None
+        raise NotTheServerError("the connection has already been closed") from None
     if claimed is not None and is_listening_at(claimed.pid, port) is False:
-        raise NotTheServerError(f"pid {claimed.pid}, the server according to {directory}, does not listen there")
+        raise NotTheServerError(f"pid {claimed.pid}, the server according to {directory}, does not listen on the port")

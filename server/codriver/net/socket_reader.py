@@ -1,4 +1,4 @@
-"""Reading from a connection that stays registered with the event loop between messages.
+"""Read from a connection that stays registered with the event loop between messages.
 
 anyio's stream unregisters the socket after each received chunk and registers it again for the next, which costs two
 system calls and about fifty function calls per message. This reader only does so for back-pressure, when too much is

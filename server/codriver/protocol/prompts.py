@@ -79,7 +79,9 @@ class Prompts:
         """
         prompt = self._by_name.get(name)
         if prompt is None:
-            raise RequestRefusedError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list has the available ones")
+            raise RequestRefusedError(
+                INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list returns the available ones"
+            )
         text = prompt.text
         for argument, _, otherwise in prompt.arguments:
             text = text.replace("{" + argument + "}", given.get(argument) or otherwise)

@@ -65,7 +65,7 @@ BASE_RESOURCES = (
     (
         LOG_URI,
         "REPL output log",
-        "What passed through the REPLs, newest last. Add ?since=LINE for what came after a line.",
+        "Everything sent to or printed by the REPLs, newest last. Add ?since=LINE for later entries only.",
         "application/json",
     ),
 )
@@ -74,22 +74,22 @@ BASE_RESOURCE_TEMPLATES = (
     (
         LOG_URI_TEMPLATE,
         "REPL output log from a line on",
-        "Entities with a line above `since`; `gap` is true when some of them are evicted already.",
+        "Entries after the line `since`; `gap` is true if some of them have already been evicted.",
         "application/json",
     ),
     (
         EVALUATION_URI_TEMPLATE,
         "Text of an evaluation",
-        "The whole result, stdout, stderr or stacks of an evaluation, or so many characters of it.",
+        "The whole result, stdout, stderr or stacks of an evaluation, or a range of its characters.",
         "text/plain",
     ),
     (
         SYMBOL_URI_TEMPLATE,
         "Symbol info",
-        "What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
+        "What a REPL knows about a symbol in a namespace. Percent-encode each part, including slashes.",
         "application/json",
     ),
-    (SKILL_URI_TEMPLATE, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
+    (SKILL_URI_TEMPLATE, "Skill", "A guide for agents: resources/list lists the available ones.", "text/markdown"),
 )
 """Templates of resources that always exist, in rows of the same form as `BASE_RESOURCES`."""
 
@@ -208,7 +208,7 @@ class Resources:
         except ReplDisconnectedError as error:
             raise _not_found_error(str(error), uri, protocol) from error
         except UnicodeDecodeError as error:
-            raise RequestRefusedError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
+            raise RequestRefusedError(INVALID_PARAMS, "a part of the URI is not percent-encoded UTF-8") from error
         except ValueError as error:
             raise RequestRefusedError(
                 INVALID_PARAMS, f"since, offset and limit must be whole numbers: {error}"
@@ -276,7 +276,7 @@ class Resources:
             raise refused(
                 "forgotten",
                 f"there is no text {part!r} of an evaluation {identity!r}",
-                hint="Parts are result, stdout, stderr and stacks. The text of old evaluations is discarded.",
+                hint="The parts are result, stdout, stderr and stacks. The text of old evaluations is discarded.",
             )
         offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", DEFAULT_TEXT_CHARACTERS)))
         given = min(limit, MAX_TEXT_CHARACTERS)

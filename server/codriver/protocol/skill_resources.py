@@ -132,7 +132,7 @@ class SkillResources:
         except (RefusedError, OSError, FrontMatterError, TooManyFilesError) as error:
             text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
-        text = f"{uri} is not the address of a skill: it ends in /{GUIDE_FILE}"
+        text = f"{uri} is not the URI of a skill: such a URI ends in /{GUIDE_FILE}"
         raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
 
     def read_directory(self, uri: str, cursor: str | None) -> Fields:
@@ -161,7 +161,7 @@ class SkillResources:
         skill, path = self._library.find(uri)
         tree = skill.folder.tree()
         if path and path not in tree.folders:
-            raise RequestRefusedError(INVALID_PARAMS, f"{uri} is not a folder of a skill", {"uri": uri})
+            raise RequestRefusedError(INVALID_PARAMS, f"{uri} is not the URI of a skill's folder", {"uri": uri})
         directories = [_directory(skill.address(directory)) for directory in tree.folders if _parent(directory) == path]
         files = [self._resource(skill, file) for file in tree.files if _parent(file) == path]
         return sorted([*directories, *files], key=_address)

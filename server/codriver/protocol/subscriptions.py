@@ -114,10 +114,13 @@ class Subscriptions:
         """
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
-            raise RequestRefusedError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
+            raise RequestRefusedError(
+                INVALID_REQUEST, "another stream already has this id: send subscriptions/listen with a new one"
+            )
         if len(streams) >= MAX_STREAMS_PER_CLIENT:
             raise RequestRefusedError(
-                SERVER_ERROR_CODE, f"{MAX_STREAMS_PER_CLIENT} streams of this client are open: cancel some first"
+                SERVER_ERROR_CODE,
+                f"{MAX_STREAMS_PER_CLIENT} streams of this client are open, which is the limit: cancel some first",
             )
         stream = Subscription(_honored_members(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()

@@ -1,1 +1,1 @@
-"""REPLs: finding and starting them, adapters for their protocols, and evaluations."""
+"""REPLs: how they are found and started, adapters for their protocols, and evaluations."""

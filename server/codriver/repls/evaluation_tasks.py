@@ -1,4 +1,4 @@
-"""Evaluations that an adapter runs as tasks."""
+"""Run the evaluations of an adapter as background tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def run_and_report(on_end: OnEnd, act: Coroutine[object, object, Ending]) 
 
     If it is cancelled, the error is `ReplDisconnectedError`.
     """
-    how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+    how: Ending | Exception = ReplDisconnectedError("Codriver closed the connection")
     try:
         how = await act
     except Exception as error:  # noqa: BLE001  # `on_end` receives it

@@ -1,4 +1,4 @@
-"""Acceptance of a workspace by its user: of its settings that grant something, and of its Python environment."""
+"""The user's acceptance of a workspace: of settings that grant permissions, and of its Python environment."""
 
 from __future__ import annotations
 

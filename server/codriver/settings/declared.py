@@ -1,4 +1,4 @@
-"""Settings that features declare."""
+"""Declarations of settings that features add to the model."""
 
 from __future__ import annotations
 

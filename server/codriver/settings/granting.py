@@ -1,4 +1,4 @@
-"""Settings that grant something: a file of the workspace can only set them to values that the user has accepted.
+"""Settings that grant permissions: a file of the workspace can only set them to values that the user has accepted.
 
 A stranger may have written the settings of a checkout. Some settings run a command, open a port or allow edits
 elsewhere. All others change how Codriver works but not what it is allowed to do, and take effect without acceptance.

@@ -1,4 +1,4 @@
-"""Loading of settings from several layers, such as files and environment variables, and reloading of changed files.
+"""Load settings from several layers, such as files and environment variables, and reload changed files.
 
 The order is: defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in
 `pyproject.toml`; the former wins for keys in both) < environment (`CODRIVER_…`) < command line < the machine policy,
@@ -457,7 +457,7 @@ def _describe_growth(value: tuple[object, ...], current: tuple[object, ...]) -> 
     """Describe the effect of a change to a list whose items a running server can add but not remove."""
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
-    parts = [f"{', '.join(added)} is added now"] if added else []
+    parts = [f"{', '.join(added)} was added now"] if added else []
     parts += [f"{', '.join(left)} stays until a restart: {RESTART_COMMAND}"] if left else []
     return "; ".join(parts) or "no entry was added or removed"
 

@@ -1,4 +1,4 @@
-"""Trust in workspaces, which the user grants to settings and Python environments. It is stored outside the workspace.
+"""Records of the workspaces whose settings and Python environments the user trusts, stored outside the workspaces.
 
 The environment grant lets a server that a client starts run the project's own REPL and the programs of its environment.
 It covers the workspace and the directory of the environment, whatever the settings are. It lapses when somebody else

@@ -1,4 +1,4 @@
-"""Reading the settings tables of a workspace from pyproject.toml and codriver.toml."""
+"""Read the settings tables of a workspace from pyproject.toml and codriver.toml."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Setup of a workspace: recognizing its project, configuring MCP clients, and diagnosing problems."""
+"""Set up a workspace: recognize its project, configure MCP clients, and diagnose problems."""

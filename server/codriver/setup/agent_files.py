@@ -125,7 +125,7 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError) as error:
         return _refused_change(
-            "skills", file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace
+            "skills", file, f"the file cannot be read: {getattr(error, 'strerror', None) or error}", workspace
         )
     if before is None:
         return Change(
@@ -172,7 +172,7 @@ def _plan_block(workspace: Path, *, remove: bool) -> Change:
         span = _find_block(before or "")
     except (OSError, UnicodeDecodeError) as error:
         return _refused_change(
-            title, file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace
+            title, file, f"the file cannot be read: {getattr(error, 'strerror', None) or error}", workspace
         )
     except ValueError as error:
         return _refused_change(title, file, str(error), workspace)
@@ -196,7 +196,7 @@ def _find_block(text: str) -> tuple[int, int] | None:
         return None
     begin, end = text.find(BLOCK_BEGIN_LINE), text.find(BLOCK_END_LINE)
     if (begins, ends) != (1, 1) or end < begin:
-        raise ValueError(f"its marks {BLOCK_BEGIN_LINE} and {BLOCK_END_LINE} do not form a pair")
+        raise ValueError(f"the marks {BLOCK_BEGIN_LINE} and {BLOCK_END_LINE} do not form a pair")
     return begin, end + len(BLOCK_END_LINE)
 
 

@@ -1,4 +1,4 @@
-"""Planning and applying changes to the configuration files of clients.
+"""Plan and apply changes to the configuration files of clients.
 
 A configuration file is handled as text in which one entry is found, set or removed.
 """

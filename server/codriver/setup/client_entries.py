@@ -1,4 +1,4 @@
-"""Recognizing entries in the configuration files of clients: whether they start the relay, and who wrote them."""
+"""Recognize Codriver's entries in the configuration files of clients, and find out who wrote them."""
 
 from __future__ import annotations
 

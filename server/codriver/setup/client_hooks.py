@@ -1,4 +1,4 @@
-"""Planning of clients' hooks. `wrapper-config/hooks/` describes them.
+"""Plan which hooks to install in clients, as `wrapper-config/hooks/` describes them.
 
 In a client's own settings file, everything else is preserved, including other hooks for the same event. Codriver's
 hooks are recognized by the program they run. Files that are entirely Codriver's are written and removed as a whole.
@@ -208,7 +208,7 @@ def _parse_hooks(text: str) -> dict[str, list[Any]]:
     value = {} if root is None else root.value
     hooks = value.get("hooks", {}) if isinstance(value, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
-        raise FileFormatError("hooks should be an object of lists", 1, 1)
+        raise FileFormatError("`hooks` must be an object whose values are lists", 1, 1)
     return hooks
 
 

@@ -204,7 +204,7 @@ def check_is_project(workspace: Path, home: Path) -> None:
     if workspace in (home, workspace.parent, *home.parents):
         what = "your home directory" if workspace == home else "a directory above your projects"
         raise NotAProjectError(
-            f"{workspace} is {what}, and its server would serve everything in it: run `codriver init` in a project, or "
+            f"{workspace} is {what}, so its server would serve everything in it: run `codriver init` in a project, or "
             "with --force if that is intended"
         )
 

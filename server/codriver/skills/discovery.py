@@ -1,4 +1,4 @@
-"""Finding skills in the workspace, in Codriver, and in the packages and jars that the workspace depends on."""
+"""Find skills in the workspace, in Codriver, and in the packages and jars that the workspace depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing of the front matter of a `SKILL.md`, which is YAML between two `---` lines.
+"""Parse the front matter of a `SKILL.md`, which is YAML between two `---` lines.
 
 The core schema of YAML 1.2 is used, like clients in JavaScript and Go do, so `on` and `2026-01-31` are strings. A
 client compares the object with its own parse of the file. Anything that two parsers could interpret differently is
@@ -58,7 +58,7 @@ def read_front_matter(guide: bytes) -> Mapping[str, Any]:
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         raise FrontMatterError(
-            f"needs a name of at most {MAX_NAME_CHARACTERS} small letters, digits and single hyphens between them"
+            f"needs a name of at most {MAX_NAME_CHARACTERS} lower-case letters, digits and single hyphens between them"
         )
     if not isinstance(description, str) or not description.strip():
         raise FrontMatterError("has no description")
@@ -78,7 +78,7 @@ def _parse(text: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise FrontMatterError(f"has front matter that cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
-        raise FrontMatterError("has front matter that is no mapping")
+        raise FrontMatterError("has front matter that is not a mapping")
     fields: dict[str, Any] = _to_json(value)
     return fields
 
@@ -98,7 +98,7 @@ def _create_loader() -> Any:
         def compose_node(self, parent: Any, index: Any) -> Any:
             problem = "an alias is not allowed" if self.check_event(yaml.AliasEvent) else ""
             if self.depth > MAX_NESTING_DEPTH:
-                problem = f"it nests more than {MAX_NESTING_DEPTH} deep"
+                problem = f"the value is nested more than {MAX_NESTING_DEPTH} levels deep"
             if problem:
                 raise yaml.composer.ComposerError(None, None, problem, self.peek_event().start_mark)
             self.depth += 1
@@ -148,8 +148,8 @@ def _to_json(value: Any) -> Any:
         try:
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
-            raise FrontMatterError("has front matter with half of a surrogate pair") from error
+            raise FrontMatterError("has front matter that contains half of a surrogate pair") from error
     is_whole = isinstance(value, int) and abs(value) <= MAX_EXACT_INTEGER
     if value is None or is_whole or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise FrontMatterError(f"has front matter with a value that not every client can read: {value!r}")
+    raise FrontMatterError(f"has front matter with a value that some clients cannot read: {value!r}")

@@ -1,4 +1,4 @@
-"""Reading of entries of jars within limits. Jars are not trusted: they may be damaged or malicious."""
+"""Read entries of jars within limits, because jars may be damaged or malicious."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _BoundedFile(io.FileIO):
         data = super().read(requested) or b""
         self._left -= len(data)
         if self._left < 0:
-            raise OSError("more has to be read of this jar than is read of any")
+            raise OSError("this jar exceeds the limit of what may be read from a jar")
         return data
 
 

@@ -187,8 +187,8 @@ class SkillLibrary:
     def not_found_error(self, uri: str) -> RefusedError:
         """Return the error that no skill, or no file of a skill, has this URI."""
         names = ", ".join([skill.id for skill in self.skills()]) or "none"
-        hint = f"skills/list and resources/list have the addresses of all skills; they are: {names}"
-        return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
+        hint = f"skills/list and resources/list list the URIs of all skills: {names}"
+        return refused("no-such-skill", f"there is no skill or file at {uri}", hint=hint)
 
     def select(self, selection: SkillSelection) -> bool:
         """Change which skills are available. Return whether that makes a difference."""
@@ -247,11 +247,13 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     """
     guide = candidate.folder.read(GUIDE_FILE)
     if guide is None:
-        raise FileNotFoundError(f"it is missing, or longer than a skill may be: {GUIDE_FILE}")
+        raise FileNotFoundError(f"{GUIDE_FILE} is missing, or larger than the limit")
     if checks:
         name = read_front_matter(guide)["name"]
         if name != candidate.name:
-            raise FrontMatterError(f"names the skill {name}, while its folder is {candidate.name}: make them equal")
+            raise FrontMatterError(
+                f"names the skill {name}, but its folder is {candidate.name}: make the two names equal"
+            )
         candidate.folder.tree()
     is_own = candidate.source in (WORKSPACE_SOURCE, OWN_SOURCE)
     skill_id = candidate.name if is_own else f"{DEPENDENCY_PREFIX}{candidate.source}/{candidate.name}"

@@ -1,4 +1,4 @@
-"""What recorders recorded in the processes of a run: functions by test, and lines that did not run."""
+"""Recordings from the processes of a test run: the functions that each test executed, and lines that did not run."""
 
 from __future__ import annotations
 

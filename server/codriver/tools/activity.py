@@ -52,7 +52,7 @@ HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
 class ActivityArguments(Arguments):
     """The arguments of the tool `activity`."""
 
-    by: str | None = Field(None, description='Of activity and jobs: "others", "me", "human", or a name.')
+    by: str | None = Field(None, description='For activity and jobs: "others", "me", "human" or a name.')
     since: str | None = Field(None, description='"20m", "2d", "09:30", "yesterday".')
     kind: Kind | None = None
     file: str | None = Field(None, description="Edits and loads of this file.")
@@ -143,7 +143,7 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
         fields["omitted"] = len(found) - len(rows)
     notes = [note] if note else []
     if not found:
-        notes.append("nothing matches; without arguments the answer lists everything that is still known")
+        notes.append("nothing matches: call again without arguments to list everything that is still stored")
     if notes:
         fields["notes"] = notes
     return Answer(fields)

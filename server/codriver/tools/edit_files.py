@@ -43,7 +43,7 @@ LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
 """Fields of an edit that only apply to Lisp."""
 DESCRIPTION_TEMPLATE: Final = (
     "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
-    "new code; with test and onFailure restore an edit that breaks a test is taken back."
+    "new code; with test and onFailure restore an edit that breaks a test is reverted."
 )
 
 

@@ -54,7 +54,7 @@ class EvaluateArguments(Evaluating):
     who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task.")
     description: str | None = Field(None, description="Purpose, for the log.")
     timeout_ms: int | None = Field(
-        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code goes on."
+        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code continues."
     )
     on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: end the code instead.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
@@ -182,8 +182,8 @@ TOOL = Tool(
     other_names=("clojure_evaluate_code",),
     title="Evaluate code",
     description=(
-        "Run code in a live session; the answer has its value and output. Definitions stay, await works. Start "
-        "with one small form and build on it. Code that is still running goes on: get_evaluation waits for it. "
+        "Run code in a live session; the answer has its value and output. Definitions stay, and await works. Start "
+        "with one small form and build on it. Code that needs longer keeps running: get_evaluation waits for it. "
         "Never send code twice."
     ),
     arguments=EvaluateArguments,

@@ -138,7 +138,7 @@ async def _read_part_of_value(call: Call, current: Evaluation, arguments: GetArg
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = default_budget(call) if arguments.length is None else requested_budget(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
-        raise _unavailable_value_error(current.id, "its REPL has been restarted or has ended")
+        raise _unavailable_value_error(current.id, "the REPL has been restarted or has ended")
     limits = PrintLimits(
         arguments.length or settings.max_length,
         arguments.depth or settings.max_depth,
@@ -195,7 +195,7 @@ TOOL = Tool(
     name="get_evaluation",
     title="Get evaluation",
     description=(
-        "Wait for code or tests that run (waitMs), read their result and new output, or the rest of an answer that was "
+        "Wait for running code or tests (waitMs), read their result and new output, or the rest of an answer that was "
         "cut."
     ),
     arguments=GetArguments,

@@ -110,7 +110,7 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
 
 def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
     known = ", ".join([*BASE_SUBJECTS, *call.services.hooks.subjects])
-    return refused("bad-arguments", f"status knows nothing about {subject!r}", hint=f"about is one of {known}.")
+    return refused("bad-arguments", f"status has no information about {subject!r}", hint=f"about is one of {known}.")
 
 
 async def _call_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
@@ -187,7 +187,7 @@ def _job_row(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, objec
 
 DESCRIPTION_TEMPLATE: Final = (
     "Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and test "
-    "runs, ended ones too), activity (what was done, newest first: code with results, edits with diffs, test runs, "
+    "runs, also finished ones), activity (what was done, newest first: code with results, edits with diffs, test runs, "
     "failures), error (last exception or failed test: values, causes, numbered frames with variables), stale (files "
     "newer than loaded code), threads, variables, {}server."
 )
@@ -210,7 +210,7 @@ def with_subjects(tool: Tool, subjects: Mapping[str, StatusSubject]) -> Tool:
 
 TOOL = Tool(
     name="status",
-    title="What is here and what was done",
+    title="Sessions, activity and errors",
     description=DESCRIPTION_TEMPLATE.format(""),
     arguments=StatusArguments,
     output=answer_schema(),

@@ -157,7 +157,7 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
             raise refused(
                 "unknown-symbol",
                 f"there is no frame {arguments.symbol}: {known}",
-                hint='See status with about: "error".',
+                hint='Call status with about: "error" to see the frames.',
             )
         frame = frames[int(arguments.symbol)]
         file, line = frame.file or "", frame.line or 0

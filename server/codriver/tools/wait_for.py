@@ -182,7 +182,7 @@ class _Wait:
         """Return the newest rows that fit in an answer."""
         has_requested_bytes = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
-        images = image_collector(self._call, 0, "repl_output_log with maxImages gives it")
+        images = image_collector(self._call, 0, "repl_output_log with maxImages returns it")
         bare = images.remove_from_json(rows[-self._arguments.limit :])
         work = self._call.services.work.editing
         fitted, notes, _ = await work.run(
@@ -266,7 +266,7 @@ def _contains(known: Sequence[int], digest: int) -> bool:
 
 TOOL = Tool(
     name="wait_for",
-    title="Wait for the log",
+    title="Wait for log entries",
     description=("Wait until a query of the log finds a new row. since: lastLine of the last answer."),
     arguments=WaitArguments,
     output=answer_schema(

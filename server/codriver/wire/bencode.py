@@ -207,7 +207,7 @@ class Decoder:
         if token not in (_DICTIONARY_BYTE, _LIST_BYTE):
             raise BencodeError(f"a value cannot begin with the byte 0x{token:02x}")
         if len(self._around) >= self._max_depth:
-            raise BencodeError(f"it is nested more than {self._max_depth} levels deep")
+            raise BencodeError(f"a value is nested more than {self._max_depth} levels deep")
         return ({} if token == _DICTIONARY_BYTE else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:

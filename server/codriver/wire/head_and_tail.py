@@ -1,4 +1,4 @@
-"""Storage for the beginning and end of a byte string that arrives in chunks."""
+"""A buffer for the beginning and end of a byte string that arrives in chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions of values of unknown type from a peer, and a check of JSON before it is parsed.
+"""Convert values of unknown type received from a peer, and check JSON before parsing it.
 
 Four bytes of JSON can become a hundred bytes of objects, so a line of brackets within the size limit could fill the
 memory and block the server. Therefore the elements and the nesting of long lines are counted before they are parsed.

@@ -263,7 +263,7 @@ def test_reading_adds_nothing_to_the_log_or_the_trace(client):
 def test_a_failing_handler_is_reported_with_its_location_and_state_is_restored(client):
     refused = change(client, "dispatch", event="['charge']", sync=True)
     assert (refused["ok"], refused["reason"]) == (False, "handler-failed")
-    assert "put back" in refused["hint"]
+    assert "restored" in refused["hint"]
     number = APP.splitlines().index('        raise ValueError("cannot charge " + state["user"]["token"])') + 1
     assert refused["at"] == f"shop.py:{number}"
     assert inspect(client, "state", path="count")["value"] == "0"

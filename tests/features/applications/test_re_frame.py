@@ -110,7 +110,7 @@ def test_health_names_each_missing_band_and_what_provides_it():
     bands = answer_of("re-frame2 without epochs", "health")["bands"]
     assert {name for name, words in bands.items() if words is True} == {"inspect", "trace", "mutate", "handlers"}
     assert "day8/re-frame2-epoch" in bands["epochs"]
-    assert bands["sensitive"] == "no path is declared sensitive: nothing is hidden"
+    assert bands["sensitive"] == "no path is marked as sensitive, so nothing is hidden"
     assert answer_of("re-frame2", "health")["bands"]["machines"] == "no machine is registered"
     old = answer_of("re-frame", "health")["bands"]
     assert {name for name, words in old.items() if words is True} == {"inspect", "mutate", "reset", "handlers"}

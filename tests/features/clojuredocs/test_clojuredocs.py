@@ -235,7 +235,7 @@ def test_a_pipe_in_place_of_the_cache_file_is_reported_without_blocking(tmp_path
     with asking(tmp_path, site.url) as client:
         answer = look_up(client, "clojure.core/map")
     assert answer["reason"] == "docs-unavailable"
-    assert "it is a pipe" in answer["message"]
+    assert "the path is a pipe" in answer["message"]
 
 
 def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):

@@ -37,7 +37,7 @@ async def test_an_evaluation_that_ended_its_repl_is_named_and_the_rest_still_ver
     checked = await runs(tmp_path).verify(recording(deadly, LOST))
     notes = {one.of.id: one.note for one in checked if one.note}
     assert list(notes) == ["e-3"]
-    assert "ended the REPL then as now" in notes["e-3"]
+    assert "ended the REPL in both runs" in notes["e-3"]
     assert [one.of.id for one in checked if one.verdict == "same"] == ["e-2", "e-4", "e-5"]
 
 
@@ -52,5 +52,5 @@ async def test_a_document_names_what_it_omits(tmp_path):
     checked = await runs(tmp_path).verify(recording(DEADLY[0], LOST))
     origin = Origin("py", "python", "2026-01-01", "exported")
     document = await runs(tmp_path).write_document(checked[:-1], "python", "test", origin)
-    assert "ended the REPL then as now" in document.text
+    assert "ended the REPL in both runs" in document.text
     assert "1 + 2" in document.text

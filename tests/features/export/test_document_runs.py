@@ -65,7 +65,9 @@ async def test_tests_run_in_reverse_order_too(tmp_path):
 
 async def test_an_endless_test_times_out(tmp_path):
     text = "import time\n\n\ndef test_endless():\n    time.sleep(600)\n"
-    assert [error for _, _, error in await failures(runs(tmp_path, timeout_s=2), text)] == ["it did not end in time"]
+    assert [error for _, _, error in await failures(runs(tmp_path, timeout_s=2), text)] == [
+        "the test did not finish in time"
+    ]
 
 
 async def test_a_document_that_cannot_be_imported_fails_as_a_whole(tmp_path):

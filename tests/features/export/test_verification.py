@@ -179,7 +179,9 @@ def test_a_session_may_redefine_its_own_names():
 
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     evaluation = RecordedEvaluation("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
-    checked, asked = verified([evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "it had not ended"))})
+    checked, asked = verified(
+        [evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "the code had not finished"))}
+    )
     assert all(one.is_short for one in asked)
     assert [(one.verdict, one.is_typo) for one in checked] == [("ran", False), ("absent", True)]
 
@@ -256,7 +258,7 @@ def test_an_assertion_that_fails_in_the_exported_file_is_dropped_with_a_note():
     document, _ = write_document(checked, answer)
     assert "assert a() == 1" in document.text
     assert "assert b()" not in document.text
-    assert "does not hold in a file of its own: AssertionError: 3" in document.text
+    assert "fails when it runs in a separate file: AssertionError: 3" in document.text
 
 
 def test_a_document_that_never_passes_is_not_written():
@@ -365,7 +367,7 @@ def figure(**picture):
     ("fresh", "verdict", "note", "strict"),
     [
         (figure(), "same", "", "same"),
-        (figure(more=b"x"), "same", "the picture differs (image/png 640x480, 1 KB; in a fresh REPL", "differs"),
+        (figure(more=b"x"), "same", "the image differs (image/png 640x480, 1 KB; in a fresh REPL", "differs"),
         (figure(width=320), "differs", "recorded: <Figure> <<image/png 640x480", "differs"),
         ("<Figure>", "differs", "in a fresh REPL: <Figure>", "differs"),
         (f"<Table> data:image/png;base64,{png()}", "differs", "recorded: <Figure>", "differs"),
@@ -415,9 +417,9 @@ def test_a_figure_value_is_distinguished_from_figures_displayed_before():
 @pytest.mark.parametrize(
     ("displays", "verdict", "note"),
     [
-        ((figure(more=b"x"),), "ran", "the picture differs"),
-        ((figure(height=1),), "differs", "recorded: image/png 640x480, 1 KB; in a fresh REPL: no such picture"),
-        ((), "differs", "no such picture"),
+        ((figure(more=b"x"),), "ran", "the image differs"),
+        ((figure(height=1),), "differs", "recorded: image/png 640x480, 1 KB; in a fresh REPL: no such image"),
+        ((), "differs", "no such image"),
     ],
 )
 def test_a_different_image_is_noted_at_the_step_that_displayed_it(displays, verdict, note):
@@ -450,10 +452,10 @@ def test_a_notebook_contains_images_and_a_test_describes_them():
     document, _ = write_document(checked, lambda _page: ())
     assert "base64" not in document.text
     assert (
-        "    assert draw() == 'drawn'\n    # shows a picture, which is left out: image/png 640x480, 1 KB\n"
+        "    assert draw() == 'drawn'\n    # displays an image, which is left out: image/png 640x480, 1 KB\n"
         in document.text
     )
-    assert "    plot()\n    # shows a picture, which is left out: image/png 640x480, 1 KB\n" in document.text
+    assert "    plot()\n    # displays an image, which is left out: image/png 640x480, 1 KB\n" in document.text
 
 
 @pytest.mark.parametrize("fresh", ["123", "456", "111"])
@@ -462,7 +464,7 @@ def test_a_notebook_keeps_every_matching_or_duplicate_image(fresh):
     displays = tuple(figure(more=one.encode()) for one in fresh)
     checked, _ = verified([evaluation], {"x = draw()": StepResult(displays=displays)})
     assert checked[0].images == displays
-    assert checked[0].note.count("the picture differs") == {"123": 0, "456": 3, "111": 2}[fresh]
+    assert checked[0].note.count("the image differs") == {"123": 0, "456": 3, "111": 2}[fresh]
     (cell,) = json.loads(render_notebook(checked, ORIGIN))["cells"][-1:]
     assert [one["data"]["image/png"] for one in cell["outputs"]] == [png(more=one.encode()) for one in fresh]
 
@@ -491,8 +493,8 @@ FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last)
     [
         (CELL,
          StepResult("2", "2\n", displays=(figure(),), cell=({"output_type": "display_data", "data": {}}, result("2"))),
-         ["ran", "ran", "ran", "same"], "the picture differs"),
-        (CELL, StepResult("2", "2\n", displays=(figure(),)), ["ran", "ran", "ran", "ran"], "the picture differs"),
+         ["ran", "ran", "ran", "same"], "the image differs"),
+        (CELL, StepResult("2", "2\n", displays=(figure(),)), ["ran", "ran", "ran", "ran"], "the image differs"),
         (CELL, StepResult("2", "2\n"), ["ran", "ran", "ran", "differs"], "recorded: 2; in a fresh REPL: no such value"),
         (CELL, StepResult("3", "2\n", displays=(figure(),)), ["ran"] * 3 + ["differs"],
          "recorded: 2; in a fresh REPL: 3"),

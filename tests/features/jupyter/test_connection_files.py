@@ -73,7 +73,7 @@ def test_a_file_that_is_being_written_is_read_again(tmp_path):
     directory = RuntimeDirectory(tmp_path)
     path = tmp_path / "kernel-1.json"
     path.touch(mode=0o600)
-    assert directory.contents().errors == ((path, "it does not contain a JSON object"),)
+    assert directory.contents().errors == ((path, "the file does not contain a JSON object"),)
     path.write_text(json.dumps(KERNEL))  # the folder's time is the same
     assert names(directory.contents().kernels) == ["kernel-1.json"]
 
@@ -128,7 +128,7 @@ def test_a_file_reachable_by_other_users_must_be_private(open_directory, mode):
     assert not contents.kernels
     ((path_in_error, reason),) = contents.errors
     assert path_in_error == path
-    assert "others" in reason
+    assert "other users" in reason
 
 
 @pytest.mark.parametrize("mode", OPEN_MODES, ids=oct)

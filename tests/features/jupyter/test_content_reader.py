@@ -68,22 +68,22 @@ def test_short_content_has_the_same_depth_limit_as_long_content():
         if depth < MAX_NESTING_DEPTH:
             assert parse(nested)[0]["a"]
         else:
-            assert f"more than {MAX_NESTING_DEPTH} deep" in refusal_reason(nested)
+            assert f"more than {MAX_NESTING_DEPTH} levels deep" in refusal_reason(nested)
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_NESTING_DEPTH} deep"),
-        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_NESTING_DEPTH} deep"),
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_NESTING_DEPTH} levels deep"),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_NESTING_DEPTH} levels deep"),
         (b'{"a": [' + b"[]," * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
         (b'{"a": [' + b'"",' * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
-        (b'{"a": "' + b"x" * 100_000, "it ends within a string"),
+        (b'{"a": "' + b"x" * 100_000, "the content ends within a string"),
         (b"[" + b" " * 100_000 + b"]", "a JSON list instead of an object"),
-        (b"nothing", "it is not JSON"),
-        (b" " * 200_000, "it is not JSON"),
-        (b'{"a": ' + b"9" * 100_000 + b"}", "it is not JSON"),
-        (b'{"a": "' + b"\n" * 100_000 + b'"}', "it is not JSON"),
+        (b"nothing", "the content is not valid JSON"),
+        (b" " * 200_000, "the content is not valid JSON"),
+        (b'{"a": ' + b"9" * 100_000 + b"}", "the content is not valid JSON"),
+        (b'{"a": "' + b"\n" * 100_000 + b'"}', "the content is not valid JSON"),
     ],
     ids=range(10),
 )

@@ -40,7 +40,7 @@ async def test_a_kernel_is_identified_by_its_kernel_info():
 
 
 async def test_a_kernel_that_does_not_answer_is_refused():
-    with pytest.raises(NotAReplError, match="is not a usable Jupyter kernel server: it answered nothing"):
+    with pytest.raises(NotAReplError, match="is not a usable Jupyter kernel server: the kernel did not answer"):
         async with opened(ScriptedChannel(answers=False), connect_timeout_s=0.01):
             pass
 

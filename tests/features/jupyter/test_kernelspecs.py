@@ -83,7 +83,7 @@ def test_a_kernelspec_name_cannot_leave_its_directory(tmp_path, name):
         ({"argv": ["a"], "env": {"A": 1}}, "an `env` that is not an object"),
         ({"argv": ["a"], "env": "A"}, "an `env` that is not an object"),
         ("[" * 50_000, "is not valid JSON"),
-        ("[" * 100_000, "cannot be read: it has"),
+        ("[" * 100_000, "cannot be read: the file has"),
     ],
 )
 def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, message):
@@ -115,5 +115,5 @@ def test_other_programs_are_found_next_to_the_interpreter_or_on_path(tmp_path):
 
 def test_a_missing_program_is_refused(tmp_path):
     write_spec(tmp_path, "k", {"argv": ["no-such-program"]})
-    with pytest.raises(KernelSpecError, match=r"the program 'no-such-program' in .* was not found"):
+    with pytest.raises(KernelSpecError, match=r"the program 'no-such-program' in .* could not be found"):
         kernel_command(find_kernelspec("k", [tmp_path]), FILE, python="/p/bin/python", environ={"PATH": "/nowhere"})

@@ -41,8 +41,8 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
         (f"http://host/#token={SECRET}", "tokenFile or tokenEnv"),
         (f"ftp://host/{SECRET}", "http:// or https://"),
         (f"http:///{SECRET}", "http:// or https://"),
-        (f"http://[host/{SECRET}", "not a valid URL"),
-        (f"http://host:{SECRET}/", "not a valid URL"),
+        (f"http://[host/{SECRET}", "the URL is invalid"),
+        (f"http://host:{SECRET}/", "the URL is invalid"),
         (f"http://host/{SECRET}/", "but no kernel"),
         (f"{SECRET}.json", "has to be absolute"),
     ],
@@ -101,7 +101,7 @@ def test_a_token_file_must_be_private(tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
     file.chmod(0o644)
-    with refused_as("repl-unreachable", match="others may read it"):
+    with refused_as("repl-unreachable", match="other users may read the file"):
         TokenSource(file=str(file)).read({})
     file.chmod(0o600)
     assert TokenSource(file=str(file)).read({}) == SECRET
@@ -137,5 +137,5 @@ def test_a_malformed_token_is_refused_without_echoing_it(text, tmp_path):
 def test_a_missing_token_is_reported_with_its_source(tmp_path):
     with refused_as("repl-unreachable", match=f"the file {tmp_path}/token: the file does not exist"):
         TokenSource(file=str(tmp_path / "token")).read({})
-    with refused_as("repl-unreachable", match="the variable HUB: it is not set"):
+    with refused_as("repl-unreachable", match="the variable HUB: the variable was not set"):
         TokenSource(variable="HUB").read({})

@@ -225,10 +225,10 @@ def test_a_cell_has_its_source_count_and_error_state():
     [
         ("", "line 1, column 1"), ("[]", "line 1, column 1"), ("{", "line 1, column 2"), ('{"cells": []}', "null"),
         ('{"nbformat": 4}', "no cells"),
-        (book()[:-3], "expected , or }"), (book() + "{}", "after its last brace"), (book(nbformat=3), "nbformat is 3"),
-        (book(cells=1), "expected ["), (book(1), "expected {"), (book({}), "an empty one"), ("[" * 10**5, "line 1"),
+        (book()[:-3], "expected , or }"), (book() + "{}", "after the last brace"), (book(nbformat=3), "nbformat is 3"),
+        (book(cells=1), "expected ["), (book(1), "expected {"), (book({}), "an empty list"), ("[" * 10**5, "line 1"),
         ('{"metadata": ' + "[" * 10**5 + "]" * 10**5 + "}", "too deep"),
-        ('{"a": ' + "[" * 10**5, "without an end"), ('{"a": [}', "closes another"), ('{"a": "x', "without an end"),
+        ('{"a": ' + "[" * 10**5, "is not closed"), ('{"a": [}', "does not match"), ('{"a": "x', "is not closed"),
         ('{"nbformat": ' + "4" * 5000 + "}", "too many digits"), ('{"a": }', "expected a value"),
         (book(code())[:-1].replace(":", "", 1), "expected :"),
     ],

@@ -356,7 +356,7 @@ def test_files_outside_the_workspace_and_read_only_files_are_not_written(client,
     locked = live.workspace / "locked.ipynb"
     locked.write_text(text)
     locked.chmod(0o444)
-    assert "it is read-only" in client.call("run_cell", filePath="locked.ipynb", cell="c")["message"]
+    assert "the file is read-only" in client.call("run_cell", filePath="locked.ipynb", cell="c")["message"]
     assert client.call("list_cells", filePath="locked.ipynb")["count"] == 1
     assert (outside.read_text(), locked.read_text()) == (text, text)
 

@@ -98,7 +98,7 @@ async def test_a_kernel_gateway_that_does_not_list_kernels_is_reported_with_a_hi
 
 
 async def test_an_unreadable_token_is_reported_before_anything_is_sent():
-    with refused_as("repl-unreachable", match="the variable T: it is not set"):
+    with refused_as("repl-unreachable", match="the variable T: the variable was not set"):
         await ServerApi("http://127.0.0.1:9", SOURCE, {}).kernels()
 
 
@@ -193,9 +193,9 @@ async def test_a_server_that_answers_byte_by_byte_times_out():
 async def test_an_unreachable_server_is_explained():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(ReplUnreachableError, match="nothing listens there"):
+    with pytest.raises(ReplUnreachableError, match="nothing listens at this address"):
         await api(f"http://127.0.0.1:{port}").kernels()
-    with pytest.raises(ReplUnreachableError, match="its host name cannot be resolved"):
+    with pytest.raises(ReplUnreachableError, match="the host name cannot be resolved"):
         await api("http://no-such-host.invalid").kernels()
 
 

@@ -97,7 +97,7 @@ async def test_an_oversized_content_is_refused_and_the_next_message_is_read():
         port = server.sockets[0].getsockname()[1]
         opened = await open_socket(ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {}), "k", "s")
         with anyio.fail_after(60):
-            assert "more than 100 deep" in (await opened.receive()).read_error
+            assert "more than 100 levels deep" in (await opened.receive()).read_error
             assert (await opened.receive()).content == long
         await opened.close()
 

@@ -32,7 +32,7 @@ async def refusal(path, kind):
 
 
 async def test_a_missing_file_is_reported(tmp_path):
-    assert "its connection file does not exist" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
+    assert "the connection file does not exist" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[1]", "1", "{", '{"ip": "127.0.0.1"}', '{"shell_port": "1"}'])
@@ -51,13 +51,13 @@ async def test_a_world_writable_file_is_not_trusted(tmp_path):
 async def test_a_dead_port_is_reported(tmp_path):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    assert "nothing listens there" in await refusal(write_file(tmp_path, port), ReplUnreachableError)
+    assert "nothing listens at this address" in await refusal(write_file(tmp_path, port), ReplUnreachableError)
 
 
 @pytest.mark.parametrize(
     ("greeting", "message"),
     [
-        pytest.param(b"", "too busy, or another program on its port", id="silent"),
+        pytest.param(b"", "too busy, or another program uses its port", id="silent"),
         pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak ZeroMQ", id="another"),
     ],
 )
@@ -77,4 +77,4 @@ async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting, 
 async def test_a_key_of_another_kernel_is_reported(tmp_path):
     connection_info = json.loads(real_kernels.kernel("ipykernel").file.read_text())
     path = write_file(tmp_path, 0, **connection_info | {"key": os.urandom(8).hex()})
-    assert "its connection file belongs to another kernel" in await refusal(path, NotAReplError)
+    assert "the connection file belongs to another kernel" in await refusal(path, NotAReplError)

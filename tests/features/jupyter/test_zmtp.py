@@ -54,9 +54,9 @@ def test_messages_are_decoded_however_they_are_split_into_chunks(cuts):
 @pytest.mark.parametrize(
     ("received", "reason"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "they do not start with a greeting"),
-        (b"\xff" + bytes(8) + b"\x7f\x01\x05", "the version is 1, and at least 3 is required"),
-        (GREETING.replace(b"NULL", b"CURVE")[:64], "the peer requires 'CURVE', and only connections"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "the data does not start with a ZMTP greeting"),
+        (b"\xff" + bytes(8) + b"\x7f\x01\x05", "the peer uses ZMTP version 1, but at least 3 is required"),
+        (GREETING.replace(b"NULL", b"CURVE")[:64], "the peer requires 'CURVE', but only connections"),
         (GREETING + b"\x00\x01a", "a message was received before the end of the handshake"),
         (GREETING + b"\x06" + (MAX_COMMAND_BYTES + 1).to_bytes(8, "big"), "a command has 8,193 bytes"),
         (GREETING + b"\x04\x0b\x05ERROR\x04nope", "the peer refused the connection: nope"),

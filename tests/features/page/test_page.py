@@ -133,7 +133,10 @@ def test_a_page_without_a_code_names_the_command_that_issues_one(browser, served
 
 def test_a_used_address_is_reported_with_the_command_for_a_new_one(browser, served_page):
     address = served_page.address
-    for words in ("live", "used already, and works once. Run `codriver watch --web` for another."):
+    for words in (
+        "live",
+        "This address works only once, and has already been used. Run `codriver watch --web` for another.",
+    ):
         with browser.page(address) as page:
             page.shows(words, "#link")
             assert page.run("location.hash") == ""
@@ -230,8 +233,8 @@ def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(pa
 
 def test_an_evaluation_waiting_for_input_is_answered_from_its_row(page, client):
     begun = client.begin_call("evaluate_code", code="'hello ' + input('your name? ')", timeoutMs=30_000)
-    page.shows("waits for input", "#rows")
-    page.shows("is asked for input", "#repls")
+    page.shows("waiting for input", "#rows")
+    page.shows("has to enter input", "#repls")
     page.click(".alive .line", "your name?")
     page.until("Boolean(document.querySelector('.answer input'))")
     page.run("document.querySelector('.answer input').focus()")
@@ -491,7 +494,7 @@ def test_running_tests_are_followed_and_failures_have_frames(live, page, client)
     (live.workspace / "test_prices.py").write_text(TESTS)
     (live.workspace / "go").write_text("")
     begun = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
-    page.shows("2 of 3 tests, 1 red", "#rows")
+    page.shows("2 of 3 tests, 1 failed", "#rows")
     bar = "document.querySelector('.tests [role=progressbar]')"
     assert page.run(f"[{bar}.ariaValueNow, {bar}.ariaValueMax]") == ["2", "3"]
     widths = page.run(f"[{bar}.offsetHeight, {bar}.firstChild.offsetWidth / {bar}.offsetWidth]")
@@ -502,7 +505,7 @@ def test_running_tests_are_followed_and_failures_have_frames(live, page, client)
     page.shows("test_two", ".detail")
     (live.workspace / "go").write_text("1")
     client.answer(begun)
-    page.shows("3 tests, 1 red", "#rows")
+    page.shows("3 tests, 1 failed", "#rows")
     page.shows("test_prices.py:11", ".detail")
     page.click(".filter", "Tests")
     page.until("[...document.querySelectorAll('.row')].every(one => one.classList.contains('tests'))")
@@ -545,7 +548,7 @@ def test_datalog_queries_are_answered_and_a_row_leads_to_its_evaluation(page, cl
     page.until(f"{row('the answer is')}?.classList.contains('open')", "the row of the evaluation")
     page.press("2")
     page.run("document.querySelector('textarea').value = '[:find'")
-    page.click("#panel button", "Ask")
+    page.click("#panel button", "Run")
     page.shows("expected `]`", "#panel .error")
 
 
@@ -561,7 +564,7 @@ def test_handoff_runs_and_history_are_separate_views(page, client):
     page.press("3")
     page.shows("REPLs", "#panel")
     page.press("4")
-    page.shows("No run of before is remembered yet", "#panel")
+    page.shows("No earlier run is stored yet", "#panel")
     page.press("5")
     page.shows("'for the history'", "#panel")
     page.shows("codriver forget history", "#panel code")

@@ -148,7 +148,7 @@ def _assert_only_challenges_received(hostile, tab, served):
     for view in ("Handoff", "History", "Query"):
         tab.click("[role=tab]", view)
     tab.run("document.querySelector('textarea').value = 'typed query'")
-    tab.click("#panel button", "Ask")
+    tab.click("#panel button", "Run")
     tab.shows(STOPPED, "#panel")
     here = until(lambda: [one for one in hostile.loot() if one.port == served.port][1:], "two challenges")
     assert {one.line for one in here} == {"POST /prove HTTP/1.1"}

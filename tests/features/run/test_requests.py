@@ -99,12 +99,12 @@ async def test_a_peer_other_than_the_requested_process_is_disconnected(directory
 @pytest.mark.parametrize("mode", [0o750, 0o707, 0o777])
 async def test_a_directory_open_to_others_is_refused(directory, mode):
     directory.chmod(mode)
-    with pytest.raises(ReplUnreachableError, match="not private to you"):
+    with pytest.raises(ReplUnreachableError, match="the directory is not private"):
         await requests.request_stream(directory, os.getpid())
 
 
 async def test_a_link_in_place_of_the_directory_is_refused(tmp_path, directory):
     link = Path(tmp_path / "link")
     link.symlink_to(directory)  # noqa: ASYNC240  # a test
-    with pytest.raises(ReplUnreachableError, match="no directory"):
+    with pytest.raises(ReplUnreachableError, match="not a directory"):
         await requests.request_stream(link, os.getpid())

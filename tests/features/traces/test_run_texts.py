@@ -100,9 +100,9 @@ def test_a_call_is_expanded_by_its_number_and_found_by_its_name():
         "2 calls of shop.price", "  #2 shop.price({'price': 2}, 3) -> 6", "  #4 shop.price({'price': 2}, 25) -> 40.0",
     ]  # fmt: skip
     assert list_calls(found, ["pric"], 9) == [
-        "no call of pric was recorded; there are those of shop.price, shop.stored, shop.total"
+        "no call of pric was recorded; the recorded functions are shop.price, shop.stored, shop.total"
     ]
-    assert list_calls(found, [9], 9) == ["there is no call 9: they are 1 to 5"]
+    assert list_calls(found, [9], 9) == ["there is no call 9: calls are numbered 1 to 5"]
     assert list_calls(found, ["price"], 2) == ["2 calls of shop.price", "  and 2 more"]
 
 
@@ -180,7 +180,7 @@ def marked(mark, *calls):
 
 def test_a_function_whose_source_changed_is_reported_if_no_result_differs():
     calls = (0, "total", ["<Cart>"], "<Cart>"), (1, "price", ["{}", "1"], "<Price>")
-    line = "#2 shop.price({}, 1) -> <Price>, its text changed"
+    line = "#2 shop.price({}, 1) -> <Price>, its source changed"
     assert format_differences(compare_runs(marked(1, *calls), marked(2, *calls))) == [line]
     assert compare_runs(marked(1, *calls), marked(1, *calls)) == compare_runs(run(*calls), marked(2, *calls)) == []
 
@@ -192,6 +192,6 @@ def test_a_changed_function_is_listed_before_a_later_differing_call():
             calls.insert(place, (0, "price", ["{}", "1"], "<Price>"))
             yield marked(mark, *calls)
 
-    changed, otherwise = "shop.price({}, 1) -> <Price>, its text changed", "shop.total(<Cart>) 3 -> 4"
+    changed, otherwise = "shop.price({}, 1) -> <Price>, its source changed", "shop.total(<Cart>) 3 -> 4"
     assert format_differences(compare_runs(*runs(0))) == [f"#1 {changed}", f"#2 {otherwise}"]
     assert format_differences(compare_runs(*runs(1))) == [f"#1 {otherwise}"]

@@ -253,7 +253,7 @@ def test_a_function_that_differs_only_by_its_source_is_named(client, live):
         client.call("load_file", filePath="src/traced/shop.clj")
         now = traced(client, "(into [] (adding 1) [2])")
         (line,) = walked(client, now, diffWith=before["evaluationId"])
-        assert line == "#1 (shop/adding 1) -> <fn traced.shop/adding/fn>, its text changed"
+        assert line == "#1 (shop/adding 1) -> <fn traced.shop/adding/fn>, its source changed"
     finally:
         file.write_text(SHOP)
         client.call("load_file", filePath="src/traced/shop.clj")
@@ -272,4 +272,4 @@ def test_recorded_runs_can_be_queried_with_datalog(client):
 def test_line_and_time_profiles_are_refused_with_an_explanation(client):
     answer = client.call("evaluate_code", code="(price {:price 1} 1)", profile=True)
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
-    assert "those of Python do" in answer["message"]
+    assert "only Python can" in answer["message"]

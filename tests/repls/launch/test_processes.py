@@ -111,10 +111,10 @@ async def test_a_stale_port_file_is_not_trusted(tmp_path):
 
 async def test_a_repl_that_exits_immediately_is_reported_with_its_last_output(tmp_path):
     async with started(tmp_path, *python("import sys; print('no é'); sys.exit(3)")) as (running, _):
-        with pytest.raises(StartError, match="ended before it listened: it ended with status 3") as caught:
+        with pytest.raises(StartError, match="exited before it opened a port: it ended with status 3") as caught:
             await running.endpoint()
         await until(lambda: "no é" in running._exit_text())
-        assert "ended before" in str(caught.value)
+        assert "exited before" in str(caught.value)
 
 
 async def test_a_repl_that_never_prints_its_address_is_abandoned(tmp_path):

@@ -134,7 +134,7 @@ def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tm
         ("shadow-cljs", "npm install --save-dev shadow-cljs"),
         ("no-such-repl --x", "no command 'no-such-repl' in PATH"),
         ("sh 'unclosed", "not a valid command line"),
-        ("", "it is empty"),
+        ("", "the command line is empty"),
     ],
 )
 def test_a_missing_program_is_reported_with_what_to_install(workspace_and_environ, words, advice):

@@ -138,7 +138,7 @@ def test_a_failing_message_of_a_cause_does_not_lose_the_error(python):
         "class Bad(Exception):\n    def __str__(self):\n        raise LookupError\nraise ValueError('why') from Bad()"
     )
     ((_, kind, message),) = chain_of(python, code)
-    assert (kind, message) == ("Bad", "its message cannot be displayed: LookupError")
+    assert (kind, message) == ("Bad", "the message cannot be displayed: LookupError")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="it has no groups")

@@ -109,7 +109,7 @@ class AppStreams:
                 repl = state.repls.get(stream.repl)
                 key = old.repls[stream.repl].key
                 is_restart = repl is not None and repl.phase == "starting"
-                cause = repl.note if repl is not None else "it is gone"
+                cause = repl.note if repl is not None else "the application is gone"
                 self._end(stream, f"the REPL {key} " + ("restarts" if is_restart else f"is lost ({cause})"))
 
     async def _renew(self, stream: AppStream) -> None:

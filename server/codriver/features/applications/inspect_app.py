@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.features.applications.seam_answers import SeamAnswer
     from codriver.tools.calls.call import Call
 
-NO_EVENTS_MESSAGE: Final = "no event yet; watch_logging(), watch_threads() … note some"
+NO_EVENTS_MESSAGE: Final = "no event yet; watch_logging(), watch_threads() and others record some"
 """Explains an empty list. If the seam was installed while the application was running, nothing observes it yet."""
 
 
@@ -73,7 +73,10 @@ def _check_path_support(arguments: InspectAppArguments, answer: SeamAnswer) -> S
     """Return a refusal if the seam does not support `path` and has returned all epochs."""
     if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
         return None
-    hint = "This seam cannot select epochs by path. List epochs without path, then request the diff of one by epochId."
+    hint = (
+        "This application's seam cannot select epochs by path. List the epochs without path, then request the "
+        "diff of one by its epochId."
+    )
     return {"ok": False, "reason": "band-missing", "hint": hint}
 
 

@@ -88,20 +88,20 @@ CAUSA_ROLES: Final[Roles] = {
 
 _NOT_LOADED_TEMPLATE: Final = "the application does not load %s"
 RE_FRAME2_MISSING_HINTS: Final = {
-    "stream": "not here: ask for trace since an id",
-    "trace": _NOT_LOADED_TEMPLATE % "re-frame.trace.tooling, which keeps the trace",
-    "epochs": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which keeps epochs",
-    "restore": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which restores",
+    "stream": "not available: request the trace since an id",
+    "trace": _NOT_LOADED_TEMPLATE % "re-frame.trace.tooling, which stores the trace",
+    "epochs": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which stores epochs",
+    "restore": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which restores epochs",
     "reset": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which replaces the state",
     "machines": _NOT_LOADED_TEMPLATE % "re-frame.machines (day8/re-frame2-machines)",
 }
 """Explanations of why an application with re-frame 2 may lack a role, by role."""
 RE_FRAME1_MISSING_HINTS: Final = {
-    "stream": "re-frame 1 tells nobody of its events",
-    "sensitive": "re-frame 1 declares no path sensitive: nothing is hidden",
-    "trace": "re-frame 1 keeps no trace for others",
-    "epochs": "re-frame 1 keeps no epochs",
-    "restore": "re-frame 1 keeps no epochs",
+    "stream": "re-frame 1 does not report its events",
+    "sensitive": "re-frame 1 cannot mark paths as sensitive, so nothing is hidden",
+    "trace": "re-frame 1 provides no trace",
+    "epochs": "re-frame 1 stores no epochs",
+    "restore": "re-frame 1 stores no epochs",
     "machines": "re-frame 1 has no machines",
 }
 """Explanations of why an application with re-frame 1 lacks a role, by role."""

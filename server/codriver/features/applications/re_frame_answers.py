@@ -77,7 +77,7 @@ def _bands(answer: Fields) -> dict[str, object]:
     if bands["machines"] is True and not answer["machines"]:
         bands["machines"] = "no machine is registered"
     if bands["sensitive"] is True and not answer["declared"]:
-        bands["sensitive"] = "no path is declared sensitive: nothing is hidden"
+        bands["sensitive"] = "no path is marked as sensitive, so nothing is hidden"
     return bands
 
 

@@ -17,7 +17,7 @@ USAGE = """\
     codriver_seam.start_repl(True)  # or app.debug, or nothing, with CODRIVER_SEAM=1 in the environment"""
 
 
-@click.group("seam", short_help="Give an application the seam, through which agents see its state.")
+@click.group("seam", short_help="Add the seam to an application, so that agents can see its state.")
 def seam_command() -> None:
     """Give an application the package codriver_seam, through which agents see its state and evaluate in it.
 
@@ -54,7 +54,7 @@ def copy_command(*, folder: Path) -> None:
     copied = seam_copy.copy_seam(folder)
     written = f"{len(copied.written)} file{'s' * (len(copied.written) != 1)} written"
     removed = f", {len(copied.removed)} of an earlier version removed" if copied.removed else ""
-    echo(f"{copied.package}: {written}, {len(copied.unchanged)} there already{removed}")
+    echo(f"{copied.package}: {written}, {len(copied.unchanged)} unchanged{removed}")
     echo(f"If {copied.package.parent} is on the application's sys.path, add these two lines:")
     echo(USAGE)
     echo(f"For Clojure, add {copied.package / 'clojure'} to the classpath.")

@@ -84,8 +84,8 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
         first, *others = sorted(conflicts)
         more_text = f" and {len(others)} more" if others else ""
         raise StartError(
-            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} would be replaced, but codriver did "
-            "not write it, or it has changed since; move it away, or name another folder"
+            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} already exists, and was not "
+            "written by codriver or has changed since; move it away, or name another folder"
         )
     removed_names = tuple(sorted(existing.keys() - sources.keys() - {RECORD_NAME}))
     written_names = tuple(name for name in sources if name not in unchanged_names)

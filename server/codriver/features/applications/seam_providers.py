@@ -173,7 +173,7 @@ def accessor_refusal(provider: Provider, accessor: str, lacking: Collection[str]
     if accessor not in lacking and (accessor in provider.forms or ANY_ACCESSOR in provider.forms):
         return None
     if accessor in _STREAM_ACCESSORS:
-        hint = f"the seam {provider.name} pushes no events: ask inspect_app for trace with a filter since"
+        hint = f"the seam {provider.name} does not push events: call inspect_app for the trace with a filter since"
         return {"ok": False, "reason": "band-missing", "hint": hint}
     available = ", ".join(sorted(provider.forms.keys() - {*lacking, ANY_ACCESSOR}))
     return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {available}"}

@@ -30,11 +30,13 @@ class WatchAppArguments(Arguments):
 
     CHOOSES_SESSION: ClassVar[bool] = True
 
-    topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(None, description="None: list the streams.")
+    topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(
+        None, description="Omit it to list the streams."
+    )
     filter: dict[str, Any] | None = Field(
         None, description="As in inspect_app; of calls (Clojure) also of (ns/fn), when (n > 3), hits."
     )
-    stop: str | None = Field(None, description="A subId to end.")
+    stop: str | None = Field(None, description="The subId of a stream to end.")
     repl_session_key: str | None = None
 
 
@@ -95,13 +97,14 @@ def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
     line = f"{stream.id} {stream.topic}{filter_text} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
     line += f", {row['failed']} conditions failed: {row['why']}" if "failed" in row else ""
     capture = row.get("capture", {})
-    return line + (f", its condition failed: {capture['why']}" if "why" in capture else "")
+    return line + (f", the condition failed: {capture['why']}" if "why" in capture else "")
 
 
 TOOL = Tool(
     name="watch_app",
     title="Watch the app",
-    description="Have the app push its events into the log's $app till you leave. Then wait_for, as it says.",
+    description="Record the app's events in the log's $app until you disconnect. Then call wait_for as the answer "
+    "says.",
     arguments=WatchAppArguments,
     output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS_SCHEMA),
     run=watch_app,

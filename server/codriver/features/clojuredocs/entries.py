@@ -18,7 +18,7 @@ _REQUIRES_CIDER: Final = f"{CIDER_HINT}; without it clojuredocs_info reads the p
 CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
     "clojuredocs",
     ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
-    missing="it is about Clojure: clojuredocs_info reads the public export for names that Clojure has too",
+    missing="ClojureDocs is about Clojure: clojuredocs_info reads the public export for names that Clojure has too",
     missing_by_dialect=MappingProxyType({"clojure": _REQUIRES_CIDER, "unknown": _REQUIRES_CIDER}),
 )
 """Source: cider-nrepl documentation, "Ops"."""

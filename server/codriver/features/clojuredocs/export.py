@@ -91,7 +91,7 @@ class ClojureDocsExport:
                 "docs-unavailable",
                 f"the ClojureDocs export is not cached and cannot be fetched from {url}: {failure}",
                 hint="use symbol_info for the docstring, or try again in a minute; behind a proxy set https_proxy, or "
-                "let the setting clojuredocsUrl name a copy that can be reached",
+                "set clojuredocsUrl to the URL of a copy that can be reached",
             )
         found = await to_thread.run_sync(_search, self._file, symbol)
         if failure is None:
@@ -113,7 +113,7 @@ class ClojureDocsExport:
         except FetchError as error:
             cause = str(error)
         except TimeoutError:
-            cause = f"it took longer than {FETCH_TIMEOUT_S:g} s"
+            cause = f"the download took longer than {FETCH_TIMEOUT_S:g} s"
         else:
             self._failed = None
             return None
@@ -132,7 +132,7 @@ def download_export(url: str, file: Path) -> None:
     import urllib.request  # noqa: PLC0415
 
     if not url.startswith(("http://", "https://")):
-        raise FetchError("its address is neither http nor https")
+        raise FetchError("the URL is neither http nor https")
     deadline = time.monotonic() + FETCH_TIMEOUT_S
     request = urllib.request.Request(url, headers={"User-Agent": "codriver"})  # noqa: S310  # checked above
     data = bytearray()
@@ -146,7 +146,7 @@ def download_export(url: str, file: Path) -> None:
                     raise FetchError(f"the download took longer than {FETCH_TIMEOUT_S:g} s")
     except urllib.error.HTTPError as error:
         with error:
-            raise FetchError(f"its server answered {error.code} {error.reason}") from error
+            raise FetchError(f"the server answered {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         raise FetchError(str(error.reason)) from error
     except (OSError, ValueError, http.client.HTTPException) as error:

@@ -70,14 +70,14 @@ class OutputExistsError(CodriverError):
     """Raised when the output file exists and `--force` was not given."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is there already: name another file, or add --force to replace it")
+        super().__init__(f"{path} already exists: name another file, or add --force to replace it")
 
 
 class SeveralSessionsError(CodriverError):
     """Raised when the selected evaluations belong to more than one session."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__(f"these evaluations are of several sessions: choose one with --session: {', '.join(keys)}")
+        super().__init__(f"these evaluations belong to several sessions: choose one with --session: {', '.join(keys)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +97,20 @@ class ExportedEvaluations:
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
 @click.option("--last", type=WholeNumberRange(1, MAX_SEARCHED_ENTRIES), metavar="N", help="The last N evaluations.")
-@click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
-@click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
+@click.option(
+    "--since", metavar="NAME", help="Start at the checkpoint NAME, an evaluation described as `checkpoint: NAME`."
+)
+@click.option("--query", metavar="EDN", help="The evaluations whose ids (:output/evaluation) a Datalog query finds.")
 @click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or a name from `codriver runs`.")
 @click.option(
-    "--format", "form", type=click.Choice(FORMAT_NAMES), help="By default what the FILE is called, else test."
+    "--format",
+    "form",
+    type=click.Choice(FORMAT_NAMES),
+    help="By default determined by the name of FILE, otherwise test.",
 )
 @click.option("--output", "-o", metavar="FILE", default=STDOUT_NAME, help="A file in the workspace, or - (default).")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--repl", metavar="WORDS", help="Command or kind of the fresh REPL, as for `serve --repl`.")
 @python_option
 @click.option(
     "--timeout",

@@ -182,7 +182,7 @@ class FreshRepl:
             raise received.end
         failure = received.end.failure if received.end else None
         if failure is None and received.end is not None and received.end.status != "done":
-            failure = Failure(received.end.status, "it did not end by itself")
+            failure = Failure(received.end.status, "the code did not finish by itself")
         return self._build_result(name, failure)
 
     def _build_result(self, name: str, failure: Failure | None) -> EvaluationOutcome:
@@ -207,7 +207,8 @@ class FreshRepl:
                 return
         head = code.strip().partition("\n")[0][:60]
         raise CodriverError(
-            f"`{head}` did not finish within {limit_s:g} s in the fresh REPL: omit it, or increase the limit"
+            f"`{head}` did not finish within {limit_s:g} s in the fresh REPL: leave this evaluation out, or increase "
+            "the limit"
         )
 
     async def run_tests(self, namespace: str) -> TestRun:
@@ -221,7 +222,7 @@ class FreshRepl:
 
 
 def _endless_failure(limit_s: float) -> Failure:
-    return Failure(ENDLESS_FAILURE, f"it had not ended after {limit_s:g} s, and was interrupted")
+    return Failure(ENDLESS_FAILURE, f"the code had not finished after {limit_s:g} s and was interrupted")
 
 
 @asynccontextmanager

@@ -107,7 +107,7 @@ class Progress:
     def describe(self, repl: str) -> str:
         """Return a line about the progress of the run for display in a terminal."""
         if not self.started:
-            return f"a fresh REPL is started ({repl}), in which the code runs again"
+            return f"starting a fresh REPL ({repl}) to run the code again"
         return f"evaluation {self.started} of {self.of} runs again in a fresh REPL ({repl})"
 
 
@@ -371,7 +371,7 @@ class ReplDiedError(CodriverError):
         head = escape_to_one_line(evaluation.code.strip().partition("\n")[0][:60])
         super().__init__(
             f"evaluation {evaluation.id}, `{head}`, ended the fresh REPL ({error.cause}): name the evaluations to use,"
-            " without this one"
+            " and leave this one out"
         )
 
 
@@ -509,7 +509,7 @@ def _collect_failures(report: TestReport, file: Path) -> list[FailedTest]:
         return found
     if stopped is not None:
         lines = tuple(frame.line for frame in stopped.frames[::-1] if frame.file == str(file))
-        return [FailedTest(_test_name(stopped.nodeid) or running, lines, "it did not end in time")]
+        return [FailedTest(_test_name(stopped.nodeid) or running, lines, "the test did not finish in time")]
     if error is not None and error.kind == "died":
         return [FailedTest(running, (), error.message)]
     why = error.message if error is not None else f"their process ended with status {report.exit_status}"

@@ -46,12 +46,19 @@ MAX_RECORDING_BYTES = 64 * MEBIBYTE
 @click.command(
     "replay",
     short_help="Run a recorded session in a fresh REPL.",
-    epilog="Exit status: 0 all is the same, 1 something differs, 2 wrong usage.",
+    epilog="Exit status: 0 everything is the same, 1 something differs, 2 wrong usage.",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`; by default as recorded.")
+@click.option(
+    "--repl", metavar="WORDS", help="Command or kind of the fresh REPL, as for `serve --repl`; by default as recorded."
+)
 @python_option
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a JUnit XML report to this file.",
+)
 @click.option(
     "--timeout",
     type=Number(1, 600),
@@ -61,7 +68,7 @@ MAX_RECORDING_BYTES = 64 * MEBIBYTE
 )
 @images_option
 @workspace_option
-@quiet_option("Print what differs, and nothing else.")
+@quiet_option("Print only what differs.")
 def replay_command(
     *,
     file: Path,
@@ -130,7 +137,7 @@ def _read_recording(file: Path) -> Recording:
     try:
         return parse_recording(files.read(file, FileRules(Links.OF_USER, MAX_RECORDING_BYTES)).decode())
     except UnicodeDecodeError as error:
-        raise RecordingError("it is not a text file") from error
+        raise RecordingError("the file is not a text file") from error
 
 
 def _junit_cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[CaseResult]:

@@ -1,4 +1,4 @@
-"""The Jupyter kernels in the settings."""
+"""Read the Jupyter kernels from the settings, as REPLs to connect to."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def parse_value(data: bytes, position: int) -> tuple[Any, int]:
     """
     _, end = skip_value(data, position)
     if end - position > MAX_VALUE_BYTES:
-        raise JsonError(f"a value of {end - position:,} bytes exceeds the limit", position)
+        raise JsonError(f"a value has {end - position:,} bytes, which exceeds the limit", position)
     text = data[position:end].decode("utf-8", "surrogatepass")
     try:
         return json.loads(text), end
@@ -127,7 +127,7 @@ def parse_value(data: bytes, position: int) -> tuple[Any, int]:
         error_position = position + len(text[: error.pos].encode("utf-8", "surrogatepass"))
         raise JsonError(error.msg, error_position) from None
     except RecursionError:
-        raise JsonError("it is nested too deeply", position) from None
+        raise JsonError("the value is nested too deeply", position) from None
     except ValueError:  # Python limits the number of digits
         raise JsonError("a number has too many digits", position) from None
 
@@ -151,7 +151,7 @@ def skip_value(data: bytes, position: int) -> tuple[None, int]:
     if first == b'"':
         end = end_of_string(data, position + 1)
         if data[end - 1 : end] != b'"' or end == position + 1:
-            raise JsonError("a string without an end", position)
+            raise JsonError("a string is not closed", position)
         return None, end
     if first not in (b"[", b"{"):
         literal = _LITERAL.match(data, position)
@@ -167,10 +167,10 @@ def skip_value(data: bytes, position: int) -> tuple[None, int]:
         elif kind in b"[{":
             open_brackets += kind
         elif open_brackets.pop() + 2 != kind[0]:
-            raise JsonError("a bracket that closes another", bracket.start())
+            raise JsonError("a closing bracket does not match the opening one", bracket.start())
         if not open_brackets:
             return None, current
-    raise JsonError("a bracket without an end", position)
+    raise JsonError("a bracket is not closed", position)
 
 
 def skip_space(data: bytes, position: int) -> int:

@@ -79,7 +79,7 @@ class NamedKernelEntry(BaseModel):
     @classmethod
     def _check_env(cls, env: dict[str, str]) -> dict[str, str]:
         if any(not FORWARDED_VARIABLE.fullmatch(name) for name in env):
-            raise ValueError("gateways pass on only variables whose names begin with KERNEL_")
+            raise ValueError("gateways only pass on variables whose names start with KERNEL_")
         return env
 
     def __str__(self) -> str:

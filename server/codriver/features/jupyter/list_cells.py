@@ -144,7 +144,7 @@ def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> t
     except NotEditableError as error:
         raise not_a_notebook(file_path, str(error)) from error
     except OSError as error:
-        raise not_a_notebook(file_path, error.strerror or "it cannot be opened") from error
+        raise not_a_notebook(file_path, error.strerror or "the file cannot be opened") from error
     return path, content_digest(data), parse_notebook(data, path.name)
 
 

@@ -168,14 +168,14 @@ def parse_notebook(data: bytes, name: str) -> Notebook:
         RefusedError: the file is not a notebook, or is too large.
     """
     if excess_found := find_exceeded_limit(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
-        raise not_a_notebook(name, f"it has {excess_found.error}, which exceeds the limit for a notebook")
+        raise not_a_notebook(name, f"the file has {excess_found.error}, which exceeds the limit for a notebook")
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(data), UTF8_CHECK_BYTES):
             decoder.decode(data[start : start + UTF8_CHECK_BYTES])
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        raise not_a_notebook(name, "it is not UTF-8") from None
+        raise not_a_notebook(name, "the file is not UTF-8") from None
     return read_notebook(data, name)
 
 
@@ -273,10 +273,10 @@ def _parse_top_level(data: bytes, name: str) -> dict[str, Member]:
     is_at_end = skip_space(data, end) == len(data)
     version = top["nbformat"].value if "nbformat" in top else None
     if not is_at_end or version != 4:
-        reason = f"its nbformat is {json.dumps(version)}" if is_at_end else "there is text after its last brace"
+        reason = f"the nbformat is {json.dumps(version)}" if is_at_end else "there is text after the last brace"
         raise not_a_notebook(name, reason)
     if "cells" not in top or not all(top["cells"].value):
-        raise not_a_notebook(name, "it has no cells, or an empty one")
+        raise not_a_notebook(name, "the document has no cells, or an empty list of them")
     return top
 
 

@@ -141,7 +141,7 @@ async def _open_notebook(call: Call, arguments: RunCellArguments) -> OpenedNoteb
         raise refused(
             "file-changed",
             f"{path.name} changed since you read it: nothing was run or written",
-            hint="list_cells returns the present cells.",
+            hint="list_cells returns the current cells.",
         )
     find_open = partial(find_open_notebook, path)
     if program := await services.work.files.run(call.client, find_open):
@@ -153,7 +153,7 @@ async def _open_notebook(call: Call, arguments: RunCellArguments) -> OpenedNoteb
         )
         raise refused(
             "notebook-open",
-            f"{path.name} is open in {program}, whose copy would lack the outputs: nothing was run",
+            f"{path.name} is open in {program}, which would not show the outputs: nothing was run",
             hint=f"{alternative or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
         )
     return OpenedNotebook(who, path, path_for_display(services.workspace, path), stamp, content, find_open)

@@ -88,7 +88,7 @@ class Page:
             try:
                 await page.serve(listeners, self._idle_s)
             except Exception:
-                logger.exception("the page ended by a fault")
+                logger.exception("the page ended because of an internal error")
             finally:
                 self._page = None
                 with anyio.CancelScope(shield=True):

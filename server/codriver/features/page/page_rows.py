@@ -320,7 +320,7 @@ def _event_row(event: Mapping[str, Any]) -> Row:
 
 
 PHASE_DESCRIPTIONS: Final = MappingProxyType(
-    {"starting": "starts", "connecting": "connects", "waiting": "is tried again", "stopped": "stopped"}
+    {"starting": "starts", "connecting": "connects", "waiting": "is being retried", "stopped": "stopped"}
 )
 """Descriptions of the phases of a REPL that is not connected."""
 
@@ -346,7 +346,7 @@ def _repl(state: State, repl: Repl) -> Row:
     if busy:
         first, more = busy[0], f" and {len(busy) - 1} more" if len(busy) > 1 else ""
         needs_input = first.status == "needs-input"
-        words = f"{first.who}{' is asked for input' if needs_input else ''}{more}"
+        words = f"{first.who}{' has to enter input' if needs_input else ''}{more}"
         about = {"state": "asks" if needs_input else "busy", "words": words, "since": first.started_at, "id": first.id}
     elif repl.phase != "connected":
         about = {"state": "stopped" if repl.phase == "stopped" else "coming", "words": PHASE_DESCRIPTIONS[repl.phase]}

@@ -139,7 +139,7 @@ class PageServer:
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the browser closed the connection
         except* Exception:
-            logger.exception("a connection to the page ended by a fault")
+            logger.exception("a connection to the page ended because of an internal error")
 
     async def _answer_requests(self, stream: SocketStream, connection: Connection) -> None:
         """Answer the requests on a connection until it is closed or a request is refused."""

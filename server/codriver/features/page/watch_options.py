@@ -29,9 +29,13 @@ LOOPBACK_WARNING = (
     "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
     "workers) can read this page. Use it only where your browser cannot open the page's own name."
 )
-NO_BROWSER_MESSAGE = "No browser could be started: open the address yourself."
+NO_BROWSER_MESSAGE = "No browser could be started. Open the address yourself."
 OPTIONS = (
-    click.Option(["--web"], is_flag=True, help="Print the address of a page that shows it, for a browser here."),
+    click.Option(
+        ["--web"],
+        is_flag=True,
+        help="Print the address of a page that displays the log, for a browser on this machine.",
+    ),
     click.Option(["--open", "opens"], is_flag=True, help="With --web: open the page in your browser."),
     click.Option(
         ["--address"],

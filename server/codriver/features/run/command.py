@@ -38,14 +38,14 @@ NOT_EXECUTABLE_STATUS: Final = 126
 POLL_INTERVAL_S: Final = 0.02
 """Interval at which a starting server and the program are checked."""
 UNSUPPORTED_MESSAGE: Final = (
-    "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
+    "`codriver run` only works on Linux: on this system, call `codriver_seam.start_repl(True)` in the program instead"
 )
 """Message on systems other than Linux."""
 
 
 @click.command(
     "run",
-    short_help="Start a program with a REPL for agents in it.",
+    short_help="Start a program with a REPL in it for agents.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.option("--name", default="", metavar="NAME", help="The name of its session; by default the program's.")
@@ -72,7 +72,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
         paths = [str(copy), *filter(None, [environ.get("PYTHONPATH")])]
         environ |= {DIRECTORY_VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
         if run.name != (name or run.name):
-            echo(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
+            echo(f"codriver run: another run is called {name}, so this one is called {run.name}", err=True)
     except OSError as error:
         echo(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
     else:
@@ -155,7 +155,7 @@ def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> Non
         starter.check_process()
     # It also fails if another run or client has just started a server.
     if starter.failure is not None and not server_record.is_claimed(server_directory(workspace)):
-        echo(f"codriver run: the program runs, and no server could be started: {starter.failure}", err=True)
+        echo(f"codriver run: the program is running, but no server could be started: {starter.failure}", err=True)
 
 
 def _exec(command: Sequence[str], environ: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ APPLICATION_PATTERN: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(F
 FLASK_VARIABLE_NAMES: Final = ("app", "application")
 """Variable names for which Flask finds an application by itself.  Source: Flask's documentation, Application Discovery.
 """
-UNSUPPORTED_MESSAGE: Final = "`codriver run` works on Linux only"
+UNSUPPORTED_MESSAGE: Final = "`codriver run` only works on Linux"
 
 
 def check_programs(workspace: Path) -> Iterator[Check]:

@@ -54,13 +54,16 @@ class RunProcess:
             return ""
         program = PurePath(self.words[0]).name if self.words else ""
         if not program.startswith(("python", "pypy")):
-            return "it is not a Python program, or a frozen one that ignores PYTHONPATH"
+            return "the program is not a Python program, or a frozen one that ignores PYTHONPATH"
         options = [word for word in self.words[1:] if word.startswith("-")]
         first = next(
             (word for word in options if ISOLATING_OPTIONS.intersection(word[1:]) and not word.startswith("--")), ""
         )
         if first:
-            return f"Python was started with {first}, which ignores Codriver: start it without, or call start_repl()"
+            return (
+                f"Python was started with {first}, which ignores Codriver: start it without that option, or call "
+                "start_repl()"
+            )
         if b"CODRIVER_RUN" not in self.environ:
             return "it was started with another environment, without PYTHONPATH: call start_repl() in it"
         return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"

@@ -312,7 +312,7 @@ def _serving_slots(rows: Sequence[NamedProcess]) -> dict[str, int]:
 
 def _output_clause(text: str | None) -> str:
     """Return a clause about what a process printed last."""
-    return f"; it printed last:\n{text}" if text else "; what it printed is in its terminal"
+    return f"; its last output:\n{text}" if text else "; its output is in its terminal"
 
 
 def run_directory_name(repl: Repl) -> str:
@@ -357,7 +357,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
         if first and len(keys) > 1:
             raise refused(
                 "ambiguous-session",
-                f"{len(keys)} applications run, and replSessionKey was not given",
+                f"{len(keys)} applications are running, and replSessionKey was not given",
                 hint=f"Call again with replSessionKey set to one of: {', '.join(keys)}.",
                 details={"sessions": keys, "count": len(keys)},
             )
@@ -409,9 +409,9 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
     repl = call.state.repls.get(member.id)
     if repl is not None and repl.phase == "connected":
         return
-    why = repl.note if repl is not None and repl.note else "it did not answer in time"
+    why = repl.note if repl is not None and repl.note else "the program did not answer in time"
     if repl is not None and not repl.generation:
-        call.dispatch(DropRepl(repl.id, "it did not connect"))
+        call.dispatch(DropRepl(repl.id, "the REPL did not connect"))
     raise refused(
         "repl-unreachable",
         f"{member.named.key} did not provide a REPL: {why}",
@@ -472,5 +472,8 @@ def _process_row(member: Member, ports: dict[int, str]) -> dict[str, object]:
         row["role"] = member.named.role
     if process.pid in ports:
         row["port"] = int(ports[process.pid])
-    row["note"] = process.no_repl_reason or "it connects when its key is used: until then the program is left alone"
+    row["note"] = (
+        process.no_repl_reason
+        or "the REPL is started when its key is first used; until then the program is not touched"
+    )
     return row

@@ -62,7 +62,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
             return await _accept(listener, request, pid, secret)
         raise ReplUnreachableError(process, silence_reason(pid))
     except ProcessLookupError:
-        raise ReplUnreachableError(process, "it has ended") from None
+        raise ReplUnreachableError(process, "the process has ended") from None
     except InsecureDirectoryError as error:
         raise ReplUnreachableError(process, f"{error.filename}: {error.strerror}") from error
     except OSError as error:
@@ -133,12 +133,12 @@ def silence_reason(pid: int) -> str:
     """Return the likely reason why a process did not answer a request in time."""
     process = find_process(pid)
     if process is None:
-        return "it has ended"
+        return "the process has ended"
     if not process.is_ready:
-        return process.no_repl_reason or "its handler for SIGURG was replaced by the program"
+        return process.no_repl_reason or "the program replaced the handler for SIGURG"
     if process.is_blocking:
         return "the program blocks SIGURG"
     return (
-        f"its main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query or a "
-        "lock of a library; call again when it is back, or the program has replaced the handler for SIGURG"
+        f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query or a "
+        "lock of a library; call again when it has returned, or the program has replaced the handler for SIGURG"
     )

@@ -73,11 +73,11 @@ def check_private(directory: Path) -> None:
     """
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise InsecureDirectoryError(20, "it is no directory", str(directory))
+        raise InsecureDirectoryError(20, "the path is not a directory", str(directory))
     if status.st_uid != os.getuid() or status.st_mode & 0o77:
         raise InsecureDirectoryError(
             1,
-            ("the directory is not private to you: others could use it to request a REPL in your programs"),
+            ("the directory is not private: other users could use it to request a REPL in your programs"),
             str(directory),
         )
 

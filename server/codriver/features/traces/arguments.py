@@ -24,9 +24,9 @@ TRACING_DIALECTS: Final = frozenset({"python", "clojure"})
 PROFILING_DIALECTS: Final = frozenset({"python"})
 """The dialects whose REPLs can measure the time spent in functions."""
 TRACING_UNSUPPORTED_MESSAGE: Final = (
-    "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
+    "this REPL cannot record calls: only Python, Clojure on the JVM and the embedded Lisp can"
 )
-PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL measures no times: those of Python do"
+PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL cannot measure times: only Python can"
 
 
 def _parse_names(value: object) -> object:
@@ -100,7 +100,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
     tests = call.added_arguments(TestTraceArguments)
     if tests is not None:
         if repl is not None and tests.coverage:
-            message = f"{repl.key} runs tests itself, and measures no coverage"
+            message = f"{repl.key} runs tests itself and cannot measure coverage"
             raise CapabilityMissingError("trace", message=message)
         if repl is not None:
             check_tracing(repl, tests.trace, measures=False)

@@ -37,9 +37,9 @@ class NoRunError(RefusedError):
     reason = "forgotten"
 
     def __init__(self, evaluation: str, available: Sequence[str]) -> None:
-        known = f"there are those of {', '.join(available)}" if available else "there are none"
+        known = f"recorded calls exist for {', '.join(available)}" if available else "there are none"
         super().__init__(
-            f"no recorded calls of evaluation {evaluation} are kept: {known}",
+            f"no recorded calls of evaluation {evaluation} are stored: {known}",
             hint="evaluate_code and run_tests record them with trace",
         )
 
@@ -172,7 +172,7 @@ def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
         return [f"nothing was recorded: {run.refused}"]
     calls = "1 call" if run.count == "1" else f"{run.count} calls"
     names = f"{len(run.functions)} function" + ("" if len(run.functions) == 1 else "s")
-    head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call of the project's own code"
+    head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call in the project's code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
     ending, changed = [*_error_origin(run), *_slowest_lines(run), *run.notes], _last_changed_lines(run)
@@ -194,7 +194,7 @@ def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
         lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
         if sum(len(text.encode()) + 1 for text in lines) > most_bytes:
             return "\n".join(lines[:-1])
-    return "\n".join(lines) if len(lines) > 1 else "no function of the project's own ran"
+    return "\n".join(lines) if len(lines) > 1 else "no function of the project ran"
 
 
 def format_unrun_lines(run: Run, workspace: str) -> list[str]:
@@ -226,14 +226,14 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
     last = path[-1]
     if isinstance(last, int):
         if not 1 <= last <= len(run.calls):
-            return [f"there is no call {last}: they are 1 to {len(run.calls)}"]
+            return [f"there is no call {last}: calls are numbered 1 to {len(run.calls)}"]
         call = run.calls[last - 1]
         nested = _nested_lines(call, children, most - 1, most_bytes - len(_format_whole_call(call).encode()))
         return [_format_whole_call(call), *_limit_lines(nested, most - 1)]
     found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
-        return [f"no call of {last} was recorded; there are those of {known}"]
+        return [f"no call of {last} was recorded; the recorded functions are {known}"]
     counted = found[0].function.call_count_text
     return [
         f"{counted} calls of {found[0].function.name}",
@@ -523,7 +523,7 @@ def format_difference(pair: CallPair) -> str:
             f"#{now.number} {before.source}{format_outcome(before)} -> {now.source}{format_outcome(now)}"
         )
     if not pair.has_different_outcome and pair.has_changed_code:
-        return shorten_to_line(f"#{now.number} {now.source}{format_outcome(now)}, its text changed")
+        return shorten_to_line(f"#{now.number} {now.source}{format_outcome(now)}, its source changed")
     if not pair.has_different_outcome:
         return shorten_to_line(f"#{now.number} {now.source} makes other calls")
     return shorten_to_line(f"#{now.number} {now.source} {_outcome_text(before)} -> {_outcome_text(now)}")

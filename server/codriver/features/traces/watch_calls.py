@@ -28,7 +28,7 @@ WATCHED_CALLS_QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :outpu
 """Query for `wait_for` that matches the calls of a watch."""
 BAD_ARGUMENTS_HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
 UNSUPPORTED_MESSAGE: Final = (
-    "watch_calls needs a REPL of Python 3.12 or later that Codriver's worker or ipykernel runs in"
+    "watch_calls needs a REPL with Python 3.12 or later that is Codriver's embedded REPL or an ipykernel"
 )
 
 
@@ -83,7 +83,7 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
 TOOL: Final = Tool(
     name="watch_calls",
     title="Watch calls",
-    description="Record calls of a Python function in the log's $calls while the program runs. Then wait_for.",
+    description="Record calls of a Python function in the log's $calls while the program runs. Then call wait_for.",
     arguments=WatchCallsArguments,
     output=answer_schema(at="string", since="integer", query="string", existed="boolean"),
     run=watch_calls,

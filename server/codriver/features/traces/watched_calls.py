@@ -220,13 +220,15 @@ def _watch_messages(frame: Mapping[str, object]) -> list[str]:
     """Return messages about calls that were not recorded, and about the end of the watch."""
     found = []
     if omitted := int_or_none(frame.get("omitted")):
-        found.append(f"{omitted} matching calls were left out, because more were made in a second than are recorded")
+        found.append(f"{omitted} matching calls were left out, because too many were made in a second")
     if failed := int_or_none(frame.get("failed")):
         found.append(f"the condition failed for {failed} calls, first with {frame.get('why')}")
     if unsent := int_or_none(frame.get("unsent")):
         found.append(f"{unsent} calls were lost, because the connection was too slow")
     if "end" in frame:
-        reason = {"limit": "it reached its limit", "stopped": "it was stopped"}.get(str(frame["end"]), frame["end"])
+        reason = {"limit": "the limit of calls was reached", "stopped": "somebody ended it"}.get(
+            str(frame["end"]), frame["end"]
+        )
         found.append(f"the watch ended: {reason}")
     return found
 

@@ -99,8 +99,8 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
         if not runs:
             raise refused(
                 "no-tests",
-                ("no test imports, is named after or is known to run the code that changes"),
-                hint="give names in test",
+                ("no test was found for the changed code: none imports it, is named after it or is known to run it"),
+                hint="name the tests in the argument test",
             )
     else:
         runs = [TestsRun("", name) for name in trial.tests]
@@ -147,7 +147,7 @@ async def _run_candidates(
 def candidate_result(call: Call, label: str, job_report: JobReport | None) -> CandidateResult:
     """Create the result of a candidate from the report of its test run."""
     if job_report is None:
-        return CandidateResult(label, "undecided", {}, {"error": "another test run did not end in time"})
+        return CandidateResult(label, "undecided", {}, {"error": "another test run did not finish in time"})
     report = job_report.report
     outcomes = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
     failed, unfinished = find_failed_tests(report), find_unfinished_tests(report)

@@ -165,8 +165,7 @@ TOOLS = (
         name="try_code",
         title="Try code",
         description=(
-            "Test several versions of an edit, or one that must not stay, each in a new Python process. Files change "
-            "only with keep."
+            "Test one or more versions of an edit, each in a new Python process. Files only change with keep."
         ),
         arguments=TryCodeArguments,
         output=answer_schema(candidates=ROWS_SCHEMA, differs=STRINGS_SCHEMA, kept="string", notKept="string"),

@@ -114,7 +114,7 @@ def never_warm_reason(spec: RunSpec) -> str:
     if spec.runner != "pytest":
         return f"the tests are run by {spec.runner}"
     if spec.sources:
-        return "the tests see contents in place of files"
+        return "the tests run with replaced contents of files"
     return next((f"{name} is set" for name in PLAIN_VARIABLES if name in spec.environment), "")
 
 
@@ -133,7 +133,7 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
     if project.unfinished:
         return Decision(is_warm=False, reason=f"the last run was not finished: {project.unfinished}")
     if project.stalled:
-        return Decision(is_warm=False, reason=f"a warm run stood still at {project.stalled}")
+        return Decision(is_warm=False, reason=f"a warm run stalled at {project.stalled}")
     if project.comparison is not None and project.comparison.needs_plain_run():
         return Decision(is_warm=False, reason="a difference between warm and plain runs is being checked")
     if warm is None or not warm.is_ready:

@@ -25,20 +25,20 @@ IMPORTS_PREFIX: Final = "imports "
 REPLACED_CLOCK_REASON: Final = "it is imported while something has replaced the clock"
 """Reason for not preloading a module that may keep functions of the replaced clock."""
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
-    "variable": "its import read {about}, with another value than now",
+    "variable": "its import read {about}, which had a different value",
     "file": "the file {about} has changed",
     "startup": "{about}, which Python reads when it starts, has changed",
     "found": "its import looked for the module {about}, which exists now",
     "hidden": "another file would be imported in its place",
     "namespace": "the directories of this namespace package have changed",
     "finder": "the import hook {about} would import something else",
-    "rewriting": "pytest would rewrite its assertions in another way",
+    "rewriting": "pytest would rewrite its assertions differently",
     "warning": "its import warns, and warnings are errors: {about}",
-    "logger": "the logger {about}, which its import makes, exists already",
-    "logger class": "its import makes the logger {about}, and something has replaced the class of loggers",
+    "logger": "the logger {about}, which its import creates, already exists",
+    "logger class": "its import creates the logger {about}, and something has replaced the logger class",
     "replaced": "something has replaced functions of {about}",
     "drawn": "its import draws random numbers, and {about} may have been seeded",
-    "subclasses": "{about} looks for its classes, and it was not imported",
+    "subclasses": "{about} searches for its classes, and it had not been imported",
 }
 
 
@@ -86,7 +86,9 @@ class Obstacle:
     @property
     def reason(self) -> str:
         """Describe the obstacle as a clause."""
-        return f"{self.module} was not as preloaded: {_REASON_TEMPLATES_BY_KIND[self.kind].format(about=self.about)}"
+        return (
+            f"{self.module} had to be imported again: {_REASON_TEMPLATES_BY_KIND[self.kind].format(about=self.about)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

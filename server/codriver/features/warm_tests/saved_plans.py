@@ -104,7 +104,7 @@ def _from_data(data: Any, python: str, directory: Path, preloading: Preloading) 
     """
     found = data["version"], data["python"], data["directory"], data["preloading"]
     if found != (FORMAT_VERSION, python, str(directory), preloading):
-        raise ValueError("the file has the plan of another project")
+        raise ValueError("the file contains the plan of another project")
     start_s = data["plain_start_s"]
     return Project(
         plan=Plan(

@@ -381,7 +381,9 @@ class WarmTests:
         entry.project = replace(entry.project, comparison=comparison)
         if differences := comparison.differences():
             entry.differences = differences
-            reason = f"{len(differences)} tests end otherwise than in a plain process, such as {differences[0]}"
+            reason = (
+                f"{len(differences)} tests have a different outcome than in a plain process, such as {differences[0]}"
+            )
             entry.project = replace(entry.project, off=reason)
             self._end_process(entry)
 
@@ -658,7 +660,7 @@ def _record_hang_check(project: Project, report: TestReport) -> Project:
     found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
     has_passed = found is not None or (nodeid == COLLECTION_NAME and report.passed)
-    off = f"a warm run stood still at {nodeid}, and a plain one did not"
+    off = f"a warm run stalled at {nodeid}, and a plain one did not"
     return replace(project, stalled="", off=off if has_passed and seconds < decisions.STALL_TIMEOUT_S else project.off)
 
 

@@ -183,7 +183,8 @@ class EvaluationTasks:
         if not self.can_add(client):
             raise MCPError(
                 SERVER_ERROR_CODE,
-                f"{MAX_TASKS_PER_CLIENT} tasks of this client are unfinished: cancel some, or wait for them",
+                f"{MAX_TASKS_PER_CLIENT} tasks of this client are still running, which is the limit: cancel some, or "
+                "wait for them",
             )
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
@@ -295,7 +296,7 @@ class EvaluationTasks:
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks are listed at once")
+            raise MCPError(INVALID_PARAMS, "unknown cursor: tasks/list returns all tasks at once")
         self._sweep()
         return {"tasks": [task.to_2025_11_25() for task in self._client_tasks(ctx.lifespan_context)]}
 
@@ -343,7 +344,7 @@ class EvaluationTasks:
         self._sweep()
         task = self._tasks.get(identity)
         if task is None:
-            raise MCPError(INVALID_PARAMS, "there is no such task: it has expired, or its server has ended")
+            raise MCPError(INVALID_PARAMS, "unknown task: it has expired, or its server has stopped")
         return task
 
     def _sweep(self) -> None:

@@ -181,7 +181,7 @@ class SdkServer:
         client, meta, is_modern = ctx.lifespan_context, request_meta(ctx.params), ctx.protocol_version == MODERN
         called = self._caller.find(params.name, params.arguments or {})
         if called is None:
-            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list has the available ones")
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list returns the available ones")
         tool, arguments = called
         client.update_conversation(meta)
         if is_modern and LEVEL_KEY not in meta and not supports_tasks(ctx):

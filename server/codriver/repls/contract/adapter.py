@@ -167,7 +167,7 @@ class CapabilityMissingError(RefusedError):
 
     def __init__(self, capability: str, provider: str | None = None, *, message: str | None = None) -> None:
         super().__init__(
-            message or f"this REPL has no capability {capability!r}",
+            message or f"this REPL does not support {capability!r}",
             hint=provider or "use a REPL that has it: list_sessions shows what each can do",
             details={"capability": capability},
         )

@@ -1,4 +1,4 @@
-"""Thread dumps, reduced to the user's code."""
+"""Parse thread dumps, and reduce them to the user's code."""
 
 from __future__ import annotations
 

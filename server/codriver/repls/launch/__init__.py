@@ -1,1 +1,1 @@
-"""Finding and starting REPLs: port files, recipes for commands, and supervised processes."""
+"""Find and start REPLs, with port files, recipes for commands, and supervised processes."""

@@ -133,7 +133,7 @@ class ReplProcess:
                     await self.over.wait()
         words = " ".join(self._command)
         if self.over.is_set():
-            raise StartError(f"the REPL started by `{words}` ended before it listened: {self._exit_text()}")
+            raise StartError(f"the REPL started by `{words}` exited before it opened a port: {self._exit_text()}")
         where = f" or write it to {self._port_file}" if self._port_file else ""
         raise StartError(
             f"the REPL started by `{words}` did not print its port within {self._start_timeout_s:g} s{where}"
@@ -514,10 +514,10 @@ def _read(workspace: Path, path: Path) -> FoundPortFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        return FoundPortFile(path, None, f"it cannot be read: {error.strerror}", key)
+        return FoundPortFile(path, None, f"the file cannot be read: {error.strerror}", key)
     text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
-        return FoundPortFile(path, None, "it is empty; its REPL may still be starting", key, written_ns)
+        return FoundPortFile(path, None, "the file is empty; the REPL may still be starting", key, written_ns)
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_PORT_CHARS and 0 < int(text) <= MAX_PORT):
         why = f"it does not contain a port, but begins with {text[:MAX_PORT_CHARS]!r}"
         return FoundPortFile(path, None, why, key, written_ns)

@@ -331,10 +331,10 @@ def _recipe(words: str, project: Project) -> Recipe:
     try:
         command = tuple(split_command(words))
     except ValueError as error:
-        raise RecipeError(words, f"it is not a valid command line ({error})") from error
+        raise RecipeError(words, f"this is not a valid command line ({error})") from error
     if not command:
         known_words = ", ".join(kinds_by_word(project.added_kinds))
-        raise RecipeError(words, f"it is empty; pass a command line, or one of {known_words}")
+        raise RecipeError(words, f"the command line is empty; pass one, or one of {known_words}")
     found = _which(command[0], project)
     if found is None:
         known_words = ", ".join(kinds_by_word(project.added_kinds))
@@ -417,7 +417,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
     if program is not None and not passes_arguments_unchanged(program):
         why = f"{program} is a batch file, and Windows removes quotes from its arguments"
-        raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder on your PATH")
+        raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) in a folder on your PATH")
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, ALLOW_ATTACH_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")

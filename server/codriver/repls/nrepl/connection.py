@@ -269,7 +269,7 @@ class NreplConnection:
         except (BencodeError, NotAMessageError) as error:
             self._finish(str(error))
         finally:
-            self._finish("it was closed by us")
+            self._finish("Codriver closed the connection")
 
     def _receive(self, data: bytes) -> None:
         """Process received data immediately if it is short and nothing is queued. Otherwise queue it for `read`."""
@@ -448,7 +448,7 @@ class NreplConnection:
 
     async def close(self) -> None:
         """Close the connection. Repeated calls have no effect."""
-        await self.abandon("it was closed by us")
+        await self.abandon("Codriver closed the connection")
 
     async def abandon(self, cause: str) -> None:
         """Close the connection and store the reason `cause`, unless the connection is already closed."""
@@ -508,7 +508,9 @@ async def open_connection(
 
 async def _adopt(stream: AcceptedStream) -> TcpTransport:
     if stream.socket.fileno() == -1:
-        raise ReplUnreachableError(stream, "its only connection was used, and only the REPL can open another one")
+        raise ReplUnreachableError(
+            stream, "the only connection to this REPL was already used, and only the REPL can open another one"
+        )
     adopted = socket.socket(fileno=stream.socket.detach())  # asyncio closes it
     adopted.settimeout(0)
     _, transport = await asyncio.get_running_loop().connect_accepted_socket(TcpTransport, adopted)
@@ -544,7 +546,7 @@ async def open_transport(endpoint: Endpoint, *, timeout_s: float) -> TcpTranspor
         with anyio.fail_after(timeout_s):
             _, transport = await loop.create_connection(TcpTransport, endpoint.host, endpoint.port)
     except TimeoutError:
-        raise ReplUnreachableError(endpoint, f"it did not accept the connection within {timeout_s:g} s") from None
+        raise ReplUnreachableError(endpoint, f"the REPL did not accept the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ReplUnreachableError(endpoint, _describe(error)) from error
     transport.pause_reading()  # data received during the check is for the connection
@@ -560,8 +562,8 @@ async def open_transport(endpoint: Endpoint, *, timeout_s: float) -> TcpTranspor
 def _describe(error: OSError) -> str:
     """Describe why a connection attempt failed."""
     if isinstance(error, socket.gaierror):
-        return "its host name is unknown"
+        return "the host name is unknown"
     # If asyncio tried several addresses, it raises one error whose text contains all causes.
     if error.errno == errno.ECONNREFUSED or f"[Errno {errno.ECONNREFUSED}]" in str(error):
-        return "nothing listens there"
+        return "nothing listens at this address"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Introspection of code in a REPL with the server's ops or with Codriver's own programs.
+"""Inspect code in a REPL, with the server's ops or with Codriver's own programs.
 
 The programs provide completion, symbols, macro expansion and stack traces. They run in a session of Codriver's, so the
 caller's `*1`, `*e` and namespace do not change, and a server that can evaluate concurrently answers while the caller's

@@ -182,7 +182,7 @@ async def _shake_hands(
         answer = await connection.request("describe", timeout_s=DESCRIBE_TIMEOUT_S)
         ops = parse_ops(answer)
         if "eval" not in ops:
-            raise sessions.not_a_repl_error("its answer to `describe` does not include the op `eval`")
+            raise sessions.not_a_repl_error("the answer to `describe` does not include the op `eval`")
         if STORED_VALUE_OP in ops:  # Codriver's worker sets TCP_NODELAY
             connection.disable_immediate_acknowledgements()
         if SENSITIVE_OP in ops:
@@ -203,7 +203,7 @@ async def _shake_hands(
         raise sessions.not_a_repl_error(error.cause) from error
     except OpTimedOutError as error:
         raise sessions.not_a_repl_error(
-            f"it accepted the connection but did not answer {error.op!r} in time"
+            f"the program accepted the connection but did not answer {error.op!r} in time"
         ) from error
     return probed
 

@@ -67,7 +67,8 @@ MISSING_CAPABILITY_HINTS: Final[Mapping[str, str]] = {
     "macroexpand": "its server has no op for it: evaluate a call of macroexpand, if the language has one",
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends only the message: print the error's stack in your code",
-    "frame": "its server keeps no frames of an error: evaluate parts of the failing form, or call it with other values",
+    "frame": "its server does not retain the frames of an error: evaluate parts of the failing form, or call it with "
+    "other values",
     "drift": "load changed files with load_file: this REPL does not report where its definitions are from",
     "restore": "omit onFailure, look at the failures, and use undo_edit and load_file",
 }

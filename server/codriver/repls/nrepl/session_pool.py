@@ -110,7 +110,7 @@ class SessionPool:
             SessionNotOpenError: no session with this name is open.
         """
         if self._is_closed:
-            raise ReplDisconnectedError("it was closed by us")
+            raise ReplDisconnectedError("Codriver closed the connection")
         if (session := self._sessions.get(name)) is None:
             raise SessionNotOpenError(name)
         return session

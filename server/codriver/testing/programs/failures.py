@@ -70,7 +70,7 @@ def error_message(error: BaseException) -> str:
     try:
         return shorten_middle(str(error))
     except BaseException as failure:
-        return "its message cannot be displayed: " + type(failure).__name__
+        return "the message cannot be displayed: " + type(failure).__name__
 
 
 def describe_error(

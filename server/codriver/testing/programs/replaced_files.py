@@ -190,7 +190,7 @@ def replace_files(contents: Contents) -> None:
 
     def path_stats(self: object, path: str) -> object:
         if contents.replacement_path(path) != path:
-            raise OSError("its code is not cached")
+            raise OSError("the code of a replaced file is not cached")
         return plain_path_stats(self, path)
 
     opening = (builtins.open, io.open_code, os.open, os.stat, os.lstat, os.access)

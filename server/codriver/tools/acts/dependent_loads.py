@@ -60,13 +60,14 @@ def check_dependent_load(repl: Repl, *, prune: bool, is_whole: bool) -> None:
         raise refused(
             "bad-arguments",
             "nothing was loaded, because prune is only for Lisp",
-            hint="Omit it. In Python, load_file already removes deleted names.",
+            hint="Omit prune. In Python, load_file already removes deleted names.",
         )
     if repl.dialect == "python" and not is_whole:
         raise refused(
             "bad-arguments",
             "nothing was loaded, because dependents needs whole: true in Python",
-            hint="Add whole: true to run the module and every module that imports it. Without both, load_file updates "
+            hint="Add whole: true to run the module and every module that imports it. Without dependents and whole, "
+            "load_file updates "
             "imported references.",
         )
     if profile is None or "drift" not in profile.capabilities:
@@ -84,14 +85,14 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
     for number, (name, path) in enumerate(waiting):
         evaluation = await loads.file(Path(path))
         if evaluation.status != "done":
-            notes.update(dict.fromkeys([f"loaded, too: {join_first(done)}"] if done else []))
+            notes.update(dict.fromkeys([f"also loaded: {join_first(done)}"] if done else []))
             notes[f"{name} did not load" if evaluation.is_finished else f"{name} is being loaded"] = None
             left = [module for module, _ in waiting[number + 1 :]]
             notes.update(dict.fromkeys([f"not loaded: {join_first(left)}"] if left else []))
             return DependentLoads(tuple(notes), evaluation)
         done.append(name)
         notes.update(dict.fromkeys(await load_notes(call, repl)))
-    return DependentLoads((*([f"loaded, too: {join_first(done, len(done))}"] if done else []), *notes))
+    return DependentLoads((*([f"also loaded: {join_first(done, len(done))}"] if done else []), *notes))
 
 
 async def prune_and_load_dependents(
@@ -116,7 +117,9 @@ async def prune_and_load_dependents(
         if forms:
             evaluation = await loads.evaluate_forms(namespace, forms)
             if evaluation.status != "done":
-                return DependentLoads((f"not all were removed from {namespace}: {join_first(gone)}",), evaluation)
+                return DependentLoads(
+                    (f"some names were not removed from {namespace}: {join_first(gone)}",), evaluation
+                )
             notes.append(f"removed, because the file no longer defines it: {join_first(gone)}")
     if dependents and drift is not None:
         waiting = drift.dependents(namespace)
@@ -125,9 +128,9 @@ async def prune_and_load_dependents(
             if evaluation.status != "done":
                 before = [module for module, _ in waiting[:number]]
                 after = [module for module, _ in waiting[number + 1 :]]
-                notes += [f"loaded, too: {join_first(before)}"] if before else []
+                notes += [f"also loaded: {join_first(before)}"] if before else []
                 notes.append(f"{name} did not load" if evaluation.is_finished else f"{name} is being loaded")
                 notes += [f"not loaded: {join_first(after)}"] if after else []
                 return DependentLoads(tuple(notes), evaluation)
-        notes += [f"loaded, too: {join_first([name for name, _ in waiting], len(waiting))}"] if waiting else []
+        notes += [f"also loaded: {join_first([name for name, _ in waiting], len(waiting))}"] if waiting else []
     return DependentLoads(tuple(notes))

@@ -85,12 +85,12 @@ MAX_NAMED_TESTS: Final = 4
 PYTHON_SUFFIX: Final = ".py"
 NO_TESTS_REASONS: Final = ("no-tests", "unknown-namespace")
 """Reasons of answers about runs that found no tests."""
-FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the tests that fail failed before the edit too"
+FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the failing tests had already failed before it"
 NOT_TESTED_MESSAGE: Final = "the edit is kept, but not tested"
 NOT_KNOWN_MESSAGE: Final = "the edit is kept: no failed test is known to have passed before the edit"
 LOAD_FAILED_MESSAGE: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
 RESTORED_TEMPLATE: Final = "{all} as before; what loading or tests did beyond them is not undone"
-NOT_RESTORED_TEMPLATE: Final = "{all} as before; definitions were not put back: {why}"
+NOT_RESTORED_TEMPLATE: Final = "{all} as before; definitions were not restored: {why}"
 
 
 class LiveSteps:
@@ -642,7 +642,7 @@ def _check_capability(repl: Repl, capability: str) -> None:
     """
     profile = repl.profile
     if profile is not None and capability not in profile.capabilities:
-        message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'put definitions back'}"
+        message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'restore definitions'}"
         why = profile.missing.get(capability)
         raise CapabilityMissingError(capability, why, message=f"{message}: nothing was written")
 

@@ -62,7 +62,7 @@ def describe_syntax_error(name: str, text: str, most: int) -> str:
     if imbalance is None:
         return ""
     found = describe_imbalance(text, imbalance)
-    description = f"{name}:{found.line}:{found.column} does not read: {found.message}."[:most]
+    description = f"{name}:{found.line}:{found.column} cannot be read: {found.message}."[:most]
     proposal = _suggested_lines(text, most - len(description))
     return description + proposal
 

@@ -32,7 +32,7 @@ def read_source(path: Path) -> str:
     try:
         return files.read_text(path, LOADED_FILE_RULES)  # without the byte order mark, which REPLs would read as code
     except UnicodeDecodeError as error:
-        raise _unreadable_file_error(str(path), "it is not UTF-8") from error
+        raise _unreadable_file_error(str(path), "the file is not UTF-8") from error
     except (OSError, ValueError) as error:  # ValueError: the path contains a null byte
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise _unreadable_file_error(str(path), why or "it cannot be opened") from error
+        raise _unreadable_file_error(str(path), why or "the file cannot be opened") from error

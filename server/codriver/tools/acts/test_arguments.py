@@ -75,7 +75,7 @@ class TestArguments(Evaluating):
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
-        description='pytest\'s options; reports come back: ["-x", "-k", "price", "--durations=3"].',
+        description='pytest\'s options; reports are returned: ["-x", "-k", "price", "--durations=3"].',
     )
     affected_by: list[str] = Field(
         default_factory=list,
@@ -88,7 +88,7 @@ class TestArguments(Evaluating):
     )
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(
-        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run goes on."
+        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run continues."
     )
     namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Earlier name of an entry of `paths`."""

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 FRAMES_HINT = "evaluate_code with frame: 0 evaluates code where it failed, frame: 1 in its caller"
-PROCESS_EXITED_MESSAGE = "its process has ended; it is retained until the next run of tests, for at most ten minutes"
+PROCESS_EXITED_MESSAGE = (
+    "the process of the failed test has ended; it is only retained until the next test run, for at most ten minutes"
+)
 
 
 def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Evaluation | None:

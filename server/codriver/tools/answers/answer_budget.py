@@ -1,4 +1,4 @@
-"""Size limits of answers: truncate text to a number of bytes.
+"""Truncate the text of an answer to a number of bytes.
 
 Sizes are bytes of the answer's JSON, in which a newline has two bytes.
 """

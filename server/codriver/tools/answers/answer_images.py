@@ -35,7 +35,7 @@ def image_collector(call: Call, requested: int, way: str) -> Images:
     if find_traits(call.client_name).wants_detail:
         return Images(min(requested, MAX_IMAGES), None, max_bytes=MAX_IMAGE_BYTES)
     allowed = call.services.live.settings.max_images
-    words = way if allowed else "the setting maxImages allows none"
+    words = way if allowed else "the setting maxImages allows no images"
     return Images(min(requested, allowed), words, save=image_files(call))
 
 

@@ -196,7 +196,7 @@ def _shared_session_notes(state: State, repl: Repl, evaluation: Evaluation) -> l
     """Return a note if a caller's first evaluation in a REPL uses the shared session for lack of a free lane."""
     if evaluation.lane is None or not repl.supports_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
-    return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} lanes, so this session is shared"]
+    return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} separate sessions, so this session is shared"]
 
 
 def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
@@ -291,7 +291,7 @@ def _describe_difference(evaluation: Evaluation, transcript: Transcript, known: 
     if evaluation.status != known.status:
         if evaluation.kind in LOAD_KINDS and evaluation.status == "done":
             return ""  # the file was loaded again because it changed
-        return f"the same code ended as {known.status} in {known.id}"
+        return f"the same code ended with status {known.status} in {known.id}"
     if evaluation.failure and known.failure:
         now, then = evaluation.failure, known.failure
         same = (now.type, now.message) == (then.type, then.message)

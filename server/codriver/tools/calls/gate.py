@@ -238,8 +238,8 @@ def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
     why = f" ({gone})" if gone else ""
     start = "start one, which is found by its port file within a second"
     if settings.repl or why:
-        return f"no connected REPL has it{why}: {start}, or see status"
-    return f"no connected REPL has it: {describe_repl_setup(state)}, or {start}"
+        return f"no connected REPL supports it{why}: {start}, or see status"
+    return f"no connected REPL supports it: {describe_repl_setup(state)}, or {start}"
 
 
 def describe_repl_setup(state: State) -> str:

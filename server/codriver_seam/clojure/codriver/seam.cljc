@@ -271,7 +271,7 @@
         (let [names (when-not (set? value) (str/join ", " (map (comp printed first) (take (:items most) (parts-of value)))))]
           (refuse "path-not-found" (str "the path exists up to " (printed found) ", "
                                         (if (seq names) (str "where the keys are " names)
-                                            "where nothing is to be stepped into"))))))))
+                                            "where the value has no parts"))))))))
 
 (defn- found-at "As `part-at`; nil where there is none." [value path]
   (try (part-at value path)
@@ -726,7 +726,7 @@
 (defn- epoch-of "The epoch of that number, or the newest where none is given; refused where it is not kept." [{:keys [epochs]} number reason]
   (cond
     (empty? epochs) (refuse (if number reason "band-missing")
-                            "none is kept: no change was seen since, and the application has handled no event in (epoch \u2026)")
+                            "no epoch is stored: no change was observed, and the application has not handled an event in (epoch \u2026)")
     (nil? number) (peek epochs)
     :else (or (some #(when (= number (:id %)) %) epochs)
               (refuse reason (str "the epochs " (:id (first epochs)) " to " (:id (peek epochs)) " are kept")))))
@@ -855,13 +855,13 @@
   (let [now (keep-state frame)]
     (cond
       (identical? before now) (if (or (:sure? frame) (not (mutable? now))) ""
-                                  "; whether the state is changed is not known: the frame has no :snapshot")
+                                  "; it is not known whether the state has changed: the frame was registered without :snapshot")
       (or (unread? before) (unread? now)) "; the state could not be read"
       (empty? (differences before now)) ""
-      (nil? (:set frame)) "; the state stays changed: the frame has no :set"
+      (nil? (:set frame)) "; the state stays changed: the frame was registered without :set"
       :else (try (write! frame (copied frame before))
-                 "; the state was put back"
-                 (catch #?(:clj Throwable :cljs :default) error (str "; the state could not be put back: " (told error)))))))
+                 "; the state was restored"
+                 (catch #?(:clj Throwable :cljs :default) error (str "; the state could not be restored: " (told error)))))))
 
 (defn- handle-now "Has an event handled, and tells what changed; where that fails, the state is as it was before." [frame event]
   (refuse-draining frame)
@@ -874,7 +874,7 @@
              (fn [kept] (mapv #(if (= (:id recorded) (:id %)) (assoc % :outcome "error") %) kept)))
       (refuse "handler-failed"
               ; One that was swallowed was noted all the same.
-              (str (if error (told error) (str "it noted an error: " (get-in noted [:tags :message] "")))
+              (str (if error (told error) (str "the application recorded an error: " (get-in noted [:tags :message] "")))
                    (put-back! frame (:before recorded)))
               :at (or (not-empty (get-in noted [:tags :at]))
                       (some (fn [{:keys [id file line]}] (when (= id (label event-id)) (str file ":" line)))
@@ -884,7 +884,7 @@
       (let [[rows] (changes frame recorded recorded [])]
         (cond-> {:epoch-id (:id recorded), :changes rows, :count (count rows)}
           (and (:set frame) (seq rows)) (assoc :undone-by (- (:id recorded)))))
-      {:epoch-id (:id recorded), :unknown "what changed is not known: the frame has no :snapshot"})))
+      {:epoch-id (:id recorded), :unknown "the changes are not known: the frame was registered without :snapshot"})))
 
 (defn- note-queued! "Expects an epoch of what was queued, or anything else that is noted of it." [frame-id event-id]
   (let [{:keys [dispatch-id]} *cause*
@@ -901,8 +901,8 @@
       (when-not (or (nil? (get-in old [:queued dispatch-id])) (some #(= dispatch-id (:dispatch-id %)) (:events old)))
         (binding [*reading?* false, *origin* origin, *cause* {:dispatch-id dispatch-id}]
           (emit! "error" "not-begun" {:frame frame, :event-id event-id, :source "change"
-                                      :message (str "not begun in " (quot overdue-ms 1000) " s: what empties the queue "
-                                                    "has ended, or handles it without bind")}))))))
+                                      :message (str "not started within " (quot overdue-ms 1000) " s: the code that empties the queue "
+                                                    "has ended, or handles the event without bind")}))))))
 
 (defn- dispatch "Has an event handled: by the application's own loop, or with `sync` at once, and then tells what changed." [{:keys [sync event] :as asked}]
   (let [{:keys [id enqueue] :as frame} (frame-of asked)
@@ -935,7 +935,7 @@
     (or (some #(when (and (restorable? %) (empty? (differences (:after %) now))) (:id %))
               (cons newest (filter #(= restored (:id %)) epochs)))
         (:id (record-epoch! frame {:event-id (str "before-" operation), :after now, :ms 0, :outcome "ok",
-                                   :before (if newest (:after newest) {::unread "nothing was kept before"})})))))
+                                   :before (if newest (:after newest) {::unread "no earlier state is stored"})})))))
 
 (defn- replace-state! "Makes a value the state, and tells the epoch that undoes it." [frame value operation]
   (note-secrets! frame value)

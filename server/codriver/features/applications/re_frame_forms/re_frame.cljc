@@ -218,7 +218,7 @@
                 (str "the path exists up to " (pr-str (subvec path 0 (dec good)))
                      (if (map? here)
                        (str ", where the keys are " (clip (listed pr-str (take 50 (keys here))) 600))
-                         ", where nothing is to be stepped into")))))
+                         ", where the value has no parts")))))
     (let [text (show (last steps) path seen)]
       {:frame (pr-str frame) :path (pr-str path) :value text :redacted @(:redacted seen) :elided @(:elided seen)})))
 

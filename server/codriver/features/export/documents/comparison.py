@@ -93,7 +93,7 @@ def compare_images(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) 
         if not shape.digest or shape.digest != other.digest:
             if (shape.kind, shape.size) != (other.kind, other.size):
                 return None
-            notes.append(f"the picture differs ({shape.description}; in a fresh REPL: {other.description})")
+            notes.append(f"the image differs ({shape.description}; in a fresh REPL: {other.description})")
     return "; ".join(notes)
 
 
@@ -117,7 +117,7 @@ def match_images(
             )
             like = None if index in found else next((shape for shape in notes if not (is_same and shape[1])), None)
             found |= {index: like} if like else {}
-    missing = "recorded: {}; in a fresh REPL: no such picture"
+    missing = "recorded: {}; in a fresh REPL: no such image"
     return [found.get(index, (None, missing.format(shape.description))) for index, shape in enumerate(recorded)]
 
 

@@ -33,9 +33,13 @@ class FormatUnknownError(CodriverError):
 
     def __init__(self, dialect: str, form: str) -> None:
         if dialect == "unknown":
-            what = f"a {form} is of Python or a Lisp, and this session is of neither"
+            what = f"a {form} can only be written in Python or a Lisp, and this session uses neither"
         else:
-            what = "a notebook is of Python" if form == "notebook" else f"nothing here knows the tests of {dialect}"
+            what = (
+                "a notebook can only be written in Python"
+                if form == "notebook"
+                else f"Codriver cannot write tests in {dialect}"
+            )
         super().__init__(f"{what}: choose --format recording")
 
 
@@ -143,7 +147,7 @@ def _weaken(check: CheckedStep, error: str) -> CheckedStep:
     """Weaken the assertion of a step: drop the class of its error, then its value, and finally the step itself."""
     if check.verdict == "raises" and check.raised is not None and check.raised != RaisedError(""):
         return replace(check, raised=RaisedError(""))
-    why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"
+    why = f"fails when it runs in a separate file: {error.splitlines()[0] if error else 'it failed'}"
     if check.verdict in {"same", "varies"} or check.out:
         return check.without_assertion(why)
     return replace(check.without_assertion(why), verdict="absent")

@@ -236,8 +236,8 @@ def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
 def omission_reason(check: CheckedStep) -> str:
     """Return the reason why a step is omitted from a test file although it ran."""
     if check.is_patch:
-        return f"it redefines what {check.of.namespace} has, which is another file's"
-    return "it uses the last value, which only a REPL has"
+        return f"it redefines names of {check.of.namespace}, which is another file's namespace"
+    return "it uses the last value, which is only available in a REPL"
 
 
 def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], mark: str) -> None:

@@ -226,7 +226,7 @@ def _with_assertion(check: CheckedStep) -> str:
     An image becomes a comment, because its bytes may change with the version of the library that draws it.
     """
     images = find_images(replace_image_data("\n".join((*check.images, check.drawn))))
-    comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
+    comments = [f"# displays an image, which is left out: {image.description}" for image in images]
     return "\n".join([check.step.text if check.drawn else _value_assertion(check), *comments])
 
 

@@ -221,7 +221,7 @@ def parse_recording(text: str) -> Recording:
     """
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
-        raise RecordingError("it is empty")
+        raise RecordingError("the file is empty")
     dialect, repl, is_of_kernel = _parse_line(*lines[0], _parse_head)
     evaluations = tuple(_parse_line(number, line, _parse_evaluation) for number, line in lines[1:])
     return Recording(dialect, repl, evaluations, is_of_kernel)
@@ -247,7 +247,7 @@ def _parse_line(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) 
 def _parse_head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
     """Return the dialect, the REPL, and whether it was a kernel, from the first line of a recording."""
     if row["format"] != FORMAT_NAME or row["version"] != FORMAT_VERSION:
-        raise RecordingError(f"its format is {row['format']!r}, version {row['version']!r}")
+        raise RecordingError(f"the file has the format {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True
 
 
@@ -260,6 +260,6 @@ def _parse_evaluation(row: Mapping[str, Any]) -> RecordedEvaluation:
     }
     listed = row.get("values", [])
     if not isinstance(listed, list):
-        raise TypeError(f"its values must be a list, not {type(listed).__name__}")
+        raise TypeError(f"`values` must be a list, not {type(listed).__name__}")
     values = tuple(map(str, listed))
     return RecordedEvaluation(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)

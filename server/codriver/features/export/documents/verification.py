@@ -68,7 +68,7 @@ INLINE_MAGIC: Final = "%matplotlib"
 
 It is skipped because Codriver's REPLs can display them in only one way.
 """
-NOT_PYTHON_NOTE: Final = "IPython alone can read this"
+NOT_PYTHON_NOTE: Final = "only IPython can parse this"
 """Note about a step that plain Python cannot parse."""
 _OBJECT_WITH_ADDRESS: Final = re.compile(r"<([\w.]+) at 0x")
 CLOSE_FIGURES_CODE: Final = (
@@ -216,9 +216,9 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
 def _reason_not_to_run(evaluation: RecordedEvaluation) -> str:
     """Return the reason why an evaluation cannot be run again, or an empty string."""
     if hidden := HIDDEN_PART_MARK.search(evaluation.code):
-        return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
+        return f"the log has {hidden[0]} in its place, so it cannot be run again"
     if not evaluation.values and _NO_NAMESPACE_MESSAGE.search(evaluation.err):
-        return f"nothing of it was evaluated: {_last_line(evaluation.err)}"
+        return f"it was not evaluated: {_last_line(evaluation.err)}"
     return ""
 
 
@@ -533,7 +533,7 @@ def _check_failed_step(
         return CheckedStep(step, evaluation, "absent", is_typo=True, note=_shorten(evaluation.ending))
     if raised.type == REPL_DIED_ERROR:
         return CheckedStep(
-            step, evaluation, "absent", note=f"it ended the REPL then as now: {_shorten(raised.message)}"
+            step, evaluation, "absent", note=f"it ended the REPL in both runs: {_shorten(raised.message)}"
         )
     is_known = re.search(pattern_for_text(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
@@ -541,7 +541,7 @@ def _check_failed_step(
         note = _describe_difference(recorded, str(raised))
         return CheckedStep(step, evaluation, "absent", note=note)
     if is_typo(raised):
-        note = f"it failed then as now: {_shorten(str(raised))}"
+        note = f"it failed in both runs: {_shorten(str(raised))}"
         return CheckedStep(step, evaluation, "absent", raised=raised, is_typo=True, note=note)
     return CheckedStep(step, evaluation, "raises", raised=raised)
 
@@ -586,7 +586,7 @@ def _describe_difference(recorded: str, fresh: str) -> str:
     If a secret was redacted from the recorded text, the fresh text is omitted, because it may contain the secret.
     """
     if mark := SECRET_MARK.search(recorded):
-        return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
+        return f"the log has {mark[0]} in place of a secret, so nothing is compared with it"
     return f"recorded: {_shorten(recorded)}; in a fresh REPL: {_shorten(fresh)}"
 
 

@@ -103,7 +103,7 @@ class Channel(Protocol):
 
     async def silence_reason(self) -> str:
         """Return the likely reason why the kernel does not answer. Never raises."""
-        return "it answered nothing"
+        return "the kernel did not answer"
 
     async def interrupt(self) -> bool:
         """Interrupt the kernel by a means of the transport, such as a signal. Return whether it was interrupted."""

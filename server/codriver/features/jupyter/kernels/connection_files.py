@@ -199,7 +199,7 @@ def _parse_object(data: bytes) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise ValueError("it does not contain a JSON object")  # noqa: TRY004  # the file has a wrong value
+        raise ValueError("the file does not contain a JSON object")  # noqa: TRY004  # the file has a wrong value
     return document
 
 
@@ -212,7 +212,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     document = _parse_object(data)
     host, port, transport = document.get("ip"), document.get("shell_port"), document.get("transport", "tcp")
     if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= MAX_PORT:
-        raise ValueError("it has no valid `ip` and `shell_port`")
+        raise ValueError("the file has no valid `ip` and `shell_port`")
     return ConnectionFile(
         path,
         written_ns,
@@ -233,5 +233,5 @@ def read_server_file(path: Path, data: bytes) -> NotebookServer:
     document = _parse_object(data)
     url, root, process_id = text_at(document, "url"), text_at(document, "root_dir"), document.get("pid")
     if not url or not root or not isinstance(process_id, int):
-        raise ValueError("it has no valid `url`, `root_dir` and `pid`")
+        raise ValueError("the file has no valid `url`, `root_dir` and `pid`")
     return NotebookServer(path, url, Path(root), process_id, text_at(document, "token"))

@@ -129,7 +129,7 @@ def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[Non
 def _parse_object(content: bytes | bytearray) -> Mapping[str, object]:
     value = _load(content)
     if not isinstance(value, dict):
-        raise UnreadableContentError(f"it is a JSON {type(value).__name__} instead of an object")
+        raise UnreadableContentError(f"the content is a JSON {type(value).__name__} instead of an object")
     return cast("dict[str, object]", value)
 
 
@@ -137,7 +137,7 @@ def _load(text: bytes | bytearray) -> object:
     try:
         return json.loads(text.decode(errors="replace"))
     except ValueError as error:
-        raise UnreadableContentError(f"it is not JSON: {error}") from None
+        raise UnreadableContentError(f"the content is not valid JSON: {error}") from None
 
 
 def _without_long_strings(
@@ -172,9 +172,9 @@ def _without_long_strings(
             elements += 1
             depth += symbol != b","
         if depth > MAX_NESTING_DEPTH:
-            raise TooComplexError(f"its arrays and objects are more than {MAX_NESTING_DEPTH} deep")
+            raise TooComplexError(f"arrays and objects are nested more than {MAX_NESTING_DEPTH} levels deep")
         if elements > MAX_ELEMENTS or tokens > 4 * MAX_ELEMENTS:
-            raise TooComplexError(f"it has more than {MAX_ELEMENTS:,} elements")
+            raise TooComplexError(f"the content has more than {MAX_ELEMENTS:,} elements")
     return b"".join((*parts, content[copied:]))
 
 
@@ -195,7 +195,7 @@ def _end_of_string(content: bytes | bytearray, offset: int) -> Generator[None, N
             if offset < stop:  # at a backslash whose escaped character is in the next chunk
                 offset += 2
         yield
-    raise UnreadableContentError("it ends within a string")
+    raise UnreadableContentError("the content ends within a string")
 
 
 def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:

@@ -86,7 +86,7 @@ class HttpExchange:
             chunks.append(chunk)
             size += len(chunk)
             if size > self._max_bytes:
-                raise HTTPException(f"its response has more than {self._max_bytes:,} bytes")
+                raise HTTPException(f"the response has more than {self._max_bytes:,} bytes")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"its response takes longer than {self._timeout_s:g} s")
+                raise TimeoutError(f"the response takes longer than {self._timeout_s:g} s")
         return b"".join(chunks)

@@ -135,5 +135,5 @@ def _find_program(spec: KernelSpec, program: str, python: str, environ: Mapping[
     path = os.pathsep.join([str(Path(python).parent), environ.get("PATH", os.defpath)])
     executable = shutil.which(program, path=path)
     if executable is None:
-        raise KernelSpecError(f"the program {program!r} in {spec.directory / 'kernel.json'} was not found")
+        raise KernelSpecError(f"the program {program!r} in {spec.directory / 'kernel.json'} could not be found")
     return executable

@@ -95,15 +95,15 @@ class TokenSource:
             except OSError as error:
                 raise self._refusal(error.strerror or type(error).__name__) from None
             except ValueError:
-                raise self._refusal("it is not text, or not JSON") from None
+                raise self._refusal("the file is not text, or not JSON") from None
         elif self.variable:
             token = environ.get(self.variable, "").strip()
             if not token:
-                raise self._refusal("it is not set in the environment that the server was started with")
+                raise self._refusal("the variable was not set when the server started")
         else:
             return None
         if not _TOKEN_PATTERN.fullmatch(token):
-            raise self._refusal("it is not a valid token: a token consists of ASCII characters without spaces")
+            raise self._refusal("the value is not a valid token: a token consists of ASCII characters without spaces")
         return token
 
     def _refusal(self, cause: str) -> RefusedError:
@@ -212,7 +212,7 @@ def parse_url(text: str) -> KernelUrl:
         parts = urlsplit(text)
         host, _port = parts.hostname, parts.port
     except ValueError:
-        raise KernelNameError("it is not a valid URL") from None
+        raise KernelNameError("the URL is invalid") from None
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.username is not None or parts.password is not None or "token" in query or "token=" in parts.fragment:
         raise KernelNameError(
@@ -229,4 +229,4 @@ def parse_url(text: str) -> KernelUrl:
         return KernelUrl(base, notebook=notebook.lstrip("/"))
     if "kernel" in query:
         return KernelUrl(base, spec=query["kernel"], name=parts.fragment)
-    raise KernelNameError(f"it names a server but no kernel. Use {NAME_FORMS}")
+    raise KernelNameError(f"the URL names a server but no kernel. Use {NAME_FORMS}")

@@ -221,7 +221,7 @@ class ServerApi:
                     partial(self._exchange, exchange, method, path, body), abandon_on_cancel=True, limiter=self._limiter
                 )
         except TimeoutError:
-            cause = f"it did not respond to {method} {path} within {timeout_s:g} s"
+            cause = f"the server did not respond to {method} {path} within {timeout_s:g} s"
             raise ReplUnreachableError(self.base, cause) from None
         except (OSError, HTTPException) as error:
             raise ReplUnreachableError(self.base, describe_error(error)) from None
@@ -245,15 +245,16 @@ def describe_error(error: BaseException) -> str:
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}): add its authority to the system's trust store, "
+            f"the server's certificate is not trusted ({error.verify_message}): add its authority to the system's "
+            "trust store, "
             "or set the variable SSL_CERT_FILE"
         )
     if isinstance(error, ssl.SSLError):
         return f"TLS failed ({error.reason or error}): the server may use plain http"
     if isinstance(error, socket.gaierror):
-        return "its host name cannot be resolved"
+        return "the host name cannot be resolved"
     if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there"
+        return "nothing listens at this address"
     if isinstance(error, HTTPException):
         return f"the listener does not speak HTTP like a Jupyter Server ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -280,7 +281,10 @@ def _parse_json(response: bytes, base: str) -> object:
         data: object = json.loads(response)
     except (ValueError, RecursionError):
         raise ServerAnswerError(
-            base, 200, "responded with something other than JSON", hint="check the URL: it is not that of the server"
+            base,
+            200,
+            "responded with something other than JSON",
+            hint="check the URL: another program may be listening there",
         ) from None
     return data
 

@@ -100,16 +100,16 @@ def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Fram
     """
     _check_size(len(data))
     if len(data) < OFFSET_BYTES:
-        raise FrameError(f"it has only {len(data)} bytes, too few for the number of offsets")
+        raise FrameError(f"the frame has only {len(data)} bytes, too few for the number of offsets")
     count = int.from_bytes(data[:OFFSET_BYTES], "little")
     if not FIXED_SEGMENT_COUNT + 1 <= count <= FIXED_SEGMENT_COUNT + 1 + MAX_FRAME_BUFFERS:
         limits = f"{FIXED_SEGMENT_COUNT + 1} to {FIXED_SEGMENT_COUNT + 1 + MAX_FRAME_BUFFERS}"
-        raise FrameError(f"it has {count} offsets, and {limits} are allowed")
+        raise FrameError(f"the frame has {count} offsets, but {limits} are allowed")
     if len(data) < OFFSET_BYTES * (1 + count):
-        raise FrameError(f"it has {len(data)} bytes, too few for its {count} offsets")
+        raise FrameError(f"the frame has {len(data)} bytes, too few for its {count} offsets")
     offsets = struct.unpack_from(f"<{count}Q", data, OFFSET_BYTES)
     if offsets[-1] != len(data):
-        raise FrameError(f"its last offset is {offsets[-1]}, but its size is {len(data)}")
+        raise FrameError(f"the last offset of the frame is {offsets[-1]}, but the frame has {len(data)} bytes")
     channel, *parts = _split_segments(data, offsets, head_bytes=OFFSET_BYTES * (1 + count))
     header, parent, metadata, content, *buffers = parts
     small_parts = (
@@ -154,13 +154,13 @@ def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[Non
     if isinstance(data, str):
         return (yield from _decode_json(data.encode(errors="surrogatepass"), (), placeholder))
     if len(data) < LEGACY_OFFSET_BYTES:
-        raise FrameError(f"it has only {len(data)} bytes, too few for the number of parts")
+        raise FrameError(f"the frame has only {len(data)} bytes, too few for the number of parts")
     count = int.from_bytes(data[:LEGACY_OFFSET_BYTES], "big")
     if not 1 <= count <= 1 + MAX_FRAME_BUFFERS:
-        raise FrameError(f"it has {count} parts, and 1 to {1 + MAX_FRAME_BUFFERS} are allowed")
+        raise FrameError(f"the frame has {count} parts, but 1 to {1 + MAX_FRAME_BUFFERS} are allowed")
     head_bytes = LEGACY_OFFSET_BYTES * (1 + count)
     if len(data) < head_bytes:
-        raise FrameError(f"it has {len(data)} bytes, too few for its {count} offsets")
+        raise FrameError(f"the frame has {len(data)} bytes, too few for its {count} offsets")
     offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_OFFSET_BYTES), len(data))
     text, *buffers = _split_segments(data, offsets, head_bytes=head_bytes)
     return (yield from _decode_json(text, tuple(buffers), placeholder))
@@ -178,15 +178,15 @@ def _run_decoder(decoder: Generator[None, None, Frame]) -> Frame:
 
 def _check_size(size: int) -> None:
     if size > MAX_FRAME_BYTES:
-        raise FrameError(f"it has {size:,} bytes, and at most {MAX_FRAME_BYTES:,} are allowed")
+        raise FrameError(f"the frame has {size:,} bytes, but at most {MAX_FRAME_BYTES:,} are allowed")
 
 
 def _split_segments(data: bytes, offsets: Sequence[int], *, head_bytes: int) -> list[bytes]:
     """Return the segments of a frame. Each offset is the end of one segment and the start of the next."""
     if offsets[0] != head_bytes:
-        raise FrameError(f"its first offset is {offsets[0]}, but its head ends at {head_bytes}")
+        raise FrameError(f"the first offset of the frame is {offsets[0]}, but its header ends at {head_bytes}")
     if any(start > end for start, end in pairwise(offsets)) or offsets[-1] > len(data):
-        raise FrameError("its offsets decrease or exceed its size")
+        raise FrameError("the offsets of the frame decrease or exceed its size")
     return [data[start:end] for start, end in pairwise(offsets)]
 
 
@@ -194,21 +194,21 @@ def _decode_json(text: bytes, buffers: tuple[bytes, ...], placeholder: str) -> G
     try:
         message = yield from _parse_part(text, placeholder)
     except TooComplexError as error:
-        raise FrameError(f"a part of it could not be read: {error.cause}") from None
+        raise FrameError(f"a part of the frame could not be read: {error.cause}") from None
     channel = message.get("channel")
     if not isinstance(channel, str):
-        raise FrameError("it has no channel")
+        raise FrameError("the frame has no channel")
     header, parent, metadata, content = (_as_object(message.get(name)) for name in PART_NAMES)
     return Frame(channel, header, parent, metadata, content, buffers)
 
 
 def _parse_small_part(text: bytes) -> Mapping[str, Any]:
     if len(text) > MAX_PART_BYTES:
-        raise FrameError(f"a header or metadata has {len(text):,} bytes, and at most {MAX_PART_BYTES:,} are allowed")
+        raise FrameError(f"a header or metadata has {len(text):,} bytes, but at most {MAX_PART_BYTES:,} are allowed")
     try:
         return _as_object(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise FrameError(f"a part of it is not JSON: {error}") from None
+        raise FrameError(f"a part of the frame is not JSON: {error}") from None
 
 
 def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[str, Any]]:
@@ -220,7 +220,7 @@ def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[
     except TooComplexError:
         raise
     except UnreadableContentError as error:
-        raise FrameError(f"a part of it is not a JSON object: {error.cause}") from None
+        raise FrameError(f"a part of the frame is not a JSON object: {error.cause}") from None
 
 
 def _as_object(value: object) -> Mapping[str, Any]:
@@ -228,7 +228,7 @@ def _as_object(value: object) -> Mapping[str, Any]:
     if value is None:
         return EMPTY_MAPPING
     if not isinstance(value, dict):
-        raise FrameError(f"a part of it is a JSON {type(value).__name__} instead of an object")
+        raise FrameError(f"a part of the frame is a JSON {type(value).__name__} instead of an object")
     return cast("dict[str, Any]", value)
 
 
@@ -236,7 +236,7 @@ def _decode_name(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise FrameError("the name of its channel is not UTF-8") from None
+        raise FrameError("the channel name of the frame is not UTF-8") from None
 
 
 def _encode_part(part: Mapping[str, Any]) -> bytes:

@@ -191,7 +191,8 @@ class ServerKernels:
                 raise refused(
                     "repl-unreachable",
                     f"the notebook {url.notebook} is not open at {url.base}. Open notebooks: {paths}",
-                    hint="open it there with a kernel, or correct the path. It is relative to the server's directory",
+                    hint="open the notebook on the server with a kernel, or correct the path, which is relative to "
+                    "the server's directory",
                 )
             return sessions[url.notebook]
         if url.address in self._started:

@@ -74,7 +74,7 @@ def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
 
     url = urlsplit(server.url)
     if url.hostname not in LOOPBACK_HOSTS or url.scheme not in ("http", "https"):
-        raise NotebookServerError(f"its URL {server.url} is not a loopback address, so no token is sent there")
+        raise NotebookServerError(f"the server's URL {server.url} is not a loopback address, so no token is sent")
     # Certificates for localhost are self-signed, because no authority issues them.
     tls = ssl._create_unverified_context() if url.scheme == "https" else None  # noqa: S323, SLF001  # its public name
     exchange = HttpExchange(server.url, timeout_s=RESPONSE_TIMEOUT_S, max_bytes=MAX_SESSIONS_RESPONSE_BYTES)

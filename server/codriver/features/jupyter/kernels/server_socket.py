@@ -120,7 +120,7 @@ class ServerWebSocket:
             raise self._lost_error(closed) from None
         self._has_received = True
         if self._uses_v1 and isinstance(data, str):
-            raise FrameError("it is a text frame, but binary frames were negotiated")
+            raise FrameError("the frame is a text frame, but binary frames were negotiated")
         return await self._decode(data)
 
     async def _decode(self, data: str | bytes) -> Frame:
@@ -207,11 +207,13 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSoc
         with anyio.fail_after(OPEN_TIMEOUT_S):
             return ServerWebSocket(await connect(url, additional_headers=headers, ssl=tls))
     except TimeoutError:
-        raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_TIMEOUT_S:g} s") from None
+        raise ReplUnreachableError(
+            api.base, f"the server did not open a WebSocket within {OPEN_TIMEOUT_S:g} s"
+        ) from None
     except InvalidStatus as error:
         raise api.error_from_status(error.response.status_code, error.response.reason_phrase, path) from None
     except InvalidHandshake as error:
-        cause = f"it does not open a WebSocket ({type(error).__name__})"
+        cause = f"the server does not open a WebSocket ({type(error).__name__})"
         raise NotAReplError(api.base, cause, protocol="Jupyter") from None
     except (OSError, EOFError) as error:
         raise ReplUnreachableError(api.base, describe_error(error)) from None

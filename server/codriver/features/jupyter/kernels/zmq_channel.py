@@ -82,7 +82,7 @@ MAX_STREAM_CHARACTERS: Final = 64 * 1024
 """Maximum number of printed characters in one delivered message."""
 
 WRONG_KEY_HINT: Final = (
-    "its connection file may belong to another kernel than the one that listens there, or the kernel is busy"
+    "the connection file may belong to another kernel than the one that listens on these ports, or the kernel is busy"
 )
 """The usual reason why a kernel does not answer."""
 
@@ -165,7 +165,9 @@ class ZmqChannel(Channel):
                 socket_type = "SUB" if name == "iopub" else "DEALER"
                 self._sockets[name] = await self._open_socket(name, socket_type, self._session)
         except OSError as error:
-            raise ReplUnreachableError(self._address, f"its {name} socket cannot be connected: {error}") from error
+            raise ReplUnreachableError(
+                self._address, f"the kernel's {name} socket cannot be connected: {error}"
+            ) from error
 
     async def _open_socket(self, name: str, socket_type: str, identity: str) -> ZmqSocket:
         return await open_socket(self._connection_info, name, socket_type, identity, self._signer, self._lost_messages)
@@ -278,7 +280,10 @@ class ZmqChannel(Channel):
     async def silence_reason(self) -> str:
         """Return the likely reason why the kernel does not answer."""
         if any(socket.unsigned_message_count for socket in self._sockets.values()):
-            return "its connection file belongs to another kernel: the one that listens there signs with another key"
+            return (
+                "the connection file belongs to another kernel: the one that listens on these ports signs with "
+                "another key"
+            )
         return WRONG_KEY_HINT
 
     async def interrupt(self) -> bool:
@@ -390,16 +395,16 @@ def _read_connection_file(address: str) -> Mapping[str, object]:
             files.read(path, PRIVATE_DIRECTORY_RULES if is_in_private_directory(path) else SHARED_DIRECTORY_RULES)
         )
     except FileNotFoundError as error:
-        raise ReplUnreachableError(address, "its connection file does not exist: the kernel has exited") from error
+        raise ReplUnreachableError(address, "the connection file does not exist: the kernel has exited") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ReplUnreachableError(address, f"its connection file cannot be read: {error}") from error
+        raise ReplUnreachableError(address, f"the connection file cannot be read: {error}") from error
     ports = [f"{name}_port" for name in ("shell", "control", "stdin", "iopub", "hb")]
     if (
         not isinstance(fields, dict)
         or not all(isinstance(fields.get(port), int) for port in ports)
         or not text_at(fields, "ip")
     ):
-        raise ReplUnreachableError(address, "it is not a connection file: it lacks `ip` or one of the five ports")
+        raise ReplUnreachableError(address, "the file is not a connection file: it lacks `ip` or one of the five ports")
     return fields
 
 
@@ -411,17 +416,21 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
     try:
         greeting = await _receive_greeting(connection_info, found_by)
     except OSError as error:
-        raise ReplUnreachableError(address, f"its address cannot be used: {error}") from error
+        raise ReplUnreachableError(address, f"the kernel's address cannot be used: {error}") from error
     if greeting is None:
-        raise ReplUnreachableError(address, "nothing listens there: the kernel has exited and left its connection file")
+        raise ReplUnreachableError(
+            address, "nothing listens at this address: the kernel has exited without deleting its connection file"
+        )
     if not greeting:
         cause = (
-            f"it sent nothing within {PROBE_TIMEOUT_S:g} s: it is a kernel that is too busy, or another "
-            "program on its port"
+            f"the kernel sent nothing within {PROBE_TIMEOUT_S:g} s: it is too busy, or another program uses its port"
         )
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
     if not is_greeting(greeting):
-        cause = "what listens on its port does not speak ZeroMQ: the kernel has exited and left its connection file"
+        cause = (
+            "the program that listens on the kernel's port does not speak ZeroMQ: the kernel has exited without "
+            "deleting its connection file"
+        )
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
 
 
@@ -480,9 +489,11 @@ def _is_loopback(connection_info: Mapping[str, object]) -> bool:
 def _create_signer(address: str, connection_info: Mapping[str, object]) -> Signer:
     """Return the signer with the kernel's key."""
     if text_at(connection_info, "curve_publickey"):
-        raise ReplUnreachableError(address, "its connections are encrypted (CURVE): start it without encryption")
+        raise ReplUnreachableError(
+            address, "the kernel encrypts its connections (CURVE), which is not supported: start it without encryption"
+        )
     scheme = text_at(connection_info, "signature_scheme") or "hmac-sha256"
     try:
         return Signer(text_at(connection_info, "key").encode(), scheme)
     except ValueError as error:
-        raise ReplUnreachableError(address, f"its signature scheme {scheme!r} is not supported") from error
+        raise ReplUnreachableError(address, f"the kernel's signature scheme {scheme!r} is not supported") from error

@@ -137,14 +137,14 @@ class Decoder:
     def _read_greeting(self, greeting: bytes) -> bool:
         """Check the part of the peer's greeting that has arrived. Return whether it is complete."""
         if len(greeting) >= SIGNATURE_BYTES and not is_greeting(greeting):
-            raise ZmtpError("they do not start with a greeting")
+            raise ZmtpError("the data does not start with a ZMTP greeting")
         if len(greeting) > _MAJOR and greeting[_MAJOR] < GREETING[_MAJOR]:
-            raise ZmtpError(f"the version is {greeting[_MAJOR]}, and at least 3 is required")
+            raise ZmtpError(f"the peer uses ZMTP version {greeting[_MAJOR]}, but at least 3 is required")
         if len(greeting) < GREETING_BYTES:
             return False
         mechanism = greeting[_MECHANISM].rstrip(b"\0").decode(errors="replace")
         if mechanism != "NULL":
-            raise ZmtpError(f"the peer requires {mechanism!r}, and only connections without encryption are supported")
+            raise ZmtpError(f"the peer requires {mechanism!r}, but only connections without encryption are supported")
         self._is_greeted = True
         return True
 
@@ -158,7 +158,7 @@ class Decoder:
         count = int.from_bytes(data[offset + 1 : start], "big")
         if flags & _COMMAND:
             if count > MAX_COMMAND_BYTES:
-                raise ZmtpError(f"a command has {count:,} bytes, and at most {MAX_COMMAND_BYTES:,} are allowed")
+                raise ZmtpError(f"a command has {count:,} bytes, but at most {MAX_COMMAND_BYTES:,} are allowed")
             if len(data) < start + count:
                 return -1
             self._handle_command(data[start : start + count])

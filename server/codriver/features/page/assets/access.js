@@ -2,7 +2,7 @@
 const COMMAND = "`codriver watch --web`";
 export const STOPPED = `The server has stopped. Run ${COMMAND}.`;
 const REFUSED = {
-	used: `This address has been used already, and works once. Run ${COMMAND} for another.`,
+	used: `This address works only once, and has already been used. Run ${COMMAND} for another.`,
 	expired: `This address is more than ten minutes old. Run ${COMMAND} for another.`,
 	replaced: `Eight newer addresses have replaced this one. Run ${COMMAND} for another.`,
 	unknown: `This address does not belong to this server. Run ${COMMAND} for another.`,

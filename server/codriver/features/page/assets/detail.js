@@ -56,8 +56,8 @@ export class Detail {
 
 	async edit() {
 		const { files } = await call("diffs", { line: this.row.line });
-		const shown = files.map(({ file, diff }) => block(plain(file), diff ? diffOf(diff) : quiet("nothing is different")));
-		return shown.length ? shown : [quiet("what changed is no longer kept")];
+		const shown = files.map(({ file, diff }) => block(plain(file), diff ? diffOf(diff) : quiet("no difference")));
+		return shown.length ? shown : [quiet("the changes are no longer stored")];
 	}
 
 	async evaluation() {
@@ -66,13 +66,13 @@ export class Detail {
 			call("code", { evaluation: row.id }), tool("get_evaluation", { evaluationId: row.id, maxImages: 0, detail: true }),
 		]);
 		const made = [], text = code ?? row.text ?? "";
-		const where = row.notebook && `evaluated in the notebook ${row.notebook}, past this server`;
+		const where = row.notebook && `evaluated in the notebook ${row.notebook}, not through this server`;
 		for (const words of [row.goal, row.file, where]) if (words) made.push(quiet(words));
 		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", pre(text), copier(() => text)));
 		if (!found.ok && found.reason === "unknown-evaluation") {
 			if (row.output) made.push(block("Output", pre(row.output)));
 			if (row.result) made.push(block("Result", pre(row.result)));
-			return [...made, quiet("The server no longer knows this evaluation: this is what its log says.")];
+			return [...made, quiet("The server no longer knows this evaluation: this is from its log.")];
 		}
 		if (found.results?.length) made.push(this.tests(found.results));
 		this.out = null;
@@ -81,7 +81,7 @@ export class Detail {
 		if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, picturesOf(row))));
 		if (found.result !== undefined) made.push(this.result(found));
 		if (found.trace) made.push(block("Calls", pre((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: PIECE })).text)));
-		if (found.stacks) made.push(block("Where it was", pre(found.stacks)));
+		if (found.stacks) made.push(block("Stack", pre(found.stacks)));
 		const notes = [...(found.notes ?? []), ...said.slice(1)].filter((one) => !one.startsWith("meanwhile "));
 		if (notes.length) made.push(block("Notes", listed("ul", {}, notes)));
 		return [...made, el("p", { class: "about" }, plain(joined([row.id, found.ns && `in ${found.ns}`, row.began && took(found.elapsedMs), found.status], " · ")))];
@@ -135,7 +135,7 @@ export class Detail {
 	act() {
 		const { row } = this, made = [];
 		if (isLive(row)) {
-			made.push(el("button", { class: "stop", onclick: (event) => this.interrupt(event.currentTarget) }, row.status === "queued" ? "Take it out of the queue" : "Interrupt"));
+			made.push(el("button", { class: "stop", onclick: (event) => this.interrupt(event.currentTarget) }, row.status === "queued" ? "Remove from the queue" : "Interrupt"));
 		}
 		if (row.status === "needs-input") {
 			if (this.form) { this.acts.firstChild && this.acts.contains(this.form) || this.acts.append(this.form); return; }

@@ -25,11 +25,11 @@ function draw() {
 			el("span", { class: "dot" }), el("strong", {}, oneLine(repl.key)), repl.dialect !== repl.key && el("span", { class: "quiet" }, oneLine(repl.dialect)),
 			oneLine(repl.words), clocked, repl.queue > 0 && el("span", { class: "queue" }, `${repl.queue} waiting`));
 	});
-	if (!repls.length) repls.push(el("span", { class: "chip" }, el("span", { class: "dot" }), stands.isSearching ? "looking for REPLs…" : "no REPL"));
+	if (!repls.length) repls.push(el("span", { class: "chip" }, el("span", { class: "dot" }), stands.isSearching ? "searching for REPLs…" : "no REPL"));
 	const clients = stands.clients.length;
 	const who = el("span", { class: "chip plain", title: stands.clients.map((one) => oneLine(one, 60)).join(", ") },
 		`${clients} ${clients === 1 ? "client" : "clients"}`);
-	const files = el("button", { class: `chip plain${drift ? " drifts" : ""}`, title: "Differences of what is loaded from the files: look again", onclick: look },
+	const files = el("button", { class: `chip plain${drift ? " drifts" : ""}`, title: "How loaded code differs from its files; click to check again", onclick: look },
 		drift === 0 ? "no drift" : `drift ${drift ?? "?"}`);
 	holder.replaceChildren(...repls, who, files);
 	problem.hidden = !stands.problems.length;

@@ -91,7 +91,7 @@ function redraw() {
 	list.set(rows);
 	const empty = at("empty");
 	empty.hidden = rows.length > 0 || isLoading;
-	if (feed.rows.length) empty.textContent = "No row is like that.";
+	if (feed.rows.length) empty.textContent = "No row matches.";
 	drawFilters();
 }
 
@@ -295,10 +295,10 @@ const heard = {
 let evicted = 0;
 function showOmitted() {
 	const words = [], more = [...found].filter((id) => !feed.byId.has(id)).length;
-	if (more) words.push(`${more} more have it in the log, too old to be held here: ask in Query`);
-	if (evicted) words.push(`${evicted} older entries have left the log: their code is in History`);
-	if (gaps) words.push("some output came faster than it could be told: open rows have all that is kept");
-	if (feed.dropped) words.push(`${feed.dropped} older rows are not held here`);
+	if (more) words.push(`${more} more matching entries are in the log, but too old for this page: use Query`);
+	if (evicted) words.push(`${evicted} older entries were removed from the log; their code is in History`);
+	if (gaps) words.push("some output was too fast to display: open a row to see everything that is stored");
+	if (feed.dropped) words.push(`${feed.dropped} older rows are no longer on this page`);
 	gone.hidden = !words.length;
 	gone.textContent = words.join("; ");
 }

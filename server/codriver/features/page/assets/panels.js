@@ -45,9 +45,9 @@ export function panels({ leadTo, search }) {
 		async show(holder) {
 			const examples = el("ul", { class: "plain" });
 			asked.onkeydown = (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); };
-			const form = el("form", { onsubmit: (event) => { event.preventDefault(); ask(); } }, asked, el("div", { class: "line-of" }, inputs, el("button", { type: "submit" }, "Ask")));
+			const form = el("form", { onsubmit: (event) => { event.preventDefault(); ask(); } }, asked, el("div", { class: "line-of" }, inputs, el("button", { type: "submit" }, "Run")));
 			holder.replaceChildren(el("div", { class: "two" }, el("div", {}, form, answers),
-				el("aside", {}, el("h2", {}, "Examples"), examples, quiet("Ctrl+Enter asks. $history has the code of earlier runs, $memory their logs, $app what applications do."))));
+				el("aside", {}, el("h2", {}, "Examples"), examples, quiet("Ctrl+Enter runs the query. $history has the code of earlier runs, $memory their logs, $app the events of applications."))));
 			const choose = ([, text, given]) => { asked.value = text; inputs.value = given; ask(); };
 			fill(examples, async () => {
 				const { examples: found } = await call("examples");
@@ -65,7 +65,7 @@ export function panels({ leadTo, search }) {
 		show: (holder) => fill(holder, async () => {
 			const { text, first, sections } = await call("handoff");
 			return [el("article", {}, quiet(first), sections.map(([title, parts]) => el("section", {}, title && el("h2", {}, plain(title)),
-				el("ul", {}, parts.map((one) => el("li", {}, linked(one)))))), copier(() => text, "Copy it"))];
+				el("ul", {}, parts.map((one) => el("li", {}, linked(one)))))), copier(() => text, "Copy"))];
 		}),
 	};
 
@@ -81,9 +81,9 @@ export function panels({ leadTo, search }) {
 				const entries = (await call("run", { run })).rows;
 				return [el("h2", {}, plain(run)), listOf(entries.map(([when, kind, who, text]) => [clock(when), who, (SIGNS[kind] ?? "  ") + text, kind]))];
 			});
-			if (!rows.length) return [quiet("No run of before is remembered yet.")];
+			if (!rows.length) return [quiet("No earlier run is stored yet.")];
 			return [el("ul", { class: "plain" }, rows.map(([run, from, to, count]) => el("li", {}, lead(`${day(from)} – ${clock(to)}`, run, () => show(run)), ` ${count} entries`))),
-				quiet("Choose two to see them side by side."), el("div", { class: "columns" }, columns)];
+				quiet("Choose two runs to compare them side by side."), el("div", { class: "columns" }, columns)];
 		}),
 	};
 
@@ -92,13 +92,13 @@ export function panels({ leadTo, search }) {
 	const found = el("div", { "aria-live": "polite" });
 	const seek = (part) => fill(found, async () => {
 		const { rows, count, forget } = await call("history", { part });
-		return [quiet(`${count} pieces of code${part ? ` with “${part}”` : ""}, the newest first. To forget them all:`), el("p", { class: "line-of" }, el("code", {}, forget), copier(() => forget)),
+		return [quiet(`${count} evaluations${part ? ` with “${part}”` : ""}, newest first. To delete them all:`), el("p", { class: "line-of" }, el("code", {}, forget), copier(() => forget)),
 			listOf(rows.map(([when, who, key, code]) => [day(when), `${who} ${key}`, code]))];
 	});
 	const history = {
 		title: "History",
 		show(holder) {
-			holder.replaceChildren(quiet("Code evaluated in this workspace, over all runs. Search it above: Enter."), found);
+			holder.replaceChildren(quiet("Code evaluated in this workspace, in all runs. Type in the search field and press Enter."), found);
 			seek(search.value.trim());
 		},
 		search: seek,

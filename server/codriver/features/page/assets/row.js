@@ -35,15 +35,15 @@ export const heightOf = (row, isNarrow) => {
 /** What came of it, in a line. */
 export const outcomeOf = (row) => {
 	if (kindOf(row) === "tests") {
-		if (isLive(row)) return row.done ? `${row.done} of ${row.of ?? "?"} tests${row.red ? `, ${row.red} red` : ""}` : lastLine(row) || "tests run";
+		if (isLive(row)) return row.done ? `${row.done} of ${row.of ?? "?"} tests${row.red ? `, ${row.red} failed` : ""}` : lastLine(row) || "tests are running";
 		if (row.tests !== undefined) {
 			const count = `${row.tests} ${row.tests === 1 ? "test" : "tests"}`;
-			return row.red ? `${count}, ${row.red} red: ${oneLine(row.names, 120)}` : `${count}, all green`;
+			return row.red ? `${count}, ${row.red} failed: ${oneLine(row.names, 120)}` : `${count}, all passed`;
 		}
 	}
 	if (row.error) return oneLine(row.error);
-	if (row.status === "queued") return "waits for its turn";
-	if (row.status === "needs-input") return `${lastLine(row)} waits for input`.trim();
+	if (row.status === "queued") return "waiting for its turn";
+	if (row.status === "needs-input") return `${lastLine(row)} is waiting for input`.trim();
 	if (isLive(row)) return lastLine(row);
 	return valueOf(row) || lastLine(row) || (kindOf(row) === "load" ? "loaded" : "");
 };

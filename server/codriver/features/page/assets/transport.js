@@ -17,7 +17,7 @@ export async function call(name, given = {}) {
 	} catch (error) {
 		throw ends ? new Error("The server does not answer.") : new Error(STOPPED);
 	}
-	if (!answer.ok) throw new Error(`The server has no answer (${answer.status}).`);
+	if (!answer.ok) throw new Error(`The server returned an error (${answer.status}).`);
 	return answer.json();
 }
 

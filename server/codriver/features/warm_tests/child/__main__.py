@@ -34,7 +34,7 @@ NEEDS_PLAIN_STATUS = 250
 MIN_PYTHON_VERSION = (3, 11)
 MAX_RESTARTS = 10
 """Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
-RESTARTS_EXHAUSTED_REASON = "the modules that must not be preloaded do not settle"
+RESTARTS_EXHAUSTED_REASON = "the list of modules that must not be preloaded keeps growing"
 """Reason for not being suitable after the maximum number of restarts."""
 
 if not TYPE_CHECKING:
@@ -373,7 +373,7 @@ def unsupported_python_reason() -> str:
     """Return the reason why this interpreter cannot be used as a warm process, or an empty string."""
     if sys.implementation.name != "cpython" or sys.version_info < MIN_PYTHON_VERSION:
         oldest = ".".join(map(str, MIN_PYTHON_VERSION))
-        return f"only CPython {oldest} and later can be copied with what they have imported"
+        return f"only processes of CPython {oldest} and later can be copied with their imported modules"
     return ""
 
 

@@ -132,7 +132,7 @@ def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
     try:
         parts = words(error)
     except Exception as failure:  # the message may come from user code
-        parts = {"type": type(error).__name__, "message": "its message cannot be displayed: " + type(failure).__name__}
+        parts = {"type": type(error).__name__, "message": "the message cannot be displayed: " + type(failure).__name__}
     frames = select_user_frames(traceback.extract_tb(error.__traceback__))
     return {"relation": relation, **parts, "trace": _lines(frames)[:MAX_LINK_FRAMES]}
 

@@ -1,4 +1,4 @@
-"""Printing of values with limits on length and depth, and paths to their parts.
+"""Print values with limits on length and depth, and find parts of values by their paths.
 
 Values that were cut, or that have other displays, are stored for a while so that callers can read more of them.
 """
@@ -371,7 +371,7 @@ def render_display(value: Any, kind: str, start: int) -> str:
     try:
         text = getattr(value, DISPLAY_METHODS[kind])()
     except Exception as error:
-        raise NoSuchPartError("it has no page to display: " + type(error).__name__) from None
+        raise NoSuchPartError("the value has no page to display: " + type(error).__name__) from None
     return str(text or "")[start:]
 
 
@@ -423,7 +423,8 @@ class StoredValues:
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)
         if not numbers:
             raise NoSuchPartError(
-                f"the REPL no longer has the value: it stores only the {MAX_STORED_VALUES} newest shortened values"
+                f"the REPL no longer has the value: it only stores the {MAX_STORED_VALUES} newest values that were "
+                "shortened"
             )
         chosen = max(numbers) if number is None else number
         for key, _, value in self._values:

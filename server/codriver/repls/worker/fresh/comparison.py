@@ -275,7 +275,7 @@ class Comparison:
         with self._condition:
             # An evaluation counts as running for a moment after its answer was sent.
             if not self._condition.wait_for(lambda: not self._running, IDLE_TIMEOUT_S):
-                return {"rows": [], "more": 0, "why": "an evaluation runs: ask again when it is over"}
+                return {"rows": [], "more": 0, "why": "an evaluation is running: call again when it has finished"}
             edits = _merge_edits(self._first, self._pending)
         if not edits:
             return {"rows": [], "more": 0, "why": "no module was loaded again with another source"}
@@ -408,7 +408,7 @@ class Comparison:
             return (
                 NO_LONGER_NEEDED_REASON
                 if not is_requested()
-                else f"the import of {', '.join(edits)} did not end in time",
+                else f"the import of {', '.join(edits)} did not finish in time",
                 {},
                 [],
             )
@@ -586,7 +586,7 @@ class Comparison:
         return is_requested()
 
 
-NO_LONGER_NEEDED_REASON = "(not wanted any more)"
+NO_LONGER_NEEDED_REASON = "(no longer needed)"
 
 
 def _failure_finding(edits: Collection[str], error: Exception) -> Finding:

@@ -92,7 +92,7 @@ class RefusedEffects:
         text = os.fsdecode(named)[:MAX_DETAIL_CHARACTERS] if named else ""
         words = f"{what} {text}".rstrip()
         self.refused.append(words)
-        raise EffectRefusedError(f"the import is only for a comparison, so this was refused: {words}")
+        raise EffectRefusedError(f"the module was only imported for a comparison, so this call was refused: {words}")
 
 
 def _import_or_none(name: str) -> Any:

@@ -121,7 +121,7 @@ class Import:
         present = self._describe_modules(names)
         previous = self._previous_result(standby)
         if previous is None or previous.get("failed") or previous.get("refused"):
-            return previous or {"failed": "the import of the previous source ended before its time"}
+            return previous or {"failed": "the import of the previous source ended early"}
         return {**answer, **compare_imports(previous["leaves"], present, self._edited, spec["watched"])}
 
     def _answer(self, leaves: dict[str, str]) -> Answer:

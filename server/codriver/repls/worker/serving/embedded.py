@@ -423,7 +423,9 @@ def _write_port_file(path: str, port: int) -> None:
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=within)
         except FileExistsError:
-            raise OSError(f"the port file cannot be written because {path}.{os.getpid()} exists: remove it") from None
+            raise OSError(
+                f"the port file cannot be written because {path}.{os.getpid()} already exists: delete that file"
+            ) from None
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(f"{port}\n")

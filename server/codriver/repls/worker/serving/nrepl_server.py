@@ -474,7 +474,7 @@ class Server:
         )
         if not fields:
             name = type(error).__name__
-            words = "its message cannot be displayed: " + type(failure).__name__
+            words = "the message cannot be displayed: " + type(failure).__name__
             unsaid = {"type": name, "message": words, "phase": "execution", "trace": []}
             fields.append((unsaid, name + ": " + words + "\n"))
         parts, text = fields[0]
