@@ -84,15 +84,15 @@ class Text:
         self.text = text
         self.part = part
 
-    def error(self, expected: str, form: Form) -> QueryError:
-        """Return an error saying that `expected` was expected instead of this form."""
-        return self.error_at(expected, self.text[form.start : form.end], form.start)
+    def error(self, reason: str, form: Form) -> QueryError:
+        """Return an error about this form, with a `reason` such as "expected a vector"."""
+        return self.error_at(reason, self.text[form.start : form.end], form.start)
 
-    def error_at(self, expected: str, found: str, offset: int) -> QueryError:
-        """Return an error saying that `expected` was expected at this offset, but `found` was found."""
+    def error_at(self, reason: str, found: str, offset: int) -> QueryError:
+        """Return an error about the text `found` at this offset."""
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
-        return QueryError(expected, found, line=line, column=column, part=self.part)
+        return QueryError(reason, found, line=line, column=column, part=self.part)
 
 
 def read_form(text: Text) -> Form:
@@ -102,14 +102,14 @@ def read_form(text: Text) -> Form:
         QueryError: the text is not valid EDN, does not contain exactly one form, or exceeds a limit.
     """
     if len(text.text) > MAX_TEXT_CHARACTERS:
-        raise text.error_at(f"a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
+        raise text.error_at(f"expected a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
     reader = _Reader(text)
     form = reader.next_form(0)
     if form is None:
-        raise text.error_at("a form", "nothing", 0)
+        raise text.error_at("expected a form", "nothing", 0)
     more = reader.next_form(0)
     if more is not None:
-        raise text.error("the end of the text after one form", more)
+        raise text.error("expected the end of the text after one form", more)
     return form
 
 
@@ -169,14 +169,14 @@ class _Reader:
                     continue
                 case "discard":
                     if self.next_form(self._increase_depth(depth, match.start()), closer) is None:
-                        raise self._text.error_at("a form to discard", token, match.start())
+                        raise self._text.error_at("expected a form to discard", token, match.start())
                 case "open":
                     return self._read_collection(token, match.start(), self._increase_depth(depth, match.start()))
                 case "close":
                     if token == closer:
                         return None
-                    expected = f"`{closer}`, which closes what is open" if closer else "a form"
-                    raise self._text.error_at(expected, f"`{token}`", match.start())
+                    reason = f"expected `{closer}`, which closes the open form" if closer else "expected a form"
+                    raise self._text.error_at(reason, f"`{token}`", match.start())
                 case kind:
                     return self._read_atom(str(kind), token, match.start())
 
@@ -187,16 +187,16 @@ class _Reader:
             QueryError: the form is nested too deeply.
         """
         if depth >= MAX_DEPTH:
-            raise self._text.error_at(f"at most {MAX_DEPTH} levels of nesting", "one more", start)
+            raise self._text.error_at(f"expected at most {MAX_DEPTH} levels of nesting", "one more", start)
         return depth + 1
 
     def _unreadable_error(self, closer: str) -> QueryError:
         rest = self._text.text[self._offset :]
         if not rest:
-            return self._text.error_at(f"`{closer}`", "the end of the text", self._offset)
+            return self._text.error_at(f"expected `{closer}`", "the end of the text", self._offset)
         if rest.startswith(('"', '#"')):
-            return self._text.error_at('a closing `"`', rest, self._offset)
-        return self._text.error_at("a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
+            return self._text.error_at('expected a closing `"`', rest, self._offset)
+        return self._text.error_at("expected a form without reader tags", rest.split(maxsplit=1)[0], self._offset)
 
     def _read_collection(self, opener: str, start: int, depth: int) -> Form:
         forms: list[Form] = []
@@ -208,7 +208,7 @@ class _Reader:
         tag = COLLECTION_KINDS[opener]
         collection = Form(tag, tuple(forms), start, self._offset)
         if tag == "map" and len(forms) % 2:
-            raise self._text.error("a value for every key of the map", collection)
+            raise self._text.error("expected a value for every key of the map", collection)
         return collection
 
     def _read_atom(self, kind: str, token: str, start: int) -> Form:
@@ -230,7 +230,7 @@ class _Reader:
                 return "number", SPECIAL_NUMBERS[token]
         if token.startswith(":"):
             if token.strip(":") == "" or token.startswith("::"):
-                raise self._text.error_at("a keyword such as `:output/line`", token, start)
+                raise self._text.error_at("expected a keyword such as `:output/line`", token, start)
             return "keyword", Keyword(token)
         return CONSTANTS_BY_NAME.get(token) or ("symbol", token)
 
@@ -240,7 +240,7 @@ class _Reader:
                 return int(token.rstrip("N"))
             if DECIMAL_PATTERN.fullmatch(token):
                 return float(token.rstrip("M"))
-        raise self._text.error_at("a whole or decimal number", token, start)
+        raise self._text.error_at("expected a whole or decimal number", token, start)
 
     def _parse_character(self, name: str, start: int) -> str:
         if len(name) == 1:
@@ -249,7 +249,7 @@ class _Reader:
             return CHARACTERS_BY_NAME[name]
         if CODE_POINT_PATTERN.fullmatch(name):
             return chr(int(name[1:], 16))
-        raise self._text.error_at("a character such as `\\a` or `\\newline`", f"\\{name}", start)
+        raise self._text.error_at("expected a character such as `\\a` or `\\newline`", f"\\{name}", start)
 
     def _unescape(self, escape: str, start: int) -> str:
         if escape.startswith("u") and len(escape) == 5:
@@ -257,7 +257,7 @@ class _Reader:
         if escape in ESCAPED_CHARACTERS:
             return ESCAPED_CHARACTERS[escape]
         raise self._text.error_at(
-            'a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
+            'expected a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
         )
 
 
@@ -308,12 +308,12 @@ def constant_value(text: Text, form: Form) -> object:
             values = [constant_value(text, item) for item in form.items]
             return ValueMap(zip(values[::2], values[1::2], strict=True))
         case "symbol":
-            raise text.error("a value", form)
+            raise text.error("expected a value", form)
         case "regex":
             try:
                 return compile_pattern(form.value)
             except InvalidPatternError as error:
-                raise text.error(f"a valid regex ({error})", form) from None
+                raise text.error(f"expected a valid regex ({error})", form) from None
     return from_python(form.value)
 
 

@@ -13,18 +13,19 @@ class DatalogError(Exception):
 class QueryError(DatalogError):
     """Raised when a query or its inputs are invalid, or when a clause cannot be run.
 
-    Attributes: expected: what would have been valid. found: the invalid text, truncated to `MAX_FOUND_CHARACTERS`.
+    Attributes: reason: what is wrong, such as "expected a "
+    "form". found: the invalid text, truncated to `MAX_FOUND_CHARACTERS`.
     line: the line of the invalid text, starting at 1. column: the column of the invalid text, starting at 1. part: the
     text that contains the error, such as "query" or "inputs".
     """
 
-    def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
-        self.expected = expected
+    def __init__(self, reason: str, found: str, *, line: int, column: int, part: str = "query") -> None:
+        self.reason = reason
         self.found = truncate(found, MAX_FOUND_CHARACTERS)
         self.line = line
         self.column = column
         self.part = part
-        super().__init__(f"line {line}, column {column} of the {part}: expected {expected}, found {self.found}")
+        super().__init__(f"line {line}, column {column} of the {part}: {reason}, found {self.found}")
 
 
 class InvalidPatternError(DatalogError, ValueError):

@@ -64,12 +64,12 @@ def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) ->
     form = read_form(text)
     sections = _split_sections(text, form)
     if ":find" not in sections:
-        raise text.error(FIND_SYNTAX, form)
+        raise text.error(f"expected {FIND_SYNTAX}", form)
     shape, elements = _parse_find(text, sections[":find"], form, schema)
     parser = syntax_tree.Parser(text, schema)
     inputs = _parse_inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
     names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
-    _check_unique(text, names, form, "`:in` naming each variable once")
+    _check_unique(text, names, form, "`:in` must name each variable only once")
     query = Query(
         text=text,
         schema=schema,
@@ -94,14 +94,14 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
     text = Text(source_text, "rules")
     form = read_form(text)
     if form.tag not in ("vector", "list") or len(form.items) > MAX_RULES:
-        raise text.error(f"rules such as `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
+        raise text.error(f"expected rules such as `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
     parser = syntax_tree.Parser(text, schema)
     rules: Rules = {}
     for item in form.items:
         name, branch = _parse_rule(parser, item)
         known = rules.get(name, ())
         if known and len(known[0].head) != len(branch.head):
-            raise text.error(f"{len(known[0].head)} variables, as in the first rule named `{name}`", item)
+            raise text.error(f"expected {len(known[0].head)} variables, as in the first rule named `{name}`", item)
         rules[name] = (*known, branch)
     syntax_tree.check_rule_calls(text, parser.rule_calls, {**(others or {}), **rules})
     syntax_tree.check_stratified(text, {**(others or {}), **rules})
@@ -115,7 +115,7 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
         QueryError: the form is not a pull pattern.
     """
     if form.tag != "vector" or not form.items:
-        raise text.error(PULL_SYNTAX, form)
+        raise text.error(f"expected {PULL_SYNTAX}", form)
     wildcard = False
     attributes: list[PullAttribute] = []
     for item in form.items:
@@ -132,18 +132,18 @@ def _split_sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
     if form.tag == "map":
         for key, value in zip(form.items[::2], form.items[1::2], strict=True):
             if key.value not in SECTION_KEYWORDS or value.tag not in ("vector", "list"):
-                raise text.error(f"a vector that starts with a section ({' '.join(SECTION_KEYWORDS)})", key)
+                raise text.error(f"expected a vector that starts with a section ({' '.join(SECTION_KEYWORDS)})", key)
             sections[key.value] = value.items
         return sections
     if form.tag != "vector" or not form.items or form.items[0].tag != "keyword":
-        raise text.error("a query such as `[:find ?e :where [?e :output/line 1]]`", form)
+        raise text.error("expected a query such as `[:find ?e :where [?e :output/line 1]]`", form)
     starts = [position for position, item in enumerate(form.items) if item.tag == "keyword"]
     for start, end in pairwise([*starts, len(form.items)]):
         name = form.items[start]
         if name.value not in SECTION_KEYWORDS:
-            raise text.error(f"a section ({' '.join(SECTION_KEYWORDS)})", name)
+            raise text.error(f"expected a section ({' '.join(SECTION_KEYWORDS)})", name)
         if name.value in sections:
-            raise text.error(f"`{name.value}` only once", name)
+            raise text.error(f"a query must have `{name.value}` only once", name)
         sections[name.value] = form.items[start + 1 : end]
     return sections
 
@@ -159,7 +159,7 @@ def _parse_find(text: Text, forms: tuple[Form, ...], query: Form, schema: Schema
         if items:
             return "tuple", tuple(_parse_element(text, item, schema) for item in items)
     if not forms:
-        raise text.error(FIND_SYNTAX, query)
+        raise text.error(f"expected {FIND_SYNTAX}", query)
     return "relation", tuple(_parse_element(text, item, schema) for item in forms)
 
 
@@ -172,8 +172,8 @@ def _parse_element(text: Text, form: Form, schema: Schema) -> Element:
             return _parse_pull_element(text, form, schema)
         if name in AGGREGATE_FUNCTIONS:
             return _parse_aggregate(text, form)
-        raise text.error(f"`pull` or an aggregate ({' '.join(AGGREGATE_FUNCTIONS)})", form.items[0])
-    raise text.error(FIND_SYNTAX, form)
+        raise text.error(f"expected `pull` or an aggregate ({' '.join(AGGREGATE_FUNCTIONS)})", form.items[0])
+    raise text.error(f"expected {FIND_SYNTAX}", form)
 
 
 def _parse_aggregate(text: Text, form: Form) -> Aggregate:
@@ -187,10 +187,10 @@ def _parse_aggregate(text: Text, form: Form) -> Aggregate:
     ):
         amount = rest.pop(0).value
     if len(rest) != 1 or rest[0].tag != "symbol" or not rest[0].value.startswith("?"):
-        expected = f"`({name.value} ?x)`" + (
+        reason = f"expected `({name.value} ?x)`" + (
             f" or `({name.value} 3 ?x)`" if AGGREGATE_FUNCTIONS[name.value].accepts_amount else ""
         )
-        raise text.error(expected, form)
+        raise text.error(reason, form)
     return Aggregate(name.value, amount, Variable(rest[0].value), form)
 
 
@@ -199,7 +199,7 @@ def _parse_pull_element(text: Text, form: Form, schema: Schema) -> Pull:
     rest = list(form.items[1:])
     source = parser.parse_source(rest.pop(0)) if rest and parser.is_source(rest[0]) else Source("$")
     if len(rest) != 2:
-        raise text.error("`(pull ?e pattern)`", form)
+        raise text.error("expected `(pull ?e pattern)`", form)
     pattern = Variable(rest[1].value) if parser.is_variable(rest[1]) else parse_pull(text, rest[1], schema)
     return Pull(source, parser.parse_variable(rest[0]), pattern, form)
 
@@ -210,11 +210,13 @@ def _parse_pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribu
         attribute = form.items[0]
         for option, value in zip(form.items[1::2], form.items[2::2], strict=True):
             if option.value not in (":as", ":default") or value.tag in ("list", "vector", "map", "set"):
-                raise text.error("`:as` with a name or `:default` with a value", option)
+                raise text.error("expected `:as` with a name or `:default` with a value", option)
             options[option.value] = value.value
     # Inputs are JSON, where keywords are strings.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.usable_keywords:
-        raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.select_usable_keywords(text.text))}", form)
+        raise text.error(
+            f"expected {PULL_SYNTAX}, of the attributes {' '.join(schema.select_usable_keywords(text.text))}", form
+        )
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
 
@@ -228,10 +230,12 @@ def _parse_keys(
         return ()
     names = sections[given[0]]
     if len(given) > 1 or shape not in ("relation", "tuple") or len(names) != count:
-        raise text.error(f"one of `:keys`, `:strs`, `:syms`, with a name for each of {count} elements of rows", query)
+        raise text.error(
+            f"expected one of `:keys`, `:strs`, `:syms`, with a name for each of {count} elements of rows", query
+        )
     for name in names:
         if name.tag not in ("symbol", "string", "keyword"):
-            raise text.error("a name", name)
+            raise text.error("expected a name", name)
     return tuple(str(name.value).removeprefix(":") for name in names)
 
 
@@ -249,12 +253,12 @@ def _parse_inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[
 
 def _parse_rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
     """Parse a rule definition, and return its name and its branch."""
-    expected = "a rule: `[(name ?a [?b]) clause …]`"
+    reason = "expected a rule: `[(name ?a [?b]) clause …]`"
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
-        raise parser.text.error(expected, form)
+        raise parser.text.error(reason, form)
     name, *arguments = form.items[0].items
     if name.tag != "symbol" or not RULE_NAME_PATTERN.fullmatch(name.value) or not arguments or parser.is_variable(name):
-        raise parser.text.error(expected, form.items[0])
+        raise parser.text.error(reason, form.items[0])
     head, required = parser.parse_rule_variables(tuple(arguments), form.items[0])
     return name.value, Branch(head, required, parser.parse_clauses(form.items[1:]), form)
 
@@ -265,23 +269,25 @@ def _check_variables(query: Query, form: Form, calls: Collection[RuleCall], boun
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
         if name not in bound:
-            raise text.error(f"the variable `{name}` of `:find` in `:where` or `:in`", form)
+            raise text.error(f"the variable `{name}` of `:find` must occur in `:where` or `:in`", form)
         if isinstance(element, Pull) and isinstance(element.pattern, Variable) and element.pattern.name not in bound:
-            raise text.error(f"the variable `{element.pattern.name}` of the pull in `:in`", element.form)
+            raise text.error(f"the variable `{element.pattern.name}` of the pull must occur in `:in`", element.form)
     found = [element.name for element in query.elements if isinstance(element, Variable)]
     for name in query.with_variables:
         if name not in bound or name in found:
-            raise text.error(f"the variable `{name}` of `:with` in `:where`, but not in `:find`", form)
+            raise text.error(f"the variable `{name}` of `:with` must occur in `:where`, but not in `:find`", form)
     unknown = [call for call in calls if call.name not in query.rules]
     if unknown and not any(isinstance(item, RulesInput) for item in query.inputs):
-        raise text.error("`%` in `:in` and the rules as an input, because the query calls a rule", unknown[0].form)
+        raise text.error(
+            "expected `%` in `:in` and the rules as an input, because the query calls a rule", unknown[0].form
+        )
 
 
-def _check_unique(text: Text, names: list[str], form: Form, expected: str) -> None:
+def _check_unique(text: Text, names: list[str], form: Form, reason: str) -> None:
     """Check that no name occurs more than once.
 
     Raises:
         QueryError: a name occurs more than once.
     """
     if len(set(names)) < len(names):
-        raise text.error(expected, form)
+        raise text.error(reason, form)

@@ -83,5 +83,5 @@ class Context:
             QueryError: the query has no such source.
         """
         if source.name not in self.sources:
-            raise self.text.error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
+            raise self.text.error_at(f"expected one of the sources {' '.join(self.sources)}", source.name, 0)
         return self.sources[source.name]

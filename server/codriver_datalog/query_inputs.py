@@ -40,7 +40,7 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
     """
     takers = [item for item in query.inputs if not isinstance(item, Source)]
     if len(takers) != len(values):
-        raise _error(f"{len(takers)} inputs, one for each part of `:in` besides the sources", f"{len(values)}")
+        raise _error(f"expected {len(takers)} inputs, one for each part of `:in` besides the sources", f"{len(values)}")
     constants: dict[str, object] = {}
     names: list[str] = []
     tables: list[Rows] = []
@@ -49,14 +49,16 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
     for number, (taker, given) in enumerate(zip(takers, values, strict=True), 1):
         if isinstance(taker, RulesInput):
             if not isinstance(given, str):
-                raise _error("rules as an EDN string, such as `[[(name ?a) clause …]]`", f"input {number}: {given!r}")
+                raise _error(
+                    "expected rules as an EDN string, such as `[[(name ?a) clause …]]`", f"input {number}: {given!r}"
+                )
             rules = {**rules, **parse_rules(given, schema, query.rules)}
             continue
         try:
             rows = list(dict.fromkeys(destructure(taker, from_json(given))))
         except (TypeError, ValueError) as error:
             raise _error(
-                f"a value for input {number} that its binding can destructure ({error})", repr(given)
+                f"expected a value for input {number} that its binding can destructure ({error})", repr(given)
             ) from None
         variables = binding_variables(taker)
         if len(rows) == 1:
@@ -66,10 +68,10 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
             tables.append(rows)
             size *= len(rows)
     if size > MAX_INPUT_ROWS:
-        raise _error(f"inputs with at most {MAX_INPUT_ROWS} rows in total", f"{size}")
+        raise _error(f"expected inputs with at most {MAX_INPUT_ROWS} rows in total", f"{size}")
     combined: Rows = [tuple([cell for row in chosen for cell in row]) for chosen in product(*tables)]
     return Inputs(constants, tuple(names), combined, rules)
 
 
-def _error(expected: str, found: str) -> QueryError:
-    return QueryError(expected, found, line=1, column=1, part="inputs")
+def _error(reason: str, found: str) -> QueryError:
+    return QueryError(reason, found, line=1, column=1, part="inputs")

@@ -216,7 +216,7 @@ class _Planner:
         if name in ENTITY_FUNCTIONS:
             source, *arguments = arguments
             if not isinstance(source, Source):
-                raise self.context.text.error(ENTITY_FUNCTIONS[name], form)
+                raise self.context.text.error(f"expected {ENTITY_FUNCTIONS[name]}", form)
             function = partial(_entity_functions()[name], self.context.snapshot(source))
         else:
             known = FUNCTIONS[name]
@@ -240,7 +240,7 @@ class _Planner:
         known = [self._to_expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
         new = [name for name, old in zip(names, known, strict=True) if old is None]
         if len(set(new)) < len(new):
-            raise self.context.text.error("each variable only once in a binding", unit.form)
+            raise self.context.text.error("a binding must contain each variable only once", unit.form)
         self._add_step(self._explain_errors(unit, operators.add_binding(call, unit.binding, known), plain), new)
 
     def _explain_errors(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
@@ -257,14 +257,16 @@ class _Planner:
                 except operators.ARGUMENT_ERRORS as error:
                     values = operators.find_failing_arguments(call, arguments, some)
                     why = explain_failure(error) + _failed_call_text(unit.function, arguments, values)
-                    raise context.text.error(f"arguments that `{unit.function}` accepts ({why})", unit.form) from error
+                    raise context.text.error(
+                        f"expected arguments that `{unit.function}` accepts ({why})", unit.form
+                    ) from error
 
         return explained
 
     def _add_not(self, unit: Not) -> None:
         inner = self.scope.nested_scope(shared_variables(unit))
         if not inner.names and not inner.constants:
-            raise self.context.text.error("a variable in `not` that another clause also binds", unit.form)
+            raise self.context.text.error("another clause must bind a variable that is used in `not`", unit.form)
         # The answers of rules must be complete here, because their absence has a meaning.
         context = replace(self.context, rules=self.context.rules.with_separate_tables())
         planned = plan_clauses(context, unit.clauses, inner, inner.names)
@@ -340,7 +342,7 @@ class _Planner:
         """Return an error about a clause whose variables no other clause binds."""
         free = sorted(name for name in _variables(unit) if not self.scope.binds((name,)))
         form = unit.patterns[0].form if isinstance(unit, Group) else unit.form
-        return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
+        return self.context.text.error(f"this clause needs another clause that binds {' '.join(free)}", form)
 
 
 def _group_patterns(clauses: Iterable[Clause]) -> list[Unit]:

@@ -288,8 +288,8 @@ class _AnswerShaper:
         try:
             return function.call(values, element.amount) if function.accepts_amount else function.call(values)
         except (TypeError, ValueError, ArithmeticError) as error:
-            expected = f"values that `{element.function}` can work with ({explain_failure(error)})"
-            raise self._query.text.error(expected, element.form) from error
+            reason = f"expected values that `{element.function}` can work with ({explain_failure(error)})"
+            raise self._query.text.error(reason, element.form) from error
 
     def _cell_converter(self, element: Element) -> Callable[[Any], object]:
         """Return a function that converts a value of this element for the answer."""

@@ -300,7 +300,7 @@ class Parser:
             QueryError: the form is not a variable.
         """
         if not self.is_variable(form):
-            raise self.text.error("a variable such as `?x`", form)
+            raise self.text.error("expected a variable such as `?x`", form)
         return Variable(form.value)
 
     def parse_source(self, form: Form) -> Source:
@@ -310,7 +310,7 @@ class Parser:
             QueryError: the form is not the name of a source.
         """
         if form.value not in self._schema.source_names:
-            raise self.text.error(self._schema.sources_text, form)
+            raise self.text.error(f"expected {self._schema.sources_text}", form)
         return Source(form.value)
 
     def parse_binding(self, form: Form) -> Binding:
@@ -324,7 +324,7 @@ class Parser:
         if self.is_variable(form):
             return Variable(form.value)
         if form.tag != "vector" or not form.items:
-            raise self.text.error(BINDING_SYNTAX, form)
+            raise self.text.error(f"expected {BINDING_SYNTAX}", form)
         items = form.items
         if len(items) == 2 and items[1].is_symbol("..."):
             return CollectionBinding(self.parse_binding(items[0]))
@@ -343,7 +343,7 @@ class Parser:
             forms = forms[1:]
         names = (*required, *(self.parse_variable(form).name for form in forms))
         if not names or len(set(names)) < len(names):
-            raise self.text.error("variables, each only once", whole)
+            raise self.text.error("expected variables, each only once", whole)
         return names, frozenset(required)
 
     def _parse_clause(self, form: Form) -> tuple[Clause, ...]:
@@ -352,13 +352,13 @@ class Parser:
                 return (self._parse_call(form),)
             return (self._parse_pattern(form, Source("$")),)
         if form.tag != "list" or not form.items:
-            raise self.text.error(CLAUSE_SYNTAX, form)
+            raise self.text.error(f"expected {CLAUSE_SYNTAX}", form)
         items = form.items
         source = Source("$")
         if self.is_source(items[0]):
             source, items = self.parse_source(items[0]), items[1:]
         if not items or items[0].tag != "symbol":
-            raise self.text.error(CLAUSE_SYNTAX, form)
+            raise self.text.error(f"expected {CLAUSE_SYNTAX}", form)
         name, *rest = items
         clauses: tuple[Clause, ...]
         match name.value:
@@ -377,17 +377,17 @@ class Parser:
         if self.is_source(items[0]):
             source, items = self.parse_source(items[0]), items[1:]
         if not 1 <= len(items) <= 3:
-            raise self.text.error("a pattern `[?e :attribute ?v]`", form)
+            raise self.text.error("expected a pattern `[?e :attribute ?v]`", form)
         entity, attribute, value = (*map(self._parse_term, items), Blank(), Blank())[:3]
         if isinstance(attribute, Constant) and attribute.value not in self._schema.usable_keywords:
             raise self._unknown_attribute_error(items[1])
         if isinstance(entity, Constant) and type(entity.value) is not int:
-            raise self.text.error("an entity: a variable, `_` or an entity's id", items[0])
+            raise self.text.error("expected an entity: a variable, `_` or an entity's id", items[0])
         return Pattern(source, entity, attribute, value, form)
 
     def _unknown_attribute_error(self, form: Form) -> Exception:
         keywords = self._schema.select_usable_keywords(self.text.text)
-        return self.text.error(f"an attribute ({' '.join(keywords)})", form)
+        return self.text.error(f"expected an attribute ({' '.join(keywords)})", form)
 
     def _parse_term(self, form: Form) -> Term:
         if form.is_symbol("_"):
@@ -395,13 +395,13 @@ class Parser:
         if self.is_variable(form):
             return Variable(form.value)
         if form.tag in ("symbol", "regex"):
-            raise self.text.error("a variable, `_` or a value", form)
+            raise self.text.error("expected a variable, `_` or a value", form)
         return Constant(constant_value(self.text, form))
 
     def _parse_call(self, form: Form) -> Predicate | FunctionCall:
         call = form.items[0]
         if not call.items or call.items[0].tag != "symbol" or len(form.items) > 2:
-            raise self.text.error("`[(f ?x …)]` or `[(f ?x …) binding]`", form)
+            raise self.text.error("expected `[(f ?x …)]` or `[(f ?x …) binding]`", form)
         name = call.items[0]
         arguments = tuple(self._parse_argument(item) for item in call.items[1:])
         if name.value in ENTITY_FUNCTIONS:
@@ -409,9 +409,11 @@ class Parser:
         else:
             function = FUNCTIONS.get(name.value)
             if function is None:
-                raise self.text.error("one of the functions " + " ".join(sorted({*FUNCTIONS, *ENTITY_FUNCTIONS})), name)
+                raise self.text.error(
+                    "expected one of the functions " + " ".join(sorted({*FUNCTIONS, *ENTITY_FUNCTIONS})), name
+                )
             if not function.accepts(len(arguments)) or any(isinstance(argument, Source) for argument in arguments):
-                raise self.text.error(f"`{name.value}` with {function.arity_text()}", call)
+                raise self.text.error(f"expected `{name.value}` with {function.arity_text()}", call)
         if len(form.items) == 1:
             return Predicate(name.value, arguments, form)
         return FunctionCall(name.value, arguments, self.parse_binding(form.items[1]), form)
@@ -425,9 +427,9 @@ class Parser:
         usage = ENTITY_FUNCTIONS[name]
         count = len(arguments)
         if count < 3 or (name == "missing?" and count != 3) or (name == "get-else" and count != 4):
-            raise self.text.error(usage, call)
+            raise self.text.error(f"expected {usage}", call)
         if not isinstance(arguments[0], Source) or any(isinstance(argument, Source) for argument in arguments[1:]):
-            raise self.text.error(usage, call)
+            raise self.text.error(f"expected {usage}", call)
         for form, argument in list(zip(call.items[3:], arguments[2:], strict=True))[
             : None if name == "get-some" else 1
         ]:
@@ -440,21 +442,21 @@ class Parser:
         if self.is_variable(form):
             return Variable(form.value)
         if form.tag == "symbol":
-            raise self.text.error("a variable or a value as an argument", form)
+            raise self.text.error("expected a variable or a value as an argument", form)
         return Constant(constant_value(self.text, form))
 
     def _parse_not(self, name: str, rest: list[Form], form: Form) -> Not:
         join: frozenset[str] | None = None
         if name == "not-join":
             if not rest or rest[0].tag != "vector" or not rest[0].items:
-                raise self.text.error("`(not-join [?x …] clause …)`", form)
+                raise self.text.error("expected `(not-join [?x …] clause …)`", form)
             join = frozenset(self.parse_variable(item).name for item in rest[0].items)
             rest = rest[1:]
         clauses = self.parse_clauses(rest)
         if not clauses:
-            raise self.text.error(f"`({name} … clause …)`", form)
+            raise self.text.error(f"expected `({name} … clause …)`", form)
         if join is not None and not join <= all_variables(clauses):
-            raise self.text.error("the variables of `not-join` to occur in its clauses", form)
+            raise self.text.error("the variables of `not-join` must occur in its clauses", form)
         return Not(join, clauses, form)
 
     def _parse_or(self, name: str, rest: list[Form], form: Form) -> Or:
@@ -462,25 +464,27 @@ class Parser:
         required: frozenset[str] = frozenset()
         if name == "or-join":
             if not rest or rest[0].tag != "vector" or not rest[0].items:
-                raise self.text.error("`(or-join [?x …] clause …)`", form)
+                raise self.text.error("expected `(or-join [?x …] clause …)`", form)
             head, required = self.parse_rule_variables(rest[0].items, rest[0])
             rest = rest[1:]
         branches = tuple(self._parse_clause(item) for item in rest)
         if not branches:
-            raise self.text.error(f"`({name} … clause …)`", form)
+            raise self.text.error(f"expected `({name} … clause …)`", form)
         if head is None:
             names = [all_variables(branch) for branch in branches]
             if len(set(names)) > 1:
-                raise self.text.error("the same variables in every branch of `or` (otherwise use `or-join`)", form)
+                raise self.text.error(
+                    "every branch of `or` must have the same variables (otherwise use `or-join`)", form
+                )
             head = tuple(sorted(names[0]))
         for branch, item in zip(branches, rest, strict=True):
             if not frozenset(head) <= all_variables(branch):
-                raise self.text.error(f"every variable of `or-join` ({' '.join(head)}) in this branch", item)
+                raise self.text.error(f"every branch must have each variable of `or-join` ({' '.join(head)})", item)
         return Or(head, required, branches, form)
 
     def _parse_rule_call(self, name: Form, rest: list[Form], form: Form) -> RuleCall:
         if not rest or name.value in FUNCTIONS:
-            raise self.text.error(CLAUSE_SYNTAX, form)
+            raise self.text.error(f"expected {CLAUSE_SYNTAX}", form)
         call = RuleCall(name.value, tuple(self._parse_term(item) for item in rest), Source("$"), form)
         self.rule_calls.append(call)
         return call
@@ -494,10 +498,10 @@ def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> Non
     """
     for call in calls:
         if call.name not in rules:
-            raise text.error(f"one of the rules {' '.join(sorted(rules)) or '(there are none)'}", call.form)
+            raise text.error(f"expected one of the rules {' '.join(sorted(rules)) or '(there are none)'}", call.form)
         count = len(rules[call.name][0].head)
         if count != len(call.arguments):
-            raise text.error(f"{count} arguments for the rule `{call.name}`", call.form)
+            raise text.error(f"expected {count} arguments for the rule `{call.name}`", call.form)
 
 
 def check_stratified(text: Text, rules: Rules) -> None:
@@ -521,7 +525,7 @@ def check_stratified(text: Text, rules: Rules) -> None:
     for name, found in calls.items():
         for call, negated in found:
             if negated and (call.name == name or name in reached[call.name]):
-                raise text.error(f"no rule inside `not` that depends on `{name}`", call.form)
+                raise text.error(f"a rule inside `not` must not depend on `{name}`", call.form)
 
 
 def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterator[tuple[RuleCall, bool]]:

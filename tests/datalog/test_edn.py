@@ -72,7 +72,7 @@ def test_a_keyword_equals_its_text():
     [
         ("", "a form", "nothing", 1, 1),
         ("[1\n [2", "`]`", "the end of the text", 2, 4),
-        ("[1\n  )", "`]`, which closes what is open", "`)`", 2, 3),
+        ("[1\n  )", "`]`, which closes the open form", "`)`", 2, 3),
         ("]", "a form", "`]`", 1, 1),
         ('["abc', 'a closing `"`', '"abc', 1, 2),
         ('[#"abc', 'a closing `"`', '#"abc', 1, 2),
@@ -100,7 +100,7 @@ def test_a_keyword_equals_its_text():
 def test_an_error_says_what_was_expected_and_where(text, expected, found, line, column):
     with pytest.raises(QueryError) as error:
         read_form(Text(text))
-    assert (error.value.expected, error.value.found) == (expected, found)
+    assert (error.value.reason, error.value.found) == (f"expected {expected}", found)
     assert (error.value.line, error.value.column) == (line, column)
     assert f"line {line}, column {column}" in str(error.value)
 

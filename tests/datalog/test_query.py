@@ -170,9 +170,10 @@ def test_a_long_value_is_shortened_in_its_error():
     log.append(Entry(UNASSIGNED_LINE, "otherOutput", "x" * 10_000, 1))
     with pytest.raises(RefusedError) as error:
         log.query("[:find ?x :where [?e :output/text ?t] [(/ ?t 2) ?x]]")
-    assert "expected a number, not" in error.value.details["expected"]
-    assert "x" * 50 in error.value.details["expected"]
-    assert len(error.value.details["expected"]) < 250
+    problem = str(error.value).partition(", found")[0]
+    assert "expected a number, not" in problem
+    assert "x" * 50 in problem
+    assert len(problem) < 250
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,7 @@ def test_a_binding_destructures_a_value(binding, expected):
         ("[:find ?e :wher [?e :output/line 1]]", "a section", ":wher"),
         ("[:find ?e :where [?e :output/line 1] :where]", "`:where` only once", ":where"),
         ("[:find e :where [?e :output/line 1]]", "`:find` with elements", "e"),
-        ("[:find ?x :where [?e :output/line 1]]", "`?x` of `:find` in `:where` or `:in`", "[:find"),
+        ("[:find ?x :where [?e :output/line 1]]", "`?x` of `:find` must occur in `:where` or `:in`", "[:find"),
         ("[:find ?x :where [?e :output/line 1] (not [?e :output/text ?x])]", "`?x` of `:find`", "[:find"),
         ("[:find (cnt ?e) :where [?e :output/line 1]]", "`pull` or an aggregate", "cnt"),
         ("[:find (count 3 ?e) :where [?e :output/line 1]]", "`(count ?x)`", "(count 3 ?e)"),
@@ -362,7 +363,7 @@ def test_a_binding_destructures_a_value(binding, expected):
             "`$`, the log, `$history` or `$memory`",
             "$other",
         ),
-        ("[:find ?e :in $ ?a ?a :where [?e :output/line ?a]]", "`:in` naming each variable once", "[:find"),
+        ("[:find ?e :in $ ?a ?a :where [?e :output/line ?a]]", "`:in` must name each variable only once", "[:find"),
         ("[:find ?e :in $ 5 :where [?e :output/line 1]]", "a binding", "5"),
         ("[:find ?e :where [?e :output/lin 1]]", "an attribute (:output/line", ":output/lin"),
         ("[:find ?e :where [?e :output/line 1 2 3]]", "a pattern", "[?e :output/line 1 2 3]"),
@@ -373,14 +374,14 @@ def test_a_binding_destructures_a_value(binding, expected):
         ("[:find ?e :where [?e :output/line ?l] [(inc ?l 2) ?x]]", "`inc` with 1 arguments", "(inc ?l 2)"),
         ("[:find ?e :where [(missing? ?e :output/who)]]", "`(missing? $ ?e :attribute)`", "(missing? ?e"),
         ("[:find ?e :where [(get-else $ ?e :output/wh 1) ?x]]", "an attribute", ":output/wh"),
-        ('[:find ?e :where (or [?e :output/line ?l] [?e :output/who "a"])]', "the same variables in every", "(or "),
+        ('[:find ?e :where (or [?e :output/line ?l] [?e :output/who "a"])]', "must have the same variables", "(or "),
         (
             "[:find ?e :where (or-join [?e ?z] [?e :output/line 1])]",
-            "every variable of `or-join`",
+            "each variable of `or-join`",
             "[?e :output/line 1]",
         ),
         ("[:find ?e :where (not-join [?z] [?e :output/line 1])]", "the variables of `not-join`", "(not-join"),
-        ("[:find ?e :where [?e :output/line] (not [?f :output/line 1])]", "a variable in `not`", "(not "),
+        ("[:find ?e :where [?e :output/line] (not [?f :output/line 1])]", "a variable that is used in `not`", "(not "),
         ("[:find ?e :where [?e :output/line] (not)]", "`(not … clause …)`", "(not)"),
         ("[:find ?e :where (not-join [] [?e :output/line])]", "`(not-join [?x …] clause …)`", "(not-join"),
         ("[:find ?e :where (or-join ?e [?e :output/line])]", "`(or-join [?x …] clause …)`", "(or-join"),
@@ -430,7 +431,7 @@ def test_a_binding_destructures_a_value(binding, expected):
 def test_an_invalid_query_is_explained(query, expected, found):
     with pytest.raises(RefusedError) as error:
         result_of(query)
-    assert expected in error.value.details["expected"]
+    assert expected in str(error.value)
     quoted = str(error.value.details["found"])
     assert quoted.startswith(found)
     line, column = error.value.details["line"], error.value.details["column"]
@@ -447,7 +448,7 @@ def test_an_invalid_query_is_explained(query, expected, found):
         ("[:find ?x :in % ?x]", [5, 5], "rules as an EDN string"),
         ("[:find ?x :in % ?x :where (r ?x)]", ["[[(s ?x) [(= ?x 1)]]]", 5], "one of the rules s"),
         ("[:find ?x :in % ?x :where (s ?x ?x)]", ["[[(s ?x) [(= ?x 1)]]]", 5], "1 arguments for the rule `s`"),
-        ("[:find ?x :in % ?x]", ["[[(s ?x) [?x :output/line] (not (s ?x))]]", 5], "no rule inside `not`"),
+        ("[:find ?x :in % ?x]", ["[[(s ?x) [?x :output/line] (not (s ?x))]]", 5], "a rule inside `not`"),
         ("[:find ?x :in % ?x]", ["[[(s ?x) (t ?x)]]", 5], "one of the rules s"),
         ("[:find ?x :in % ?x]", ["[[(s ?x ?x) [?x :output/line]]]", 5], "variables, each only once"),
         ("[:find ?x :in % ?x]", ["[[s ?x]]", 5], "a rule: `[(name ?a [?b]) clause …]`"),
@@ -466,7 +467,7 @@ def test_an_invalid_query_is_explained(query, expected, found):
 def test_invalid_inputs_are_explained(query, inputs, expected):
     with pytest.raises(RefusedError) as error:
         result_of(query, *inputs)
-    assert expected in error.value.details["expected"]
+    assert expected in str(error.value)
 
 
 def test_a_row_limit_keeps_the_newest_lines_with_a_note():

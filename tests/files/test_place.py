@@ -76,7 +76,7 @@ def _socket(path):
 def test_a_non_regular_file_is_refused_at_once(root, make, shape, monkeypatch):
     monkeypatch.chdir(root)
     make("thing")
-    with pytest.raises(NotRegularError, match=f"it is {shape}"):
+    with pytest.raises(NotRegularError, match=f"the path is {shape}"):
         read(Path("thing"), WITHIN, root=root)
     with pytest.raises(OSError, match=shape):
         replace(Path("thing"), b"new", links=Links.WITHIN, root=root)

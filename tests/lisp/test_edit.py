@@ -396,7 +396,7 @@ class TestBrokenFiles:
     @pytest.mark.parametrize(("line", "text"), [(3, "(defn b ["), (6, "(c)")])
     def test_forms_at_and_after_a_syntax_error_cannot_be_edited(self, line, text):
         [(_, told)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
-        assert "because the file's brackets do not balance: the `[` at line 3 wants `]`" in told
+        assert "because the file's brackets do not balance: the `[` at line 3 needs `]`" in told
 
     def test_a_broken_file_cannot_be_appended_to(self):
         [(_, message)] = problems(self.TEXT, Append("(z)"))

@@ -292,7 +292,7 @@ class OutputLog(BoundedLog):
                 "bad-query",
                 str(error),
                 hint=f"Correct the {error.part} and send the query again.",
-                details={"expected": error.expected, "found": error.found, "line": error.line, "column": error.column},
+                details={"found": error.found, "line": error.line, "column": error.column},
             ) from error
 
 
