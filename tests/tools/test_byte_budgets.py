@@ -54,7 +54,7 @@ BUDGETS = {
 
 OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 648}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
-OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 497}
+OF_APPS = {"inspect_app": 892, "change_app": 632, "watch_app": 496}
 """What a model reads of these where an application shows itself; else neither is in a list."""
 
 

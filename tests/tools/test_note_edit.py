@@ -62,7 +62,7 @@ def test_an_edit_that_parses_is_logged_without_a_message(live, client):
 def test_an_edit_that_does_not_parse_is_reported_with_position_and_suggestion(live, client):
     file = write(live, "core.clj", BROKEN)
     told = note(client, filePath="src/core.clj", who="breaker")
-    assert told["context"].startswith("src/core.clj:3:1 does not read: ")
+    assert told["context"].startswith("src/core.clj:3:1 cannot be read: ")
     assert "4:   (reduce + xs))" in told["context"]
     assert len(told["context"]) <= 600
     assert file.read_text() == BROKEN
@@ -94,11 +94,11 @@ def test_a_path_outside_the_workspace_is_neither_read_nor_logged(live, client, p
 
 def test_a_write_that_does_not_parse_is_refused_with_position_and_suggestion(live, client):
     told = note(client, event="writing", filePath="src/new.clj", content=BROKEN)
-    assert told["block"].startswith("src/new.clj:3:1 does not read: ")
+    assert told["block"].startswith("src/new.clj:3:1 cannot be read: ")
     assert "4:   (reduce + xs))" in told["block"]
     assert not (live.workspace / "src" / "new.clj").exists()
     patch = "*** Begin Patch\n*** Add File: src/new.clj\n+(def a 1\n*** End Patch"
-    assert note(client, event="writing", patch=patch)["block"].startswith("src/new.clj:1:1 does not read: ")
+    assert note(client, event="writing", patch=patch)["block"].startswith("src/new.clj:1:1 cannot be read: ")
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ TOOL = Tool(
     title="Evaluate code",
     description=(
         "Run code in a live session; the answer has its value and output. Definitions stay, and await works. Start "
-        "with one small form and build on it. Code that needs longer keeps running: get_evaluation waits for it. "
+        "with one small form and build on it. Slow code keeps running: get_evaluation waits for it. "
         "Never send code twice."
     ),
     arguments=EvaluateArguments,

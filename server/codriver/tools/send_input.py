@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 class InputArguments(Evaluating):
     """The arguments of the tool `send_input`."""
 
-    evaluation_id: str | None = Field(None, description="Default: your code that is waiting.")
+    evaluation_id: str | None = Field(None, description="Default: your code that waits.")
     text: str
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
-    """Send a line to code that is waiting for input, wait for its effect, and return the evaluation."""
+    """Send a line to code that waits for input, wait for its effect, and return the evaluation."""
     current = choose_evaluation(call, arguments.evaluation_id, arguments.who, is_waiting=True)
     if current.status != "needs-input":
         raise refused(
@@ -42,7 +42,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
 TOOL = Tool(
     name="send_input",
     title="Send input",
-    description="Send a line to code that is waiting for input, such as input() or a debugger prompt.",
+    description="Send a line to code that waits for input, such as input() or a debugger prompt.",
     arguments=InputArguments,
     output=answer_schema(**EVALUATION_SCHEMA),
     run=send_input,

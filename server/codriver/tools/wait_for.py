@@ -266,7 +266,7 @@ def _contains(known: Sequence[int], digest: int) -> bool:
 
 TOOL = Tool(
     name="wait_for",
-    title="Wait for log entries",
+    title="Wait for log rows",
     description=("Wait until a query of the log finds a new row. since: lastLine of the last answer."),
     arguments=WaitArguments,
     output=answer_schema(

@@ -46,7 +46,7 @@ class ChangeAppArguments(Evaluating):
 
     what: Literal["dispatch", "restore", "reset"]
     event: str | None = Field(None, description="Of dispatch: ['order/add', 3].")
-    sync: bool = Field(default=False, description="Handle it at once and return the changes.")
+    sync: bool = Field(default=False, description="Handle at once, return changes.")
     epoch_id: int | None = Field(None, description="Of restore.")
     value: str | None = Field(None, description="Of reset: the new state, a literal.")
     frame: str | None = None
@@ -128,7 +128,7 @@ def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, objec
 TOOL = Tool(
     name="change_app",
     title="Change the app",
-    description="Send the app an event, restore an epoch's state, or reset it. A refused call changes nothing.",
+    description="Send the app an event, restore an epoch's state, or reset it. If refused, nothing changed.",
     arguments=ChangeAppArguments,
     output=answer_schema(changes=STRINGS_SCHEMA, epochId="integer", undoneBy="integer", mode="string"),
     run=change_app,

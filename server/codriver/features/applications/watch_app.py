@@ -31,12 +31,12 @@ class WatchAppArguments(Arguments):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(
-        None, description="Omit it to list the streams."
+        None, description="Omit to list the streams."
     )
     filter: dict[str, Any] | None = Field(
         None, description="As in inspect_app; of calls (Clojure) also of (ns/fn), when (n > 3), hits."
     )
-    stop: str | None = Field(None, description="The subId of a stream to end.")
+    stop: str | None = Field(None, description="subId of a stream to end.")
     repl_session_key: str | None = None
 
 
@@ -103,8 +103,7 @@ def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
 TOOL = Tool(
     name="watch_app",
     title="Watch the app",
-    description="Record the app's events in the log's $app until you disconnect. Then call wait_for as the answer "
-    "says.",
+    description="Record the app's events in the log's $app until you leave. Then call wait_for.",
     arguments=WatchAppArguments,
     output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS_SCHEMA),
     run=watch_app,

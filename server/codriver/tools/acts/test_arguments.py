@@ -75,7 +75,7 @@ class TestArguments(Evaluating):
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
-        description='pytest\'s options; reports are returned: ["-x", "-k", "price", "--durations=3"].',
+        description='pytest\'s options, also for reports: ["-x", "-k", "price", "--durations=3"].',
     )
     affected_by: list[str] = Field(
         default_factory=list,
