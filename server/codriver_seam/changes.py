@@ -88,7 +88,10 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
         recorded.outcome = "error"
         raise Refusal("handler-failed", words + _restore_if_changed(found, recorded.before), at=about.get("at", ""))
     if not recorded.is_comparable:
-        return {"epochId": recorded.id, "unknown": "the changes are not known: the frame was registered without snapshot="}
+        return {
+            "epochId": recorded.id,
+            "unknown": "the changes are not known: the frame was registered without snapshot=",
+        }
     rows, _ = changes_between(found, recorded, recorded)
     undone = {} if found.set is None or not rows else {"undoneBy": -recorded.id}
     return {"epochId": recorded.id, **undone, "changes": rows, "count": len(rows)}
@@ -102,7 +105,11 @@ def _restore_if_changed(found: Frame, before: Any) -> str:
     now = found.copy_state()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
-        return "" if is_sure else "; it is not known whether the state has changed: the frame was registered without snapshot="
+        return (
+            ""
+            if is_sure
+            else "; it is not known whether the state has changed: the frame was registered without snapshot="
+        )
     if isinstance(before, Unread) or isinstance(now, Unread):
         return "; the state could not be read"
     if next(differences(found.thaw(before), found.thaw(now)), None) is None:
@@ -207,7 +214,9 @@ def _ensure_stored(found: Frame, now: Any, operation: str) -> int:
     for recorded in [*stored[-1:], *(recorded for recorded in stored if recorded.id == found.restored)]:
         if is_restorable(recorded) and next(differences(found.thaw(recorded.after), found.thaw(now)), None) is None:
             return recorded.id
-    left = Epoch(found, f"before-{operation}", stored[-1].after if stored else Unread("no earlier state is stored"), now)
+    left = Epoch(
+        found, f"before-{operation}", stored[-1].after if stored else Unread("no earlier state is stored"), now
+    )
     found.epochs.append(left)
     return left.id
 

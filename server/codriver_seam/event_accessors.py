@@ -45,7 +45,10 @@ def report_overdue_events() -> None:
             continue
         # An event without an epoch may have caused other events.
         if not any(event[CAUSE] == number for event in tuple(seam.events)):
-            words = f"not started within {OVERDUE_S:g} s: the code that empties the queue has ended, or handles the event without bind()"
+            words = (
+                f"not started within {OVERDUE_S:g} s: the code that empties the queue has ended, or handles the "
+                "event without bind()"
+            )
             context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)
 
 

@@ -78,7 +78,8 @@ def _predicate_test(name: Any) -> Callable[[Event], Any]:
     test = seam.predicates.get(name)
     if test is None:
         raise Refusal(
-            "no-such-predicate", (f"there is no such predicate; the registered predicates are: {', '.join(seam.predicates) or 'none'}")
+            "no-such-predicate",
+            (f"there is no such predicate; the registered predicates are: {', '.join(seam.predicates) or 'none'}"),
         )
     registered = test
     return lambda event: registered(event_fields(event))
