@@ -249,7 +249,7 @@ def test_a_broken_file_is_left_alone_and_its_error_located(name, text, problem, 
 
 def test_a_file_that_is_not_text_is_left_alone(one, file_of):
     file_of("vscode").write_bytes(b"{}\xff")
-    assert one("vscode").reason == "it is not UTF-8 (byte 2)"
+    assert one("vscode").reason == "the file is not UTF-8 (byte 2)"
 
 
 def test_a_diff_shows_the_change_and_git_can_apply_it(one, file_of, tmp_path):

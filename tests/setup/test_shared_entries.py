@@ -326,7 +326,8 @@ def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace
 def test_doctor_locates_the_error_in_a_shared_file(launch, workspace, machine):
     (workspace / ".mcp.json").write_text('{"mcpServers": {\n  "codriver" {}}}')
     (check, *_) = check_entries(launch, machine)
-    assert (check.state, f"{workspace / '.mcp.json'}: Claude Code cannot read it: " in check.text) == ("wrong", True)
+    assert check.state == "wrong"
+    assert f"{workspace / '.mcp.json'}: Claude Code cannot read the file: " in check.text
     assert "line 2" in check.text
 
 

@@ -554,9 +554,9 @@ def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force
 
 def _refused_change(client: Client, file: Path, error: Exception) -> Change:
     if isinstance(error, UnicodeDecodeError):
-        reason = f"it is not UTF-8 (byte {error.start})"
+        reason = f"the file is not UTF-8 (byte {error.start})"
     elif isinstance(error, OSError):
-        reason = f"it cannot be read: {error.strerror or error}"
+        reason = f"the file cannot be read: {error.strerror or error}"
     else:
-        reason = f"{client.title} cannot read it: {error}"
+        reason = f"{client.title} cannot read the file: {error}"
     return Change(client.title, file, "refused", None, None, reason, "fix the file and run the command again")

@@ -187,7 +187,7 @@ class _Target:
         )
 
     def _refused_change(self, error: Exception) -> Change:
-        why = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+        why = f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
         fix = "fix the file and run the command again"
         return replace(self._change("refused", None, None), reason=why, fix=fix)
 
