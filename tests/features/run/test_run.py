@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from live_server import CODRIVER, environ, serving, until
+from needs import interpreter
 
 import codriver_seam
 from codriver.features.run.doctor_checks import check_programs
@@ -406,6 +407,58 @@ def test_no_repl_is_started_in_a_program_while_it_imports_a_standard_library_mod
         assert json.loads(client.answer(call)["result"]["content"][0]["text"])["result"] == "42"
 
 
+def test_a_lazy_module_is_not_imported_by_a_request(live, client):
+    text = SHOP.replace(
+        "ORDERS = []",
+        "import types\nclass Lazy(types.ModuleType):\n"
+        "    def __getattribute__(self, name): SEEN.append(name); raise ImportError(name)\n"
+        "SEEN = []\nsys.modules['lazy'] = Lazy('lazy')",
+    )
+    with program(live, text, "lazily.py") as lazily:
+        (runs,) = Path(live.environ["XDG_STATE_HOME"]).glob("codriver/workspaces/*/programs")
+        (directory,) = runs.glob(f"{lazily.process.pid}-*")
+        (directory / f"{lazily.process.pid}.request").touch()
+        os.kill(lazily.process.pid, signal.SIGURG)
+        assert lazily.do("print(SEEN)") == ["[]"]
+
+
+def test_a_program_that_may_open_no_more_files_continues_without_a_repl(live, client):
+    text = SHOP.replace(", threading", "").replace(
+        "ORDERS = []", "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"
+    )
+    with program(live, text, "full.py") as full:
+        answer = client.call("evaluate_code", code="1", replSessionKey="full")
+        assert (answer["reason"], "no more open files" in answer["message"]) == ("repl-unreachable", True), answer
+        assert full.do("print('continues')") == ["continues"]
+        assert full.end() == 3
+
+
+def test_the_connection_never_becomes_a_standard_stream_of_a_program_that_closed_its_own(live, client):
+    release = live.workspace / "release"
+    text = SHOP.partition("for line")[0] + (
+        "def streams():\n"
+        "    return [os.path.exists(f'/proc/self/fd/{number}') for number in range(3)]\n"
+        f"os.closerange(0, 100)\nwhile not os.path.exists({str(release)!r}): time.sleep(0.01)\nsys.exit(3)\n"
+    )
+    with program(live, text, "closes.py") as closes:
+        code = "import __main__; __main__.streams()"
+        assert client.call("evaluate_code", code=code, replSessionKey="closes").get("result") == "[False, False, False]"
+        release.touch()
+        assert closes.process.wait(60) == 3
+
+
+def test_a_program_whose_main_thread_has_ended_is_refused_with_the_reason(live, client):
+    """From Python 3.12 on, no thread can be started while the main thread waits for others to end."""
+    text = "import sys, threading\nprint('starts', flush=True)\nthreading.Thread(target=sys.stdin.read).start()\n"
+    file = live.workspace / "tails.py"
+    with program(live, text, "tails.py", command=(interpreter("python3.12"), str(file))) as tails:
+        wait = Path(f"/proc/{tails.process.pid}/task")
+        until(lambda: len([*wait.iterdir()]) == 2 and "futex" in (wait.parent / "wchan").read_text(), "its last wait")
+        answer = client.call("evaluate_code", code="1", replSessionKey="tails")
+        assert (answer["reason"], "interpreter shutdown" in answer["message"]) == ("repl-unreachable", True), answer
+        assert tails.end() == 0
+
+
 def test_the_program_keeps_its_own_signal_handlers(live, client):
     own = SHOP.replace(
         "ORDERS = []", "import signal\nSEEN = []\nsignal.signal(signal.SIGURG, lambda *_: SEEN.append(1))"
@@ -431,6 +484,8 @@ def test_processes_that_cannot_have_a_repl_are_listed_with_a_reason(live, client
         assert "-I" in row["note"]
         answer = client.call("evaluate_code", code="1", replSessionKey=row["key"])
         assert (answer["reason"], "-I" in answer["message"]) == ("repl-unreachable", True)
+        answer = client.call("evaluate_code", code="1", replSessionKey="isolated")
+        assert (answer["reason"], "-I" in answer["message"]) == ("repl-unreachable", True), "also by its name"
 
 
 def test_a_call_without_a_session_is_refused_with_the_names_of_all_running_programs(live):

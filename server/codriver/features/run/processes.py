@@ -6,22 +6,30 @@ may overwrite their environment to set a title, and some start children without 
 Source: proc(5).
 """
 
+# mypy: disable-error-code="attr-defined"
+# Only Linux is supported, and other systems lack some of these functions.
+
 from __future__ import annotations
 
 import os
+import re
 import signal
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 PROCESSES_DIRECTORY: Final = "/proc"
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 """The bit of SIGURG in the signal masks in `/proc`."""
 ISOLATING_OPTIONS: Final = frozenset("IES")
 """Letters of Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`."""
+INTERPRETER_OPTION: Final = re.compile(r"-([^cmWX]*)([cmWX]?)")
+"""Matches options of Python that may be combined, and one that is followed by its value."""
+OLD_INTERPRETER_NAME: Final = re.compile(r"python(2(?:\.\d+)?|3\.[0-7])")
+"""Matches the file names of interpreters in which the embedded REPL cannot run."""
 RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 """Variables set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 
@@ -37,9 +45,17 @@ class RunProcess:
     words: tuple[str, ...]
     """The command line."""
     is_ready: bool
-    """Whether the signal handler for requests is installed."""
+    """Whether the signal handler for requests is installed, and can read them."""
     is_blocking: bool = False
     """Whether the signal is blocked in the main thread."""
+    is_ignoring: bool = False
+    """Whether the process ignores the signal although its default action would do that, too."""
+    interpreter: str = ""
+    """The file name of the program that the process executes."""
+    has_other_user: bool = False
+    """Whether the process runs as another user than this one."""
+    has_other_pids: bool = False
+    """Whether the process has another process id for itself, as in a container."""
     environ: Mapping[bytes, bytes] = field(default_factory=dict)
 
     @property
@@ -48,25 +64,50 @@ class RunProcess:
         return any(self.environ.get(name) == b"true" for name in RELOADED_CHILD_VARIABLES)
 
     @property
+    def is_python(self) -> bool:
+        """Return whether the command line begins with a Python interpreter."""
+        return bool(self.words) and PurePath(self.words[0]).name.startswith(("python", "pypy"))
+
+    @property
     def no_repl_reason(self) -> str:
         """Return the reason why the process cannot have a REPL, or an empty string if it can."""
         if self.is_ready:
             return ""
-        program = PurePath(self.words[0]).name if self.words else ""
-        if not program.startswith(("python", "pypy")):
+        if self.has_other_user:
+            return "it runs as another user than `codriver run`: start it as that user, or call start_repl() in it"
+        if self.has_other_pids:
+            return "it is in another PID namespace, as in a container: run `codriver run` and the server in there"
+        if not self.is_python:
             return "the program is not a Python program, or a frozen one that ignores PYTHONPATH"
-        options = [word for word in self.words[1:] if word.startswith("-")]
-        first = next(
-            (word for word in options if ISOLATING_OPTIONS.intersection(word[1:]) and not word.startswith("--")), ""
-        )
-        if first:
+        if (version := OLD_INTERPRETER_NAME.fullmatch(self.interpreter)) is not None:
+            return f"it runs Python {version[1]}, and Codriver needs Python 3.8 or later"
+        if option := _isolating_option(self.words):
             return (
-                f"Python was started with {first}, which ignores Codriver: start it without that option, or call "
+                f"Python was started with {option}, which ignores Codriver: start it without that option, or call "
                 "start_repl()"
             )
         if b"CODRIVER_RUN" not in self.environ:
             return "it was started with another environment, without PYTHONPATH: call start_repl() in it"
+        if self.is_ignoring:
+            return "the program ignores SIGURG, with which a REPL is requested: call start_repl() in it"
         return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
+
+
+def _isolating_option(words: Sequence[str]) -> str:
+    """Return the option on the command line with which Python ignores PYTHONPATH or `sitecustomize`, or ""."""
+    rest = list(words[1:])
+    while rest and rest[0].startswith("-") and not rest[0].startswith("--"):
+        word = rest.pop(0)
+        option = INTERPRETER_OPTION.match(word)
+        if option is None:
+            break
+        if ISOLATING_OPTIONS.intersection(option[1]):
+            return word
+        if option[2] in ("c", "m"):
+            break
+        if option[2] and option.end() == len(word):
+            del rest[:1]
+    return ""
 
 
 def find_processes() -> dict[int, RunProcess]:
@@ -112,18 +153,22 @@ def _read_process(pid: int) -> RunProcess | None:
             return None
         environ = dict(part.partition(b"=")[::2] for part in _bytes(base + "environ").split(b"\0") if part)
         words = tuple(_bytes(base + "cmdline").decode("utf-8", "replace").rstrip("\0").split("\0"))
-        masks = {
-            line.partition(b":")[0]: int(line.split()[1], 16)
-            for line in _bytes(base + "status").splitlines()
-            if line.startswith((b"SigCgt", b"SigBlk"))
-        }
+        status = {line.partition(b":")[0]: line.split()[1:] for line in _bytes(base + "status").splitlines()}
+        masks = {name: int(status[name][0], 16) for name in (b"SigCgt", b"SigBlk", b"SigIgn") if name in status}
+        has_other_user = status[b"Uid"][1] != b"%d" % os.geteuid()
+        has_other_pids = status.get(b"NSpid", [b"%d" % pid])[-1] != b"%d" % pid
+        is_caught = bool(masks.get(b"SigCgt", 0) & SIGNAL_BIT)
         return RunProcess(
             pid=pid,
             parent=int(rest[1]),
             started=int(rest[19]),
             words=words,
-            is_ready=bool(masks.get(b"SigCgt", 0) & SIGNAL_BIT),
+            is_ready=is_caught and not has_other_user and not has_other_pids,
             is_blocking=bool(masks.get(b"SigBlk", 0) & SIGNAL_BIT),
+            is_ignoring=bool(masks.get(b"SigIgn", 0) & SIGNAL_BIT),
+            interpreter=os.path.basename(os.readlink(base + "exe")),  # noqa: PTH115, PTH119  # this runs often
+            has_other_user=has_other_user,
+            has_other_pids=has_other_pids,
             environ=environ,
         )
     except (OSError, IndexError, ValueError):

@@ -425,8 +425,12 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
     Raises:
         RefusedError: the process cannot have a REPL. The message explains why.
     """
-    for member in members:
-        if key in (member.named.key, *member.named.aliases) and member.named.process.no_repl_reason:
+    found = [member for member in members if key in (member.named.key, *member.named.aliases)]
+    if not found:  # the name of a program of which no process is ready
+        found = [member for member in members if key == member.run.name]
+        found.sort(key=lambda member: not member.named.process.is_python)
+    for member in found:
+        if member.named.process.no_repl_reason:
             raise refused(
                 "repl-unreachable",
                 f"process {member.named.process.pid} of {member.run.name} has no REPL: "

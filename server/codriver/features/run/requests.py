@@ -60,7 +60,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         files.replace(request, data, links=Links.ANY, is_durable=False)
         with anyio.move_on_after(ANSWER_TIMEOUT_S):
             return await _accept(listener, request, pid, secret)
-        raise ReplUnreachableError(process, silence_reason(pid))
+        raise ReplUnreachableError(process, silence_reason(pid, is_accepted=not request.exists()))
     except ProcessLookupError:
         raise ReplUnreachableError(process, "the process has ended") from None
     except InsecureDirectoryError as error:
@@ -129,8 +129,8 @@ async def _read_line(sock: socket.socket) -> bytes:
     return data
 
 
-def silence_reason(pid: int) -> str:
-    """Return the likely reason why a process did not answer a request in time."""
+def silence_reason(pid: int, *, is_accepted: bool) -> str:
+    """Return the likely reason why a process did not answer a request in time. It has read it if `is_accepted`."""
     process = find_process(pid)
     if process is None:
         return "the process has ended"
@@ -138,6 +138,8 @@ def silence_reason(pid: int) -> str:
         return process.no_repl_reason or "the program replaced the handler for SIGURG"
     if process.is_blocking:
         return "the program blocks SIGURG"
+    if is_accepted:
+        return "it read the request and did not connect: it may have no more open files, threads or memory"
     return (
         f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query or a "
         "lock of a library; call again when it has returned, or the program has replaced the handler for SIGURG"

@@ -10,6 +10,7 @@ describes itself. The embedded REPL is loaded only from the directory of this fi
 from __future__ import annotations
 
 import _thread
+import fcntl
 import gc
 import json
 import os
@@ -27,6 +28,8 @@ WORKER_MODULE = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
 PAUSE_OBJECTS, PAUSE_S = 5_000, 0.001
 """After how many objects other threads of the program may run, and for how long. Checking them takes 0.5 ms."""
+FIRST_DESCRIPTOR = 3
+"""The first file descriptor that is not a standard stream."""
 MAX_APPLICATIONS = 20
 """Maximum number of applications to report."""
 APPLICATION_CLASSES = (
@@ -68,8 +71,14 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
 
 
 def _connect(run: str, name: str) -> socket.socket:
-    """Connect to a socket in the run's directory. The path may be longer than the limit for socket addresses."""
+    """Connect to a socket in the run's directory. The path may be longer than the limit for socket addresses.
+
+    The socket never is a standard stream, even if the program has closed its own. It would send its output there.
+    """
     sock = socket.socket(socket.AF_UNIX)
+    if sock.fileno() < FIRST_DESCRIPTOR:
+        with sock:
+            sock = socket.socket(fileno=fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR))
     descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
     try:
         sock.connect("/proc/self/fd/%d/%s" % (descriptor, name))

@@ -38,6 +38,14 @@ def _install_signal_handler(home):
                 return
             count = len(passed)
 
+    def report_failure(path, text):
+        """Write for the server why there is no REPL, unless that fails as well."""
+        try:
+            with open(path, "w") as file:
+                file.write(text)
+        except Exception:
+            pass
+
     def answer(request):
         # Runs on the new thread. The source is executed directly, so that no module of the program can replace it.
         space = {"__name__": "_codriver_program", "directory": os.path.join(home, "codriver_program")}
@@ -51,25 +59,25 @@ def _install_signal_handler(home):
         except BaseException:
             import traceback
 
-            try:
-                with open(request + ".failed", "w") as file:
-                    traceback.print_exc(file=file)
-            except OSError:
-                pass
+            report_failure(request + ".failed", traceback.format_exc())
         finally:
             # A raw thread that runs Python modules may leave an entry in the threads of `threading`.
             threads = getattr(sys.modules.get("threading"), "_active", {})
             if type(threads.get(_thread.get_ident())).__name__ == "_DummyThread":
                 threads.pop(_thread.get_ident(), None)
 
+    def is_partly_imported(module):
+        """Return whether this is a module of the standard library that is just being imported."""
+        try:
+            spec = object.__getattribute__(module, "__dict__").get("__spec__")  # a lazy module would be imported
+            origin = str(getattr(spec, "origin", ""))
+            return getattr(spec, "_initializing", False) and origin.startswith(library) and "-packages" not in origin
+        except Exception:
+            return False
+
     def is_importing_library():
         """Return whether a module of the standard library is only partly imported, so that others may not import it."""
-        for module in list(sys.modules.values()):
-            spec = getattr(module, "__spec__", None)
-            origin = str(getattr(spec, "origin", ""))
-            if getattr(spec, "_initializing", False) and origin.startswith(library) and "-packages" not in origin:
-                return True
-        return False
+        return any(map(is_partly_imported, list(sys.modules.values())))
 
     def on_signal(number, frame):
         name = os.path.join(directory, str(os.getpid()))
@@ -89,13 +97,13 @@ def _install_signal_handler(home):
                 passed.append(1)
             return
         passed.append(1)
-        # `threading` assumes that the thread that imports it is the main thread, and this is the main thread.
-        import threading  # noqa: F401
-
         try:
+            # `threading` assumes that the thread that imports it is the main thread, and this is the main thread.
+            import threading  # noqa: F401
+
             start(answer, (name + ".taken",))
-        except RuntimeError:
-            pass  # the program is ending, or has as many threads as it may have
+        except Exception as error:  # the program is ending, or may have no more threads or open files
+            report_failure(name + ".taken.failed", "%s: %s" % (type(error).__name__, error))
 
     on_signal.codriver_run = shared
     try:

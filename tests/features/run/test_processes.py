@@ -1,0 +1,49 @@
+"""Why processes of a program cannot have a REPL."""
+
+import os
+import sys
+
+import pytest
+
+from codriver.features.run.processes import RunProcess, find_process
+
+RUN = {b"CODRIVER_RUN": b"/run"}
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "reason"),
+    [
+        ("node server.js", {}, "not a Python program"),
+        ("python -I shop.py", {}, "started with -I"),
+        ("python -sE shop.py", {}, "started with -sE"),
+        ("python -X dev -S shop.py", {}, "started with -S"),
+        ("python -Wignore::Error -bE shop.py", {}, "started with -bE"),
+        ("python -Xdev shop.py -S", {}, "it is still starting"),
+        ("python -W Error -m shop -I", {}, "it is still starting"),
+        ("python -Bc IES", {}, "it is still starting"),
+        ("python --version -E", {}, "it is still starting"),
+        ("python shop.py", {"environ": {}}, "another environment"),
+        ("python shop.py", {"is_ignoring": True}, "ignores SIGURG"),
+        ("python shop.py", {"has_other_user": True}, "another user"),
+        ("python shop.py", {"has_other_pids": True}, "another PID namespace"),
+        ("python shop.py", {"interpreter": "python3.7"}, "Python 3.7, and Codriver needs Python 3.8"),
+        ("python shop.py", {"interpreter": "python2"}, "Python 2, and"),
+        ("python shop.py", {"interpreter": "python3.10"}, "it is still starting"),
+    ],
+)
+def test_a_process_without_a_repl_has_a_reason(words, state, reason):
+    process = RunProcess(1, 0, 1, tuple(words.split()), is_ready=False, **{"environ": RUN, **state})
+    assert reason in process.no_repl_reason
+
+
+def test_a_ready_process_has_no_reason_and_may_have_any_options():
+    assert not RunProcess(1, 0, 1, ("python", "shop.py", "-S"), is_ready=True, environ=RUN).no_repl_reason
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_a_process_is_read_with_its_interpreter():
+    process = find_process(os.getpid())
+    assert (process.pid, process.parent) == (os.getpid(), os.getppid())
+    assert process.interpreter == os.path.basename(os.path.realpath(sys.executable))  # noqa: PTH119  # as in the code
+    assert not process.has_other_user
+    assert not process.is_ignoring
