@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 import warm_runs
-from warm_runs import comparable, differences
+from warm_runs import Project, comparable, differences
 
 from codriver.features.warm_tests import decisions, starter
 from codriver.features.warm_tests.saved_plans import SavedPlans
-from codriver.features.warm_tests.starter import IS_FORK_SAFE
+from codriver.features.warm_tests.starter import IS_FORK_SAFE, WarmOptions
 
 pytestmark = [
     pytest.mark.slow,
@@ -871,6 +871,25 @@ def test_a_warm_process_over_its_memory_limit_is_not_kept(project):
         assert "limit is 1 MB" in made.status.reason
 
     project(act, {"test_a.py": "def test_a(): pass\n"}, memory_mb=1)
+
+
+def test_warm_processes_that_exceed_the_memory_limit_together_end_with_the_least_recently_used(project):
+    async def act(made):
+        await made.warm_up()
+        limit = made.status.memory_mb * 3 // 2
+        options = WarmOptions(preloading="packages", min_saving_s=0.0, memory_mb=limit)
+        made.owner._present_options = lambda: options
+        (made.directory / "other").mkdir()
+        other = Project(made.owner, made.python, made.directory / "other")
+        other.write({"test_b.py": "def test_b(): pass\n"})
+        assert (await other.warm_up()).is_warm
+        assert (other.status.is_warm, made.status.is_warm) == (True, False)
+        assert "memory" in made.status.reason
+        assert not (await made.run()).is_warm
+        assert (await made.run()).is_warm
+        assert (other.status.is_warm, made.status.is_warm) == (False, True)
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
 
 
 def test_a_hash_seed_set_by_the_caller_makes_a_run_plain(project):

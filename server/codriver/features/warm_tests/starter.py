@@ -75,7 +75,7 @@ class WarmOptions:
 
     preloading: Preloading = "off"
     memory_mb: int = 1024
-    """Maximum memory of a warm process."""
+    """Maximum memory of all warm processes together."""
     min_saving_s: float = decisions.MIN_SAVING_S
     """Minimum time that a warm start has to save for the project to be warmed."""
 
@@ -419,6 +419,7 @@ class WarmTests:
             entry.process, entry.is_preloading, is_ready = process, False, True
             entry.project = replace(entry.project, failed_starts=0)
             entry.settled.set()
+            self._limit_memory(entry)
             await self._save(entry)
             await process.read()
         except WarmProcessError as error:
@@ -441,7 +442,7 @@ class WarmTests:
         )
 
     def _check_memory(self, memory_mb: int) -> None:
-        """Check that a warm process does not exceed the memory limit.
+        """Check that a warm process alone does not exceed the memory limit.
 
         Raises:
             WarmProcessError: the process uses too much memory.
@@ -449,6 +450,21 @@ class WarmTests:
         limit_mb = self._options.memory_mb
         if memory_mb > limit_mb:
             raise WarmProcessError(f"the warm process uses {memory_mb} MB, and the limit is {limit_mb} MB")
+
+    def _limit_memory(self, entry: _Entry) -> None:
+        """End the least recently used processes if all warm processes together exceed the memory limit.
+
+        The process of `entry` is kept, unless the entry has been dropped since the process was started.
+        """
+        if self._entries.get((entry.python, entry.directory)) is not entry:
+            self._end_process(entry)
+        with_process = [other for other in self._entries.values() if other.process is not None]
+        excess_mb = sum(other.memory_mb for other in with_process) - self._options.memory_mb
+        for other in with_process:
+            if excess_mb > 0 and other is not entry:
+                excess_mb -= other.memory_mb
+                other.reason = "the warm processes of all projects together used too much memory"
+                self._end_process(other)
 
     async def _clean_up(self, directory: Path) -> None:
         """End idle warm processes until cancelled, and then remove the directory."""
