@@ -25,6 +25,7 @@ TABLES = (
     "patterns",
     "features",
     "objects",
+    "reviews",
     "sites",
     "tools",
     "commits",

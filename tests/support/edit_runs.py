@@ -59,10 +59,15 @@ def written(folder, texts):
         path.write_text(text)
 
 
+def module_of(name):
+    """Return the name of the module with a text. That of a package is called `package.__init__`."""
+    return name.rpartition(".")[0] if name.endswith(".__init__") else name
+
+
 def imported(case):
     space = {"sys": sys}
     exec(case["setup"], space)
-    for name in case["texts"]:
+    for name in map(module_of, case["texts"]):
         space[name.rpartition(".")[2]] = importlib.import_module(name)
     exec(case["hold"], space)
     return space
@@ -105,7 +110,7 @@ def live(case, folder):
     for name in dict.fromkeys(one[0] for one in case["edits"]):
         file = Path(folder, *name.split(".")).with_suffix(".py")
         file.write_text(after[name])
-        load = ModuleLoad(name, str(file), after[name], UndoRecords([]).record_for(""), drift, home=sys)
+        load = ModuleLoad(module_of(name), str(file), after[name], UndoRecords([]).record_for(""), drift, home=sys)
         load.prepare()
         failed = True
         try:

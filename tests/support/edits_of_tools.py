@@ -520,7 +520,6 @@ ALL = with_expected(
     ],
     false=[
         "celery jobs: a function to a bound task",
-        "click tool: a name of a type",
         "click tool: a partial callback",
     ],
 )

@@ -19,6 +19,7 @@ import edits_of_objects
 import edits_of_patterns
 import edits_of_programs
 import edits_of_projects
+import edits_of_reviews
 import edits_of_services
 import edits_of_sites
 import edits_of_tools
@@ -47,6 +48,7 @@ TABLES = {
     "projects": edits_of_projects.ALL[::EVERY],
     "services": edits_of_services.ALL[::EVERY],
     "objects": edits_of_objects.ALL[::EVERY],
+    "reviews": edits_of_reviews.ALL[::EVERY],
     "commits": edits_of_commits.ALL[::EVERY],
     "sites": edits_of_sites.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],

@@ -22,7 +22,7 @@ from ..basics.held_definitions import (
     unwrap_descriptor,
     unwrap_functions,
 )
-from .statements import FUNCTION_NODES, assigned_names
+from .statements import FUNCTION_NODES, assigned_names, names_bound_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,11 +186,16 @@ class BoundNames:
         self.kinds: dict[str, str] = {}
         self.rebound: set[str] = set()
         self._read(tree.body, "")
+        has_named = False
         for node in ast.walk(tree):
+            has_named = has_named or isinstance(node, ast.NamedExpr)
             if isinstance(node, ast.Global):
                 self.rebound.update(node.names)
             elif isinstance(node, FUNCTION_NODES):
                 self._read_stores(node)
+        for statement in tree.body if has_named else ():
+            for name in names_bound_by(statement):
+                self.kinds.setdefault(name, OTHER_BINDING)
 
     def _read(self, body: Iterable[Any], scope: str) -> None:
         """Record the names that statements bind. `scope` is the dotted prefix for names in a class."""

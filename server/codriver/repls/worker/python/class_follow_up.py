@@ -71,17 +71,23 @@ class ClassFollowUp:
         if not self._follow_hooks(text, node, kind):
             return
         if node.decorator_list:
-            effects = self._followers.analysis.decorator_effects(node, text.space)
-            if self._changes.is_affected(effects):
-                if effects.effect is None and effects.fills <= {id(kind)}:
-                    self._followers.apply_decorators_again(text, node)
-                elif effects.effect is None and effects.fills:
-                    self._followers.rebuilds.rebuild_filled(text, top, node, effects)
-                else:
-                    self._followers.report_in_module(
-                        text, node, f"its decorators ran with {self._changes.cause(effects)}, which changed"
-                    )
-        self._follow_body(text, node, kind)
+            self._follow_decorators(text, top, node, kind)
+        if (text.name, top) not in self.remade:
+            self._follow_body(text, node, kind)
+
+    def _follow_decorators(self, text: Text, top: int, node: ast.ClassDef, kind: Any) -> None:
+        """Apply the decorators of a class again if they depend on a change."""
+        effects = self._followers.analysis.decorator_effects(node, text.space)
+        if not self._changes.is_affected(effects):
+            return
+        if effects.effect is None and effects.fills <= {id(kind)}:
+            if not self._followers.apply_decorators_again(text, node):
+                self._report_not_made(text, node, effects)
+        elif effects.effect is None and effects.fills:
+            self._followers.rebuilds.rebuild_filled(text, top, node, effects)
+        else:
+            why = f"its decorators ran with {self._changes.cause(effects)}, which changed"
+            self._followers.report_in_module(text, node, why)
 
     def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
         """Replace the bases of a class if the new ones have the same names. Return whether that was possible."""
@@ -178,19 +184,27 @@ class ClassFollowUp:
             for statement in kinds
         )
 
-    def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
-        """Run the statement of a class again. If that is not possible, report why."""
+    def _report_not_made(self, text: Text, node: ast.ClassDef, effects: Effects) -> None:
+        """Report that a class cannot be made again."""
+        why = f"it was made with {self._changes.cause(effects)}, which changed, and cannot be made again"
+        self._followers.report_in_module(text, node, why)
+
+    def make_again(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
+        """Run the statement of a class again. Return False if that might have effects outside the class."""
         whole = self._followers.effects(node, text)
         if whole.effect is not None or whole.fills - {id(kind)} or not can_be_created_again(kind):
-            self._followers.report_in_module(
-                text,
-                node,
-                f"it was made with {self._changes.cause(effects)}, which changed, and cannot be made again",
-            )
-            return
+            return False
         self.remade.add((text.name, text.body.index(node)))
+        self._followers.run(text, node)
+        if text.name != self._followers.name:
+            self._undo.record_key(f"{text.name}.{node.name}", text.space, node.name, kind)
+        return True
+
+    def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
+        """Run the statement of a class again. If that is not possible, report why."""
         try:
-            self._followers.run(text, node)
+            if not self.make_again(text, node, kind):
+                self._report_not_made(text, node, effects)
         except Exception as error:  # an error in user code or a library
             self._followers.report_in_module(
                 text,
@@ -198,9 +212,6 @@ class ClassFollowUp:
                 f"it was made with {self._changes.cause(effects)}, which changed,"
                 f" and fails now: {type(error).__name__}",
             )
-            return
-        if text.name != self._followers.name:
-            self._undo.record_key(f"{text.name}.{node.name}", text.space, node.name, kind)
 
     def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         """Update the statements in the body of a class that depend on a change."""
@@ -217,7 +228,7 @@ class ClassFollowUp:
             if statement.kind == FUNCTION:
                 self._followers.follow_defaults(text, statement.node, owner)
                 self._followers.clear_cache(
-                    text, space_of(owner).get(statement.node.name), minimal.dotted_name(statement)
+                    text, space_of(owner).get(statement.node.name), minimal.dotted_name(statement), owner
                 )
                 self._followers.report_cached(text, statement, owner)
                 if statement.node.decorator_list:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import sys
+from typing import Generic
 
 from ..basics.held_definitions import is_class, order_of, space_of
 from .python_names import module_dict
@@ -42,8 +43,11 @@ def has_plain_metaclass(kind: Any) -> bool:
 
 
 def classes_with_hooks(kind: Any) -> list[Any]:
-    """Return the bases of a class whose `__init_subclass__` was called when the class was created."""
-    return [base for base in kind.__mro__[1:-1] if "__init_subclass__" in space_of(base)]
+    """Return the bases of a class whose `__init_subclass__` was called when the class was created.
+
+    That of `typing.Generic` is left out, because it only reads the bases.
+    """
+    return [base for base in kind.__mro__[1:-1] if "__init_subclass__" in space_of(base) and base is not Generic]
 
 
 def can_be_created_again(kind: Any) -> bool:

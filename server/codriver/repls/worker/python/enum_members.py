@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
+    NoteAttribute = Callable[[str, Any, str, object], None]
 
 MEMBER_MAP_ATTRIBUTES = ("_member_map_", "_value2member_map_")
 """The attributes of an enumeration with its members by name and by value."""
@@ -77,7 +78,21 @@ def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> li
     for position, name in enumerate(space["_member_names_"]):
         if "_sort_order_" in members[name].__dict__:
             members[name].__dict__["_sort_order_"] = position
-    return [name for name, member in before.items() if members.get(name) is not member and _is_referenced(member)]
+    left = {id(member) for member in members.values()}
+    return [name for name, member in before.items() if id(member) not in left and _is_referenced(member)]
+
+
+def update_other_attributes(old: Any, new: Any, names: Iterable[str], note: NoteAttribute) -> None:
+    """Set or delete those of the named attributes of an enumeration that are not members, as in a new one."""
+    for name in names:
+        before, now = space_of(old).get(name, ABSENT), space_of(new).get(name, ABSENT)
+        if name in space_of(new)["_member_map_"] or now is before:
+            continue
+        if now is not ABSENT:
+            type.__setattr__(old, name, now)
+        else:
+            type.__delattr__(old, name)
+        note("", old, name, before)
 
 
 def _is_same_member(first: Any, other: Any) -> bool:

@@ -70,6 +70,8 @@ SIGNATURE_NAMES = frozenset({
     "__annotations__", "__code__", "inspect",
 })  # fmt: skip
 """Names that occur in a decorator if it reads the signature of its function. Source: `inspect` documentation."""
+ANNOTATION_NAMES = frozenset({"get_annotations", "get_type_hints", "__annotations__"})
+"""Those of them that do not read defaults."""
 LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
 """Libraries whose decorators do not read the values of defaults."""
 NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
@@ -680,13 +682,13 @@ class Followers:
                     self.changes.codes.add((text.name, function.__qualname__ + "()"))
         return has_changed
 
-    def clear_cache(self, text: Text, value: Any, name: str) -> None:
-        """Clear the cache of a function if its results would now be different."""
+    def clear_cache(self, text: Text, value: Any, name: str, kind: Any = None) -> None:
+        """Clear the cache of a function if its results would now be different. `kind` is the class of a method."""
         information = getattr(value, "cache_info", None) if type(value) is LRU_CACHE_TYPE else None
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
             return
-        if self.changes.is_affected(self.analysis.call(wrapped)):
+        if self.changes.is_affected(self.analysis.call(wrapped, kind)):
             self.record_emptied.append((text.name, name, information().currsize))
             value.cache_clear()
 
@@ -694,7 +696,9 @@ class Followers:
         """Report the number of instances with a cached value that would now be different."""
         value = space_of(owner).get(statement.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
-        if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
+        if type(function) is not types.FunctionType or not self.changes.is_affected(
+            self.analysis.call(function, owner)
+        ):
             return
         count = count_instances_with(owner, statement.node.name)
         name = self.minimal_load_for(text).dotted_name(statement)
@@ -766,6 +770,8 @@ class Followers:
         if isinstance(node, ast.ClassDef):
             if not is_class(before):
                 return False
+            if not self._undo_decorators(text, node, before):
+                return self._classes.make_again(text, node, before)
             value: Any = before
         else:
             functions = self.existing_functions(text.file, node)
@@ -791,6 +797,33 @@ class Followers:
         if text.name != self.name and value is not before:
             self._undo.record_key(f"{text.name}.{node.name}", text.space, node.name, before)
         return True
+
+    def _undo_decorators(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
+        """Delete the attributes that the decorators of a class have set.
+
+        Returns False if they are not known, or if they have replaced attributes that the body of the class sets.
+        """
+        effects = self.analysis.decorator_effects(node, text.space)
+        names = {name for key, name in effects.attributes if key == id(kind)}
+        space = space_of(kind)
+        bound = {name for statement in node.body for name in names_bound_by(statement)}
+        if "*" in names or names & bound or "__dataclass_fields__" in space or "__attrs_attrs__" in space:
+            return False
+        # `total_ordering` only adds the comparisons that a class does not have.
+        names |= {
+            name for name, value in space.items()
+            if name not in bound and type(value) is types.FunctionType and value.__module__ == "functools"
+        }  # fmt: skip
+        for name in names & space.keys():
+            before = space[name]
+            type.__delattr__(kind, name)
+            self._undo.record_attribute("", kind, name, before)
+        return True
+
+    def has_run(self, text: Text, top: int) -> bool:
+        """Return whether the load has run a statement because it was edited, or has made its class again."""
+        is_edited = text.name == self.name and self._minimal.runs_top(top)
+        return is_edited or (text.name, top) in self._classes.remade
 
     def existing_functions(self, file: str, node: Any) -> list[Any]:
         """Return the existing functions that a statement has defined."""
@@ -986,7 +1019,7 @@ class Followers:
             source = self._find_source(function)
             words = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
             words |= {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
-            if not words.isdisjoint(SIGNATURE_NAMES):
+            if not words.isdisjoint(SIGNATURE_NAMES - ANNOTATION_NAMES if only_defaults else SIGNATURE_NAMES):
                 return True
             named = [function.__globals__.get(word) for word in words]
             known = [each for each in named if type(each) is types.FunctionType and self._find_source(each) is not None]

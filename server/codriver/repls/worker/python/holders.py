@@ -26,6 +26,8 @@ MAX_REPORTED_HOLDERS = 3
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The directory of the worker, whose own references are ignored."""
 COLLECTION_TYPES = (list, tuple, set, frozenset)
+TRANSPARENT_HOLDERS = (dict, list, tuple, types.CellType, classmethod, staticmethod, property)
+"""Types of objects that only use another object if something uses them."""
 KEY, KEY_END = "\0", "\1"
 """Delimiters of a dictionary key, which is an attribute name if the dictionary belongs to an object."""
 ATTRIBUTES_STEP = "\2"
@@ -82,9 +84,7 @@ def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bo
             continue
         if is_class(referrer) and _is_replaced(referrer):
             continue
-        if type(referrer) not in (dict, list, tuple, types.CellType) or (
-            type(referrer) is dict and "__builtins__" in referrer
-        ):
+        if type(referrer) not in TRANSPARENT_HOLDERS or (type(referrer) is dict and "__builtins__" in referrer):
             return True
         if is_in_use(referrer, seen, depth + 1):
             return True

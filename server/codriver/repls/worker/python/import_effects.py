@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import functools
 import importlib.util
+import itertools
 import sys
 import types
 
@@ -87,6 +88,13 @@ METHODS_CALLED_BY: dict[str, tuple[str, ...]] = {
     "reversed": ("__reversed__", "__iter__", "__getitem__"), "fspath": ("__fspath__",),
 }  # fmt: skip
 """The special methods that a built-in function calls on its arguments. Source: the Python data model."""
+PICKLING_FUNCTIONS = frozenset({("pickle", "dumps"), ("_pickle", "dumps"), ("copy", "copy"), ("copy", "deepcopy")})
+"""Functions that copy an object, or store it so that it can be copied, by their module and name."""
+PICKLING_METHODS = (
+    "__copy__", "__deepcopy__", "__getnewargs_ex__", "__getnewargs__", "__getstate__", "__setstate__", "__reduce_ex__",
+    "__reduce__",
+)  # fmt: skip
+"""The special methods that these functions, or those that create the copy, call. Source: `pickle` and `copy`."""
 METHODS_CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
     "sorted": ("__lt__", "__gt__"), "max": ("__gt__", "__lt__"), "min": ("__lt__", "__gt__"),
     "sum": ("__add__", "__radd__"), "set": ("__hash__", "__eq__"), "frozenset": ("__hash__", "__eq__"),
@@ -116,6 +124,8 @@ CONSTRUCTING_METHODS = (
     "__new__", "__attrs_pre_init__", "__init__", "__post_init__", "__attrs_post_init__", "model_post_init",
 )  # fmt: skip
 """Methods that create an object or complete it. Source: the data model, dataclasses, msgspec, attrs and pydantic."""
+DEFERRED_ATTRIBUTE = "deferred_functions"
+"""The attribute of a Flask blueprint with the functions that its registration calls. Source: `Blueprint.record`."""
 CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
@@ -160,6 +170,7 @@ class Effects:
     - `reads` are the names that it reads, including those in functions that it calls.
     - `calls` are the ids of these functions, and `defaults` the ids of default values that the calls receive.
     - `fills` are the ids of existing objects that it changes.
+    - `attributes` are the attributes that it sets on existing objects, by id and name. `*` is an unknown name.
     - `effect` describes the first call that may have other effects, or is None.
     - `guesses` are names that may be read, because an object or function is unknown.
     - `created` is the class that is being created, and `objects` are the named objects by id.
@@ -174,6 +185,7 @@ class Effects:
         self.guesses: set[Read] = set()
         self.calls: set[int] = set()
         self.fills: set[int] = set()
+        self.attributes: set[tuple[int, str]] = set()
         self.defaults: set[int] = set()
         self.created: Any = None
         self.objects: dict[int, Any] = {}
@@ -265,10 +277,10 @@ class Analysis:
                 walk.annotation(annotation)
         return found
 
-    def call(self, function: types.FunctionType) -> Effects:
-        """Return the effects of calling a workspace function."""
+    def call(self, function: types.FunctionType, kind: Any = None) -> Effects:
+        """Return the effects of calling a workspace function. `kind` is the class of its first argument, if known."""
         found = Effects()
-        _Walk(self, function.__globals__, None, found, ()).run(function)
+        _Walk(self, function.__globals__, None, found, ()).run_with(function, [Value(kind=kind)] if kind else [])
         return found
 
     def bases(self, kind: Any) -> Effects:
@@ -525,9 +537,15 @@ class _Walk:
             self.found.created = before
 
     def _augment(self, node: ast.AugAssign) -> None:
-        self.value(node.value)
+        given = self.value(node.value)
         if isinstance(node.target, ast.Name):
             before = self._name(node.target.id)
+            word = OPERATOR_METHOD_NAMES.get(type(node.op), "")
+            for name in (f"__i{word}__", f"__{word}__"):
+                found = _unbound_attribute(before.kind, name) if before.kind is not None else UNKNOWN_OBJECT
+                if self._is_of_project(found):
+                    self._run(found, [before, given], node)
+                    break
             if is_collection(before.kind) or before.live is UNKNOWN_OBJECT:
                 self.found.fills |= before.roots
             if self.names is not None and node.target.id in self.globals:
@@ -602,6 +620,7 @@ class _Walk:
             self.value(target.slice)
         self.found.fills |= owner.roots
         if isinstance(target, ast.Attribute):
+            self.found.attributes.update((root, target.attr) for root in owner.roots)
             self._set_attribute(owner, target.attr, value)
             self._run_setters(owner, target.attr)
         if owner.live is not UNKNOWN_OBJECT and type(owner.live) is types.ModuleType:
@@ -689,14 +708,15 @@ class _Walk:
         if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
             return self._display(node)
         if isinstance(node, ast.JoinedStr):
-            for part in ast.iter_child_nodes(node):
-                self.value(part)
-            return Value(kind=str)
+            parts = [self.value(part).live for part in ast.iter_child_nodes(node)]
+            return Value(live="".join(parts)) if all(type(part) is str for part in parts) else Value(kind=str)
         if isinstance(node, ast.FormattedValue):
-            self._record_special_methods([self.value(node.value)], "__format__", "__str__", "__repr__")
+            formatted = self.value(node.value)
+            self._record_special_methods([formatted], "__format__", "__str__", "__repr__")
             if node.format_spec is not None:
                 self.value(node.format_spec)
-            return Value(kind=str)
+            is_text = type(formatted.live) is str and node.format_spec is None and node.conversion == -1
+            return Value(live=formatted.live) if is_text else Value(kind=str)
         if isinstance(node, ast.Compare):
             self._record_special_methods(
                 [self.value(operand) for operand in (node.left, *node.comparators)], *COMPARISON_METHODS
@@ -786,8 +806,12 @@ class _Walk:
             if value.kind is None and value.inner is None and value.live is UNKNOWN_OBJECT:
                 self.found.guesses.update(("*", f".{name}") for name in names)
                 continue
-            for name in names if value.kind is not None and value.kind not in PLAIN_TYPES else ():
+            is_followed = value.kind is not None and value.kind not in PLAIN_TYPES
+            is_of_workspace = is_followed and is_class(value.kind) and self._is_workspace_class(value.kind)
+            for name in names if is_followed else ():
                 found = _unbound_attribute(value.kind, name)
+                if is_of_workspace:
+                    self._read_attribute(value.kind, name)
                 if self._is_of_project(found):
                     inside = Effects()
                     inside.nodes = self.found.nodes
@@ -942,12 +966,13 @@ class _Walk:
         return Value(_roots(found) | owner.roots if found is not UNKNOWN_OBJECT else owner.roots, found)
 
     def _read_attribute(self, kind: Any, name: str) -> None:
-        """Record that an attribute is read from the class that defines it.
+        """Record that an attribute is read from the class that defines it, or has defined it until now.
 
         If it is a descriptor of a library, the library may call functions that the descriptor contains.
         """
         owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
-        self.found.reads.add((str(defining_module_name(owner)), f"{qualified_name(owner)}.{name}"))
+        for each in (owner, kind):
+            self.found.reads.add((str(defining_module_name(each)), f"{qualified_name(each)}.{name}"))
         found = space_of(owner).get(name, UNKNOWN_OBJECT)
         getter = _unbound_attribute(type(found), "__get__") if not is_class(found) else UNKNOWN_OBJECT
         if type(getter) is types.FunctionType and not self._is_of_project(getter):
@@ -1053,10 +1078,15 @@ class _Walk:
             if type(found) is types.FunctionType and self._is_of_project(found):
                 return self._run(found, [owner, given], node)
         self._record_special_methods([left, right], f"__{word}__", f"__r{word}__")
+        for kind in (left.kind, right.kind):
+            if is_class(kind) and "_flag_mask_" in space_of(kind):
+                self._read_whole(kind)  # the result is a member, or a combination with the names of members
         if isinstance(node.op, ast.Mod):
             self._record_special_methods(
                 [*self._items_of(right)] if right.items is not None else [right], "__str__", "__repr__"
             )
+        if isinstance(node.op, ast.Add) and type(left.live) is str and type(right.live) is str:
+            return Value(live=left.live + right.live)
         kind = left.kind if left.kind is not None and is_immutable_kind(left.kind) else right.kind
         return Value(kind=kind if left.kind is right.kind or left.kind is None else left.kind)
 
@@ -1112,10 +1142,13 @@ class _Walk:
         if live is not UNKNOWN_OBJECT and is_class(live):
             return self._construct(live, every, given, named, node)
         self._note_arguments(function, call, every)
+        if (getattr(live, "__module__", ""), getattr(live, "__name__", "")) in PICKLING_FUNCTIONS:
+            self._note_pickling(given, node)
         if any(live is setter for setter in ATTRIBUTE_SETTERS):
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
             name = given[1].live if len(given) > 1 else UNKNOWN_OBJECT
+            self.found.attributes.update((root, name if type(name) is str else "*") for root in owner.roots)
             self._set_attribute(owner, name if type(name) is str else None, given[2] if len(given) > 2 else None)
             if live is setattr:
                 self._run_setters(owner, name if type(name) is str else None)
@@ -1191,6 +1224,15 @@ class _Walk:
         self._record_effect(node)
         return Value(function.roots)
 
+    def _note_pickling(self, given: list[Value], node: ast.AST) -> None:
+        """Visit the methods that copying an object calls, and the function that creates the copy."""
+        for argument, name in itertools.product(given[:1], PICKLING_METHODS):
+            found = _unbound_attribute(argument.kind, name) if argument.kind is not None else UNKNOWN_OBJECT
+            if self._is_of_project(found):
+                made = self._run(found, [argument], node)
+                if name in ("__reduce_ex__", "__reduce__") and made.items:
+                    self._apply(made.items[0], node, [], node)
+
     def _callables_in(self, roots: Roots) -> tuple[Any, ...]:
         """Return the functions that a call may reach if the called object is an unknown part of these objects.
 
@@ -1254,6 +1296,11 @@ class _Walk:
         method = call.attr if isinstance(call, ast.Attribute) else ""
         for argument in every if library in SIGNATURE_READING_LIBRARIES else ():
             self._read_signature(argument.live)
+        for argument in every if library == "flask" or method.startswith("register") else ():
+            deferred = attribute_dict(argument.live).get(DEFERRED_ATTRIBUTE) if argument.live is not None else None
+            for recorded in deferred if type(deferred) is list else ():
+                if self._is_of_project(recorded):
+                    self.found.reads.add((str(recorded.__module__), f"{recorded.__qualname__}()"))
         for argument in every if method in CONFIGURATION_READING_METHODS else ():
             if is_class(argument.live):
                 self._read_whole(argument.live)
@@ -1285,8 +1332,7 @@ class _Walk:
             else:
                 self.found.guesses.add((str(space.get("__name__")), "**"))
         if name in ("import_module", "__import__") and every and type(every[0].live) is str:
-            module = sys.modules.get(every[0].live)
-            return Value() if module is None else Value(live=module)
+            return _imported_module(every[0].live, every[1].live if len(every) > 1 else None)
         for argument in every:
             if is_class(argument.live) and name in CLASS_READING_FUNCTIONS:
                 self._read_whole(argument.live)
@@ -1363,6 +1409,7 @@ class _Walk:
             space = space_of(every[1].live)
             if space.get("_is_protocol"):
                 self.found.guesses.update(("*", f".{attribute}") for attribute in space if attribute[:2] != "__")
+            self._read_attribute(every[1].live, "__subclasshook__")
             hook = _function_of(_unbound_attribute(every[1].live, "__subclasshook__"))
             if self._is_of_project(hook):
                 self._run(hook, [every[1], every[0]], ast.Pass())
@@ -1400,7 +1447,14 @@ class _Walk:
         if is_pure_callable(kind):
             return self._pure_call(kind, every, node)
         is_known = True
-        if not self._is_of_project(_unbound_attribute(kind, "__init__")) and not is_plain_class(kind):
+        init = _unbound_attribute(kind, "__init__")
+        # The constructor that a dataclass generates only calls `__post_init__` and default factories.
+        is_dataclass = (
+            type(kind) is type
+            and "__dataclass_fields__" in space_of(kind)
+            and _unbound_attribute(kind, "__setattr__") is object.__setattr__
+        )
+        if not self._is_of_project(init) and not is_plain_class(kind) and not is_dataclass:
             for base in order_of(kind):
                 self.found.guesses.add((str(defining_module_name(base)), f"{qualified_name(base)}.%"))
         for factory in _default_factories_of(kind):
@@ -1718,6 +1772,14 @@ def _slot(value: Any, name: str) -> Any:
         return slot.__get__(value)
     except AttributeError:  # the slot is empty
         return None
+
+
+def _imported_module(name: str, package: object) -> Value:
+    """Return the module that `import_module` returns, which may be relative to a package."""
+    with contextlib.suppress(ImportError, ValueError):
+        name = importlib.util.resolve_name(name, package if type(package) is str else None)
+    module = sys.modules.get(name)
+    return Value() if module is None else Value(live=module)
 
 
 def _has_roots(values: Iterable[Value]) -> bool:

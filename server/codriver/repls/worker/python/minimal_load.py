@@ -17,7 +17,7 @@ import types
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .bound_names import BoundNames
 from .class_renewal import can_be_created_again, is_plain_class
-from .enum_members import is_enum, update_members
+from .enum_members import is_enum, update_members, update_other_attributes
 from .follow_failures import Reporting
 from .holders import find_holder_paths, is_in_use
 from .live_functions import FileCodes, LiveCode, annotation_attribute, count_instances_with, match_codes
@@ -32,6 +32,7 @@ from .statements import (
     DECORATORS,
     DOCSTRING,
     FUNCTION,
+    FUNCTION_NODES,
     GUARD,
     IMPORT,
     OTHER,
@@ -78,8 +79,23 @@ COLUMN_FUNCTIONS = ("mapped_column", "Column")
 
 A table has its columns in the order of their creation. Source: `sort_order` of `mapped_column` in the documentation.
 """
-CLASS_CREATION_NAMES = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
+CLASS_CREATION_NAMES = frozenset({"__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__"})
 """Names in a class body that only have an effect while the class is created."""
+
+
+LATE_SPECIAL_METHODS = frozenset(
+    f"__{prefix}{word}__"
+    for word in (
+        "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift", "and", "xor",
+        "or",
+    )
+    for prefix in ("", "r", "i")
+) | {
+    "__call__", "__contains__", "__delitem__", "__enter__", "__exit__", "__ge__", "__getitem__", "__gt__", "__invert__",
+    "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__neg__", "__next__", "__pos__", "__repr__", "__setitem__",
+    "__str__",
+}  # fmt: skip
+"""Special methods that are looked up when they are needed, and not when a class is created. Source: the data model."""
 
 
 class Step:
@@ -431,7 +447,8 @@ class MinimalLoad:
             _called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
             why = "what its decorators did before is not undone"
-            value = self._space.get(old.name) if followers.are_decorators_of_libraries(old.node) else None
+            is_weak = followers.are_decorators_of_libraries(old.node) and not _has_registration_id(old.node)
+            value = self._space.get(old.name) if is_weak else None
             followers.report_if_used(new.name, new.node, value, why)
         elif BASES in change.parts and followers.registrations.is_no_longer_registered(old, new):
             followers.report_not_updated(new.name, new.node, "what its creation registered before is not undone")
@@ -459,7 +476,10 @@ class MinimalLoad:
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
             why = "what its decorators did is not undone"
             names = {_called_name(decorator) for decorator in old.node.decorator_list}
-            if names <= REGISTERING_DECORATORS and followers.are_decorators_of_libraries(old.node):
+            added = [new.node for new in _added_statements(self.comparison.changes) if new.kind == FUNCTION]
+            is_refused = _has_registration_id(old.node) and any(map(_has_registration_id, added))
+            is_weak = followers.are_decorators_of_libraries(old.node) and not is_refused
+            if names <= REGISTERING_DECORATORS and is_weak:
                 followers.report_if_used(old.name, old.node, self._space.get(old.name), why)
             else:
                 self.stays.append((old.name, why))
@@ -476,7 +496,8 @@ class MinimalLoad:
         ):
             return []
         if change.current_statement.kind == CLASS and not (
-            change.current_statement.node.decorator_list or (old is not None and old.node.decorator_list)
+            change.current_statement.node.decorator_list
+            or (old is not None and getattr(old.node, "decorator_list", None))
         ):
             return []
         found: dict[str, None] = {}
@@ -590,16 +611,22 @@ class MinimalLoad:
             )
         elif not _has_no_effect(statement.node):
             self._tops.add(new.top)
+            if old is not None and old.kind == new.kind == VALUE:  # it may no longer have an assignment expression
+                self._removed += [name for name in names_bound_by(old.node) if name not in names_bound_by(new.node)]
 
     def _remove(self, statement: Statement) -> None:
         """Plan to remove the names that a removed statement has bound."""
         kind = self._class(statement.owner) if statement.owner else None
         if statement.owner and is_enum(kind) and statement.kind == VALUE:
-            self._members.setdefault(statement.owner, set())
+            self._members.setdefault(statement.owner, set()).update(assigned_names(statement.node))
         elif kind is not None and self._had_effect_at_creation(kind, statement):
             self._remake(statement.owner, statement)
         else:
             self._removed += [statement.owner + name for name in _names_bound(statement.node)]
+            if statement.owner and statement.kind == FUNCTION:
+                # The getter of a property without its setter, or the function that a deleted one has replaced.
+                others = [each for each in self._all if each.kind == FUNCTION and each.name == statement.name]
+                self._defined.update((id(each.node), each) for each in others if not each.guard)
 
     def _had_effect_at_creation(self, kind: Any, statement: Statement) -> bool:
         """Return whether a removed statement had an effect when its class was created."""
@@ -885,6 +912,7 @@ class MinimalLoad:
                 for argument in (*each.args.args, *each.args.kwonlyargs, *getattr(each.args, "posonlyargs", []))
             ]
             + [len(each.args.defaults), sum(default is not None for default in each.args.kw_defaults)]
+            + [comparable_dump([each.returns, *_annotations_of(each.args)])]
             for each in (old.node, new.node)
         ]
         only_defaults = arguments[0] == arguments[1]
@@ -964,7 +992,7 @@ class MinimalLoad:
     def _can_set_attributes(self, kind: Any, statement: Statement) -> bool:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
         names = assigned_names(statement.node)
-        if not names or any(name in CLASS_CREATION_NAMES or name[:2] == name[-2:] == "__" for name in names):
+        if not names or any(name in CLASS_CREATION_NAMES or _is_dunder_of_class(kind, name) for name in names):
             return False
         is_new = getattr(statement.node, "value", None) is not None and not any(
             name in space_of(kind) for name in names
@@ -1102,10 +1130,13 @@ class MinimalLoad:
             return value
         run_node = self._runner(self._compile(ast.Module([node], []), "exec"), self._space)
         followers = self._followers
+        bound = names_bound_by(node)
 
         def run() -> object:
             if followers is not None:
                 followers.rebuilds.forget_names_set_by_globals(followers.text, node)
+                home = self._module.__name__
+                followers.rebuilds.revived.update((home, name) for name in bound if name not in self._space)
             if type(node).__name__ == "Match":  # only one of its cases binds names
                 for name in names_bound_by(node):
                     if not any(
@@ -1317,8 +1348,10 @@ class MinimalLoad:
         def graft() -> object:
             space: dict[str, Any] = {}
             exec(code, self._space, space)
+            made = space[owner[:-1].rpartition(".")[2]]
             members = dict(space_of(kind)["_member_map_"])
-            changed = update_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.record_change)
+            changed = update_members(kind, made, names, self._undo.record_change)
+            update_other_attributes(kind, made, names - members.keys(), self._undo.record_attribute)
             self._replaced_members += [(owner + name, members[name]) for name in changed]
             return ABSENT
 
@@ -1392,6 +1425,12 @@ def _is_set_again(old: ast.Assign, new: ast.Assign) -> bool:
     return bool(target) and target == _setter_target(ast.Expr(new.value)) and assigned_names(old) == assigned_names(new)
 
 
+def _annotations_of(arguments: Any) -> list[Any]:
+    """Return the annotation of each parameter, or None for a parameter without one."""
+    every = [*getattr(arguments, "posonlyargs", []), *arguments.args, *arguments.kwonlyargs]
+    return [each.annotation for each in (*every, arguments.vararg, arguments.kwarg) if each is not None]
+
+
 def _top_names(node: Any) -> list[str]:
     """Return the undotted names that a top-level statement binds."""
     return [name for name in assigned_names(node) if name.isidentifier()]
@@ -1431,6 +1470,15 @@ def _decorators(statement: Statement) -> list[ast.expr]:
     return found
 
 
+def _has_registration_id(node: Any) -> bool:
+    """Return whether a definition is registered under an id, so that a library refuses a second one with that id.
+
+    Source: `dispatch_uid` of Django's signals.
+    """
+    calls = [decorator for decorator in node.decorator_list if isinstance(decorator, ast.Call)]
+    return any(keyword.arg == "dispatch_uid" for call in calls for keyword in call.keywords)
+
+
 def _called_name(node: ast.expr) -> str:
     inner = node.func if isinstance(node, ast.Call) else node
     return str(getattr(inner, "attr", None) or getattr(inner, "id", ""))
@@ -1438,11 +1486,18 @@ def _called_name(node: ast.expr) -> str:
 
 def _is_open(kind: Any, node: Any) -> bool:
     """Return whether setting a method on an existing class has the same effect as in its body."""
-    if node.name in CLASS_CREATION_NAMES or space_of(kind).get("_is_protocol"):
+    if not CLASS_CREATION_NAMES.isdisjoint(assigned_names(node)) or space_of(kind).get("_is_protocol"):
         return False
-    return is_plain_class(kind) or all(
-        _called_name(decorator) in TRANSPARENT_DECORATORS for decorator in node.decorator_list
+    return is_plain_class(kind) or (
+        isinstance(node, FUNCTION_NODES)
+        and all(_called_name(decorator) in TRANSPARENT_DECORATORS for decorator in node.decorator_list)
     )
+
+
+def _is_dunder_of_class(kind: Any, name: str) -> bool:
+    """Return whether a name with double underscores may have been read when a class was created."""
+    is_operator = is_plain_class(kind) and name in LATE_SPECIAL_METHODS
+    return name[:2] == name[-2:] == "__" and not is_operator
 
 
 def _overrides_setattr(kind: type) -> bool:

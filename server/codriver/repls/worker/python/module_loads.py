@@ -167,6 +167,8 @@ class ModuleLoad:
         self._is_followed = True
         others: list[Text] = []
         with Reporting(self.report_failure):
+            followers.registrations.find_leftovers()
+        with Reporting(self.report_failure):
             followers.forget_lazy_names()
         with Reporting(self.report_failure):
             others = followers.other_sources()

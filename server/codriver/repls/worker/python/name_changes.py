@@ -255,7 +255,9 @@ class NameChanges:
             if now is not old:
                 if type(now) in CONTENT_COMPARED_TYPES and not is_enum(base) and is_alike(old, now):
                     return False
-                return type(now) is not types.FunctionType or type(old) is not types.FunctionType
+                if type(now) is not types.FunctionType or type(old) is not types.FunctionType:
+                    return True
+                return now.__code__.co_filename != old.__code__.co_filename  # one of them is generated
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
         return False
@@ -268,7 +270,8 @@ class NameChanges:
         )
         plain = [name for name in found if not name.endswith("()")]
         guessed = [name.strip(".%") for module, name in effects.guesses if self._may_have_changed(module, name)]
-        return (plain or found or sorted(guessed) or ["what"])[0]
+        cause = (plain or found or sorted(guessed) or ["what"])[0]
+        return f"the function in line {cause[1:].partition(':')[0]}" if cause[0] == "<" else cause
 
 
 def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:

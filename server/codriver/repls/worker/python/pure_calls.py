@@ -149,6 +149,7 @@ SIGNATURE_READING_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_ann
 CLASS_READING_FUNCTIONS = frozenset({
     "vars", "dir", "list", "tuple", "set", "frozenset", "sorted", "len", "iter", "enumerate", "map", "filter", "max",
     "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",
+    "total_ordering",
 })  # fmt: skip
 """Functions that read all attributes of a class, or iterate over it."""
 CONFIGURATION_READING_METHODS = frozenset({"from_object", "from_mapping"})

@@ -112,7 +112,7 @@ class Rebuilds:
         self.done.add((text.name, top))
         node = text.body[top]
         if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
-            self._followers.apply_decorators_again(text, node)
+            self._redecorate(text, top)
         else:
             self.forget_names_set_by_globals(text, node)
             before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
@@ -128,6 +128,14 @@ class Rebuilds:
                     self.preserve_identity(text, name, old)
                 if text.name != self._followers.name:
                     self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
+
+    def _redecorate(self, text: Text, top: int) -> None:
+        """Apply the decorators of a definition again, unless the load has made its class again."""
+        node = text.body[top]
+        if isinstance(node, ast.ClassDef) and self._followers.has_run(text, top):
+            return
+        if not self._followers.apply_decorators_again(text, node):
+            self._followers.report_in_module(text, node, "its decorators cannot be applied again")
 
     @staticmethod
     def _is_first(text: Text, top: int, name: str) -> bool:
@@ -255,7 +263,7 @@ class Rebuilds:
             elif is_first:
                 before = {name: owner.space.get(name, ABSENT) for name in names_bound_by(owner.body[top])}
                 if isinstance(owner.body[top], (*FUNCTION_NODES, ast.ClassDef)):
-                    self._followers.apply_decorators_again(owner, owner.body[top])
+                    self._redecorate(owner, top)
                 else:
                     self._followers.run(owner, owner.body[top])
                 for name, old in before.items():

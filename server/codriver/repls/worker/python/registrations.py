@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .python_drift import Drift
     from .statements import Statement
 
+EMPTY_CELL = types.CellType()
 REGISTRY_TYPES = (list, dict, set)
 """Types of collections in which objects may be registered."""
 REPLACING_LIBRARIES = ("click", "typer")
@@ -40,6 +41,7 @@ class Registrations:
         self._text, self._analysis, self._changes, self._drift = text, analysis, changes, drift
         self._rebuilt = rebuilt
         self._watched: list[tuple[str, Any, Any, int]] = []
+        self._left: list[tuple[str, Any]] = []
 
     def registers_again(self, kind: Any, text: Text) -> bool:
         """Return whether creating a class again would make a hook of the workspace register it a second time."""
@@ -222,12 +224,37 @@ class Registrations:
         """Return whether a class is defined in a module of the workspace."""
         return defining_module_name(kind) in self._drift.sources.loads
 
+    def find_leftovers(self) -> None:
+        """Find the edited definitions whose previous version is still registered, under a key that is not used now.
+
+        Call this before references to previous objects are updated.
+        """
+        for name, node, registry, _ in self._watched:
+            before = self._changes.before[self._text.name].get(name, ABSENT)
+            is_replaced = before is not ABSENT and self._text.space.get(name, ABSENT) is not before
+            if is_replaced and isinstance(registry, dict):
+                olds = [before, *_functions_within(before)]
+                entries = [value for entry in list(registry.values()) for value in (entry, *_functions_within(entry))]
+                if any(entry is old for entry in entries for old in olds):
+                    self._left.append((name, node))
+
     def registered_twice(self) -> Iterator[tuple[str, Any]]:
-        """Yield the name and statement of each edited definition that is now registered twice."""
+        """Yield each edited definition that is now registered twice, or whose previous version still is."""
+        yield from self._left
         watched, self._watched = self._watched, []
         for name, node, registry, size in watched:
             if _count_entries(registry) > size:
                 yield name, node
+
+
+def _functions_within(value: Any) -> list[Any]:
+    """Return the items of a collection, or the functions that a function has in its closure or as `__wrapped__`."""
+    if type(value) in (list, tuple, set):
+        return list(value)
+    if type(value) is not types.FunctionType:
+        return []
+    cells = [cell.cell_contents for cell in value.__closure__ or () if cell != EMPTY_CELL]
+    return [each for each in (*cells, value.__dict__.get("__wrapped__")) if type(each) is types.FunctionType]
 
 
 def _count_entries(value: Any) -> int:

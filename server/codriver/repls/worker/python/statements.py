@@ -359,7 +359,11 @@ def names_bound_by(node: Any) -> list[str]:
         elif isinstance(statement, ast.NamedExpr):
             found[statement.target.id] = None
             waiting.append(statement.value)
-        elif not isinstance(statement, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        elif isinstance(statement, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            # Only the names of assignment expressions belong to the scope around a comprehension.
+            named = (each for each in ast.walk(statement) if isinstance(each, ast.NamedExpr))
+            found.update(dict.fromkeys(each.target.id for each in named))
+        elif not isinstance(statement, ast.Lambda):
             waiting += ast.iter_child_nodes(statement)
     return list(found)
 
