@@ -71,6 +71,10 @@ def test_executed_functions_are_recorded_by_test(project, monitored_python, argu
         "test_again": {"half", "made"},
     }
     found = executed_functions(ran.report.recorded)
+    assert "made" in {function.name for function in found.by_test["test_it.py::test_price"]}
+    after_import = {function.name for function in found.after_import["test_it.py::test_price"]}
+    assert {"Shop.price", "double"} <= after_import
+    assert "made" not in after_import
     affected = found.tests_executing([(str(project / "lib.py"), "Shop")])
     assert affected == ["test_it.py::test_price"]
     assert str(project / "lib.py") in found.files

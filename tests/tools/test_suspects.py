@@ -100,6 +100,9 @@ def test_recorded_calls_of_passing_tests_identify_the_faulty_function(client):
         "engine.py:114 in apply",
         "def apply(name, text):",
         '    return {"upper": Upper, "short": Short}[name]().apply(text)',
+        "engine.py:6 in Filter.joined",
+        "    def joined(self, words):",
+        '        return " ".join(words)',
     ]
 
 
@@ -129,5 +132,42 @@ def test_a_function_that_exceeds_the_budget_is_only_named(live, client):
         "def test_small():\n    assert many.entry('small') == 1\n"
     )
     row = failures(client, "test_many.py")["test_large"]
-    assert row["source"].startswith("many.py:210 in entry\n")
-    assert row["suspects"] == ["many.py:1 in large"]
+    assert row["suspects"] == ["many.py:1 in large", "many.py:210 in entry"]
+    assert "source" not in row
+
+
+def test_functions_that_only_ran_during_an_import_are_neither_displayed_nor_named(live, client):
+    (live.workspace / "registry.py").write_text(
+        "NAMES = {}\n\n\ndef register(function):\n    NAMES[function.__name__] = function\n    return function\n\n\n"
+        "@register\ndef first():\n    return 1\n\n\n@register\ndef second():\n    return 1\n\n\n"
+        "def entry(name):\n    return NAMES[name]()\n"
+    )
+    (live.workspace / "test_registry.py").write_text(
+        "import registry\n\n\ndef test_first():\n    assert registry.entry('first') == 1\n\n\n"
+        "def test_second():\n    assert registry.entry('second') == 2\n"
+    )
+    row = failures(client, "test_registry.py")["test_second"]
+    assert [line for line in row["source"].splitlines() if " in " in line] == [
+        "registry.py:14 in second",
+        "registry.py:19 in entry",
+    ]
+    assert "suspects" not in row
+
+
+def test_several_small_functions_precede_one_large_function(live, client):
+    large = "def large(value):\n" + "    value = value + 0\n" * 190 + "    return value\n\n\n"
+    body = "    value = value + 0\n" * 4 + "    return value\n\n\n"
+    small = "".join(f"def small_{number}(value):\n{body}" for number in range(3))
+    steps = "large, small_0, small_1, small_2"
+    (live.workspace / "steps.py").write_text(
+        f"{large}{small}def entry(value, *names):\n    for name in names:\n        value = globals()[name](value)\n"
+        "    return value\n"
+    )
+    (live.workspace / "test_steps.py").write_text(
+        f"import steps\n\n\ndef test_all():\n    assert steps.entry(1, *'{steps}'.split(', ')) == 2\n\n\n"
+        "def test_none():\n    assert steps.entry(1) == 1\n"
+    )
+    row = failures(client, "test_steps.py")["test_all"]
+    titles = [line for line in row["source"].splitlines() if line.startswith("steps.py:")]
+    assert [title.partition(" in ")[2] for title in titles] == ["small_0", "small_1", "small_2"]
+    assert [title.partition(" in ")[2] for title in row["suspects"]] == ["large", "entry"]

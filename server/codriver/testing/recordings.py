@@ -33,6 +33,8 @@ class ExecutedFunctions:
     """
 
     by_test: dict[str, frozenset[Function]] = field(default_factory=dict)
+    after_import: dict[str, frozenset[Function]] = field(default_factory=dict)
+    """Of these, the functions that ran in the test itself or in its fixtures."""
     file_of: dict[str, str] = field(default_factory=dict)
     """File of each test."""
     files: frozenset[str] = frozenset()
@@ -102,12 +104,20 @@ def _add_record(result: ExecutedFunctions, data: Mapping[str, Any]) -> None:
         for kind, name, numbers in _list_or_empty(data.get("shared"))
     }
     for nodeid, file, fixtures, numbers in _list_or_empty(data.get("tests")):
-        origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
-        executed = _select_functions(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
+        of_fixtures = [shared.get(("fixture", fixture), frozenset()) for fixture in fixtures]
+        after_import = _select_functions(functions, numbers).union(*of_fixtures)
+        executed = after_import | shared.get(("module", file), frozenset())
         if any(function.file == PROCESSES_FILE for function in executed):
             result.starting_processes |= {nodeid}
-            executed = frozenset(function for function in executed if function.file != PROCESSES_FILE)
-        result.by_test[nodeid] = result.by_test.get(nodeid, frozenset()) | executed
+            after_import, executed = (
+                frozenset(function for function in found if function.file != PROCESSES_FILE)
+                for found in (after_import, executed)
+            )
+        executed |= result.by_test.get(nodeid, frozenset())
+        after_import |= result.after_import.get(nodeid, frozenset())
+        result.by_test[nodeid] = executed
+        # Most tests import nothing. They keep one set instead of two equal ones.
+        result.after_import[nodeid] = executed if len(after_import) == len(executed) else after_import
         result.file_of[nodeid] = file
     result.files |= frozenset(_list_or_empty(data.get("files")))
     result.preloaded |= frozenset(_list_or_empty(data.get("preloaded")))

@@ -38,6 +38,8 @@ class Suspect:
     """From 0 to 1, where 1 means that all failing tests executed it, and no passing test did."""
     size: int = 0
     """Size of its bytecode, in bytes."""
+    is_after_import: bool = True
+    """Whether it ran in the test or its fixtures, and not only while files were imported."""
 
     @property
     def score(self) -> float:
@@ -71,6 +73,7 @@ def rank_suspects(
     recorded = sum(nodeid in executed.by_test for nodeid in failing)
     called = test.failure.called if test.failure is not None else ()
     order = {(frame.file, frame.line): index for index, frame in enumerate(called)}
+    after_import = executed.after_import.get(test.nodeid, frozenset())
     test_files = {file for nodeid, file in executed.file_of.items() if not is_doctest(nodeid)}
     found = [
         Suspect(
@@ -78,6 +81,7 @@ def rank_suspects(
             in_failing[executed_function]
             / math.sqrt(recorded * (in_failing[executed_function] + in_passing[executed_function])),
             executed.sizes.get(executed_function, 0),
+            executed_function in after_import,
         )
         for executed_function in executed.by_test.get(test.nodeid, ())
         if executed_function.file not in test_files

@@ -1,8 +1,8 @@
 """Choose the code to display for failed tests: the most likely place of the cause.
 
 The record of what each test executed ranks the functions. If it agrees with the frame that raised, or with the function
-that the failed statement called, that function alone is displayed. Otherwise the most suspicious functions are, as far
-as there is room, and more are named.
+that the failed statement called, that function alone is displayed. Otherwise the most suspicious functions are, smaller
+ones first, as far as there is room, and more are named.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ MAX_SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for a failure that has more than one function or is not the first."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum size of a function of the first failure that is displayed in full, because no other is more suspicious."""
-MAX_RANKED_CHARACTERS: Final = 4000
+MAX_RANKED_CHARACTERS: Final = 4500
 """Maximum characters of source of suspicious functions in an answer."""
 MAX_FIRST_CHARACTERS: Final = 4500
-"""Maximum size of the most suspicious function if no other code is displayed. A larger one is only named."""
+"""Maximum size of a called function of the first failure if no other code is displayed. A larger one is only named."""
 MAX_RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed in full because the error was raised in it."""
 MAX_FUNCTION_CHARACTERS: Final = 100_000
@@ -51,10 +51,14 @@ MAX_CALLED_FUNCTIONS: Final = 2
 """Maximum number of called functions that are displayed for a wrong value."""
 NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Names of code objects inside of functions, for which no separate function is recorded."""
-MAX_RANKED_SOURCES: Final = 3
+MAX_RANKED_SOURCES: Final = 4
 """Maximum number of suspicious functions whose source an answer displays."""
 MAX_SUSPECTS: Final = 6
 """Maximum number of suspicious functions that an answer names."""
+MIN_SCORE_SHARE: Final = 0.5
+"""Minimum score of a suspicious function whose source is displayed, as a share of the highest score."""
+SIZE_EXPONENT: Final = 0.15
+"""Exponent of the size of its source by which the score of a function is divided."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,23 @@ class FailureSource:
     excerpts: list[str] = field(default_factory=list)
     suspects: list[str] = field(default_factory=list)
     """Suspicious functions that are not displayed, most suspicious first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SuspectSource:
+    """The source of a suspicious function. `text` is empty if it cannot be found."""
+
+    title: str
+    file: str
+    text: str
+    score: float
+
+    def score_by_size(self) -> float:
+        """Return the score, reduced for large functions.
+
+        Several small functions are more likely to include the cause than one large function of the same size.
+        """
+        return float(self.score / len(self.text) ** SIZE_EXPONENT)
 
 
 async def failure_sources(
@@ -142,25 +163,37 @@ class _Sources:
         return [frame for frame in frames if is_in_project(frame, self._workspace) and frame.file != test.file]
 
     def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
-        """Add the source of the most suspicious functions that fit, and the names of further ones."""
-        displayed = 0
-        for index, suspect in enumerate(ranked):
-            if len(found.suspects) == MAX_SUSPECTS:
-                break
-            function = suspect.function
-            line = self._edit.current_line(function.file, function.line)
-            words = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
-            text = function_excerpt(self._edit.current_lines(function.file), line)
-            if self._is_displayed(function.file, text):
-                continue
-            most = MAX_FIRST_CHARACTERS if not index and self._left == MAX_RANKED_CHARACTERS else self._left
-            if text and displayed < MAX_RANKED_SOURCES and len(text) <= most:
-                displayed += 1
-                self._display(function.file, text)
-                self._left -= len(text)
-                found.excerpts.append(f"{words}\n{self._copyable_text(text)}")
-            else:
-                found.suspects.append(words)
+        """Add the source of the most suspicious functions that fit, and the names of further ones.
+
+        Functions that only ran while files were imported are left out if there are others.
+        """
+        after_import = [suspect for suspect in ranked if suspect.is_after_import]
+        sources = [
+            source
+            for source in map(self._suspect_source, after_import or ranked)
+            if not self._is_displayed(source.file, source.text)
+        ]
+        least = MIN_SCORE_SHARE * max((source.score for source in sources), default=0.0)
+        likely = [source for source in sources if source.text and source.score >= least]
+        displayed: list[_SuspectSource] = []
+        for source in sorted(likely, key=_SuspectSource.score_by_size, reverse=True):
+            if len(displayed) < MAX_RANKED_SOURCES and len(source.text) <= self._left:
+                displayed.append(source)
+                self._left -= len(source.text)
+        for source in sources:
+            if source in displayed:
+                self._display(source.file, source.text)
+                found.excerpts.append(f"{source.title}\n{self._copyable_text(source.text)}")
+            elif len(found.suspects) < MAX_SUSPECTS:
+                found.suspects.append(source.title)
+
+    def _suspect_source(self, suspect: Suspect) -> _SuspectSource:
+        """Return the current source of a suspicious function."""
+        function = suspect.function
+        line = self._edit.current_line(function.file, function.line)
+        title = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
+        text = function_excerpt(self._edit.current_lines(function.file), line)
+        return _SuspectSource(title, function.file, text, suspect.score)
 
     def _add_raised(self, found: FailureSource, frame: FailureFrame, *, whole_characters: int) -> None:
         """Add the code around the line that raised an error, unless it is too long or already displayed."""
