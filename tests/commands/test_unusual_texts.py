@@ -20,7 +20,7 @@ CODES = (
     "# nothing but this",
     "x = '''a\r\nb\rc'''\nx",
 )
-FORMATS = {"test": "test_odd.py", "notebook": "odd.ipynb"}
+FORMATS = {"notebook": "odd.ipynb", "test": "test_odd.py"}
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """`codriver run` starts a server where none runs, which executes nothing of a checkout that nobody has accepted."""
 
 import json
-import subprocess
 import sys
 
+import forked
 import pytest
-from live_server import CODRIVER, WAIT_S, environ, until
+from live_server import WAIT_S, environ, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
 
@@ -30,10 +30,7 @@ def test_the_server_that_a_run_starts_executes_nothing_of_an_unaccepted_checkout
 
     def run(*words):
         """Run a command from outside of the checkout, where Python would find its modules."""
-        command = [*CODRIVER, words[0], "-w", str(checkout), *words[1:]]
-        return subprocess.run(
-            command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
+        return forked.run([words[0], "-w", str(checkout), *words[1:]], env=env, cwd=tmp_path, timeout=WAIT_S)
 
     def connected():
         answer = run("call", "list_sessions")
