@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from codriver.features.run.processes import RunProcess, find_process
+from codriver.features.run.processes import RunProcess, find_process, select_run_processes
 
 RUN = {b"CODRIVER_RUN": b"/run"}
 
@@ -24,8 +24,7 @@ RUN = {b"CODRIVER_RUN": b"/run"}
         ("python --version -E", {}, "it is still starting"),
         ("python shop.py", {"environ": {}}, "another environment"),
         ("python shop.py", {"is_ignoring": True}, "ignores SIGURG"),
-        ("python shop.py", {"has_other_user": True}, "another user"),
-        ("python shop.py", {"has_other_pids": True}, "another PID namespace"),
+        ("python shop.py", {"isolation": "runs as another user"}, "another user than `codriver run`"),
         ("python shop.py", {"interpreter": "python3.7"}, "Python 3.7, and Codriver needs Python 3.8"),
         ("python shop.py", {"interpreter": "python2"}, "Python 2, and"),
         ("python shop.py", {"interpreter": "python3.10"}, "it is still starting"),
@@ -45,5 +44,13 @@ def test_a_process_is_read_with_its_interpreter():
     process = find_process(os.getpid())
     assert (process.pid, process.parent) == (os.getpid(), os.getppid())
     assert process.interpreter == os.path.basename(os.path.realpath(sys.executable))  # noqa: PTH119  # as in the code
-    assert not process.has_other_user
+    assert not process.isolation
     assert not process.is_ignoring
+
+
+def test_a_process_that_another_run_started_belongs_only_to_that_run():
+    """A command of `codriver run` may be another `codriver run`, which becomes the program."""
+    inner = RunProcess(7, 1, 3, ("python", "shop.py"), is_ready=True, environ={b"CODRIVER_RUN": b"/inner"})
+    everyone = {7: inner, 8: RunProcess(8, 7, 4, ("python", "shop.py"), is_ready=True, environ={})}
+    assert select_run_processes(everyone, "/outer", (7, 3)) == []
+    assert [process.pid for process in select_run_processes(everyone, "/inner", (7, 3))] == [7, 8]

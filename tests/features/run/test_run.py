@@ -113,7 +113,7 @@ CHOOSING = {
 class Program:
     """A program that `codriver run` started in the workspace of a server."""
 
-    def __init__(self, live, text, file="shop.py", options=(), command=None):
+    def __init__(self, live, text, file="shop.py", options=(), command=None, cwd=None):
         self.live = live
         self.file = live.workspace / file
         self.file.write_text(text)
@@ -127,7 +127,13 @@ class Program:
             *(command or (sys.executable, str(self.file))),
         ]
         self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=live.environ
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=live.environ,
+            cwd=cwd,
         )
         self.first = self.process.stdout.readline().split()
 
@@ -445,6 +451,36 @@ def test_the_connection_never_becomes_a_standard_stream_of_a_program_that_closed
         assert client.call("evaluate_code", code=code, replSessionKey="closes").get("result") == "[False, False, False]"
         release.touch()
         assert closes.process.wait(60) == 3
+
+
+def test_a_program_whose_current_directory_was_removed_is_served(live, client):
+    code = "sys.path[:0] = ['']; os.mkdir('removed'); os.chdir('removed'); os.rmdir('../removed')"
+    text = SHOP.replace("ORDERS = []", code)
+    with program(live, text, "moves.py", cwd=live.workspace) as moves:
+        assert client.call("evaluate_code", code="6 * 7", replSessionKey="moves").get("result") == "42"
+        assert moves.end() == 3
+
+
+def test_a_program_that_replaces_functions_of_the_standard_library_is_refused_with_the_error(live, client):
+    text = SHOP.replace(
+        "ORDERS = []", "def fails(*_): raise OSError('replaced')\nos.stat = os.lstat = os.rename = fails"
+    )
+    with program(live, text, "replaces.py") as replaces:
+        answer = client.call("evaluate_code", code="1", replSessionKey="replaces")
+        assert (answer["reason"], "OSError: replaced" in answer["message"]) == ("repl-unreachable", True), answer
+        assert replaces.do("print('continues')") == ["continues"]
+
+
+def test_the_threads_of_the_repl_are_not_profiled_or_traced(live, client):
+    text = SHOP.replace(
+        "ORDERS = []",
+        "SEEN = set()\ndef see(frame, *_):\n"
+        "    if 'codriver' in frame.f_code.co_filename: SEEN.add(frame.f_code.co_name)\n"
+        "threading.setprofile(see); threading.settrace(see)",
+    )
+    with program(live, text, "profiled.py") as profiled:
+        assert client.call("evaluate_code", code="6 * 7", replSessionKey="profiled").get("result") == "42"
+        assert profiled.do("print(sorted(SEEN - {'_run_untraced'}))") == ["[]"]
 
 
 def test_a_program_whose_main_thread_has_ended_is_refused_with_the_reason(live, client):

@@ -52,10 +52,8 @@ class RunProcess:
     """Whether the process ignores the signal although its default action would do that, too."""
     interpreter: str = ""
     """The file name of the program that the process executes."""
-    has_other_user: bool = False
-    """Whether the process runs as another user than this one."""
-    has_other_pids: bool = False
-    """Whether the process has another process id for itself, as in a container."""
+    isolation: str = ""
+    """In which way the process is isolated from this one, so that it cannot read requests, or ""."""
     environ: Mapping[bytes, bytes] = field(default_factory=dict)
 
     @property
@@ -73,10 +71,8 @@ class RunProcess:
         """Return the reason why the process cannot have a REPL, or an empty string if it can."""
         if self.is_ready:
             return ""
-        if self.has_other_user:
-            return "it runs as another user than `codriver run`: start it as that user, or call start_repl() in it"
-        if self.has_other_pids:
-            return "it is in another PID namespace, as in a container: run `codriver run` and the server in there"
+        if self.isolation:
+            return f"it {self.isolation} than `codriver run`: start both in the same, or call start_repl() in it"
         if not self.is_python:
             return "the program is not a Python program, or a frozen one that ignores PYTHONPATH"
         if (version := OLD_INTERPRETER_NAME.fullmatch(self.interpreter)) is not None:
@@ -129,7 +125,13 @@ def select_run_processes(
     """
     mark = os.fsencode(directory)
     members = {pid for pid, running in everyone.items() if running.environ.get(b"CODRIVER_RUN") == mark}
-    members |= {pid for pid, started in (first,) if pid in everyone and everyone[pid].started == started}
+    pid, started = first
+    if (
+        pid in everyone
+        and everyone[pid].started == started
+        and everyone[pid].environ.get(b"CODRIVER_RUN", mark) == mark
+    ):
+        members.add(pid)
     children: dict[int, list[int]] = {}
     for running in everyone.values():
         children.setdefault(running.parent, []).append(running.pid)
@@ -155,20 +157,24 @@ def _read_process(pid: int) -> RunProcess | None:
         words = tuple(_bytes(base + "cmdline").decode("utf-8", "replace").rstrip("\0").split("\0"))
         status = {line.partition(b":")[0]: line.split()[1:] for line in _bytes(base + "status").splitlines()}
         masks = {name: int(status[name][0], 16) for name in (b"SigCgt", b"SigBlk", b"SigIgn") if name in status}
-        has_other_user = status[b"Uid"][1] != b"%d" % os.geteuid()
-        has_other_pids = status.get(b"NSpid", [b"%d" % pid])[-1] != b"%d" % pid
+        isolation = ""
+        if status[b"Uid"][1] != b"%d" % os.geteuid():
+            isolation = "runs as another user"
+        elif status.get(b"NSpid", [b"%d" % pid])[-1] != b"%d" % pid:
+            isolation = "has another PID namespace"
+        elif os.readlink(base + "root") != os.sep:  # noqa: PTH115  # as below
+            isolation = "has another root directory"
         is_caught = bool(masks.get(b"SigCgt", 0) & SIGNAL_BIT)
         return RunProcess(
             pid=pid,
             parent=int(rest[1]),
             started=int(rest[19]),
             words=words,
-            is_ready=is_caught and not has_other_user and not has_other_pids,
+            is_ready=is_caught and not isolation,
             is_blocking=bool(masks.get(b"SigBlk", 0) & SIGNAL_BIT),
             is_ignoring=bool(masks.get(b"SigIgn", 0) & SIGNAL_BIT),
             interpreter=os.path.basename(os.readlink(base + "exe")),  # noqa: PTH115, PTH119  # this runs often
-            has_other_user=has_other_user,
-            has_other_pids=has_other_pids,
+            isolation=isolation,
             environ=environ,
         )
     except (OSError, IndexError, ValueError):

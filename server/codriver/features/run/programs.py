@@ -234,7 +234,9 @@ class Programs:
         self._outputs = {name: text for name, text in self._outputs.items() if name in in_use}
 
     def _forget(self, repl: Repl, message: str) -> None:
-        """Remove a REPL, and remember the message that explains why."""
+        """Remove a REPL, and remember the message that explains why, unless this was done in the meantime."""
+        if repl.id not in self.services.core.state.repls:
+            return
         self._finished[repl.key] = message
         if len(self._finished) > MAX_FINISHED:
             del self._finished[next(iter(self._finished))]

@@ -53,7 +53,7 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
     os.unlink(request_file)
     sock = _connect(run, request["socket"])
     try:
-        repl = _load().EmbeddedRepl(os.getcwd(), shared["loop"])
+        repl = _load().EmbeddedRepl(_current_directory(), shared["loop"])
         hello = {"secret": request["secret"], "pid": os.getpid(), "applications": find_applications()}
         sock.sendall(json.dumps(hello).encode() + b"\n")
     except BaseException:
@@ -68,6 +68,14 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
             repl.serve_stream(sock)
     finally:
         shared["repl"] = None
+
+
+def _current_directory() -> str:
+    """Return the current directory, or the root directory if it was removed, as after a deployment."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep
 
 
 def _connect(run: str, name: str) -> socket.socket:

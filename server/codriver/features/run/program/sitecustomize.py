@@ -23,8 +23,10 @@ def _install_signal_handler(home):
     directory = os.environ.get("CODRIVER_RUN")
     if not directory or sys.version_info < (3, 8) or not hasattr(_signal, "SIGURG"):
         return
-    start, thread_id = _thread.start_new_thread, _thread.get_ident  # before gevent replaces them
+    # Libraries such as gevent, and tests, replace functions of these modules later.
+    start, thread_id = _thread.start_new_thread, _thread.get_ident
     pause_for_signal = _signal.pause
+    user_id, process_id, stat, lstat, rename = os.geteuid, os.getpid, os.stat, os.lstat, os.rename
     passed = []  # one entry for each signal that the program would have ignored without this handler
     library = os.path.dirname(getattr(os, "__file__", ""))
     shared = {"loop": None, "repl": None, "pid": 0, "thread": 0, "start_new_thread": start}
@@ -80,16 +82,16 @@ def _install_signal_handler(home):
         return any(map(is_partly_imported, list(sys.modules.values())))
 
     def on_signal(number, frame):
-        name = os.path.join(directory, str(os.getpid()))
+        name = "%s/%d" % (directory, process_id())
         try:
-            status = os.lstat(directory)
-            if status.st_uid != os.geteuid() or status.st_mode & 0o77 or status.st_mode >> 12 != 4:
+            status = lstat(directory)
+            if status.st_uid != user_id() or status.st_mode & 0o77 or status.st_mode >> 12 != 4:
                 raise OSError("other users could have written a request there")  # noqa: TRY301  # it is not for this process either
-            os.stat(name + ".request")
+            stat(name + ".request")
             if is_importing_library():  # the program is just starting, and the server sends the signal again
                 passed.append(1)
                 return
-            os.rename(name + ".request", name + ".taken")
+            rename(name + ".request", name + ".taken")
         except OSError:  # urgent data on a socket, or a signal that a library uses
             if callable(before):
                 before(number, frame)

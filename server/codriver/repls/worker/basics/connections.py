@@ -38,12 +38,14 @@ THREAD_NAME = "codriver"
 
 
 def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
-    """Run `target` in a daemon thread that debuggers and coverage tools ignore."""
+    """Run `target` in a daemon thread that debuggers, profilers and coverage tools ignore."""
     ORIGINAL_START_THREAD(threading.Thread(target=_run_untraced, args=(target,), name=name, daemon=True))
 
 
 def _run_untraced(target: Callable[[], object]) -> None:
-    """Call `target` without the trace function that debuggers and coverage tools set for new threads."""
+    """Call `target` without the functions that debuggers, profilers and coverage tools set for new threads."""
+    if sys.getprofile() is not None:
+        sys.setprofile(None)
     if sys.gettrace() is not None:
         # Before Python 3.12, debugpy replaces `sys.settrace` with a function that prints a warning.
         debugger = getattr(sys.modules.get("pydevd_tracing"), "TracingFunctionHolder", None)

@@ -50,7 +50,11 @@ def module_name(path: str, roots: list[str]) -> str | None:
     """Return the dotted name under which a file can be imported from `roots` or `sys.path`, or None."""
     if not path.endswith(".py"):
         return None
-    for root in sorted({*roots, *map(os.path.abspath, sys.path)}, key=len, reverse=True):
+    try:
+        entries = [os.path.abspath(entry) for entry in sys.path]
+    except OSError:  # the working directory was deleted, and an entry is relative to it
+        entries = [entry for entry in sys.path if os.path.isabs(entry)]
+    for root in sorted({*roots, *entries}, key=len, reverse=True):
         if path.startswith(root.rstrip(os.sep) + os.sep):
             parts = path[len(root.rstrip(os.sep)) + 1 : -3].split(os.sep)
             if parts[-1] == "__init__" and len(parts) > 1:
