@@ -144,6 +144,11 @@ def join_first(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Return a count followed by its noun. The plural is the noun with an `s`, unless another one is passed."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def install_command(extra: str) -> str:
     """Return the command that installs Codriver with an extra, formatted for a message."""
     return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (pipx and pip do it too: README, Install)"

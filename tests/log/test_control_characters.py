@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.errors import join_first, truncate
+from codriver.errors import format_count, join_first, truncate
 from codriver.log.control_characters import encode_for_terminal, escape_controls, escape_to_one_line
 
 JOINERS = "\u200c\u200d"
@@ -71,6 +71,11 @@ def test_json_preserves_printable_text():
 def test_a_cut_text_respects_the_limit_and_is_marked(text, most):
     assert len(truncate(text, most)) <= most
     assert truncate(text, most) == text or truncate(text, most) == text[: most - 1] + "…"
+
+
+def test_a_count_has_its_noun_in_the_singular_only_for_one():
+    assert [format_count(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
+    assert [format_count(count, "test has", "tests have") for count in (1, 2)] == ["1 test has", "2 tests have"]
 
 
 def test_an_abbreviated_list_of_names_ends_with_the_number_of_the_others():

@@ -323,7 +323,7 @@ def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
     path.write_bytes(HEADER + encode_entry(code(1)) + b"garbage\n" + encode_entry(code(3)))
     _, loaded = started(path)
     assert loaded.entities == (code(1), code(3))
-    assert "1 lines" in loaded.report
+    assert "1 line of" in loaded.report
     (aside,) = path.parent.glob("*.unreadable-*")
     assert b"garbage" in aside.read_bytes()
     assert stored(path) == (code(1), code(3))
@@ -786,7 +786,7 @@ def test_a_broken_line_found_later_affects_no_entry_added_since(path):
     assert history.start() == (4, None)
     history.add(code(4))
     history.flush()
-    assert "1 lines" in history.read()
+    assert "1 line of" in history.read()
     history.add(code(5))
     history.flush()
     assert stored(path) == (code(1), code(3), code(4), code(5))
@@ -807,6 +807,6 @@ def test_an_entry_whose_line_number_may_be_reused_is_set_aside(path):
     path.write_bytes(HEADER + encode_entry(code(1)) + encode_entry(code(7)).replace(b'"^ ",', b'"^ ", '))
     history, loaded = started(path)
     assert loaded.entities == (code(1),)
-    assert "1 lines" in loaded.report
+    assert "1 line of" in loaded.report
     history.add(code(loaded.next_line))
     assert [record[0] for record in history.snapshot().records] == [1, 2]

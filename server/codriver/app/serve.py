@@ -41,7 +41,7 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
 from codriver.core.evaluations import OCCUPYING_STATUSES, Failure
-from codriver.errors import StartError, install_command
+from codriver.errors import StartError, format_count, install_command
 from codriver.files.codriver_paths import relay_file, server_directory
 from codriver.files.polling import Poller
 from codriver.log.control_characters import escape_controls, escape_to_one_line
@@ -510,14 +510,14 @@ class ConnectionChanges:
         named = {str(row["id"]): str(row["name"]) for row in clients if row["name"]}
         present = {key: name for key, name in named.items() if not name.startswith(COMMAND_NAME_PREFIX)}
         for key in present.keys() - self._clients.keys():
-            yield f"client {present[key]} connected; {_counted(len(present))}"
+            yield f"client {present[key]} connected; {_count_clients(len(present))}"
         for key in self._clients.keys() - present.keys():
-            yield f"client {self._clients[key]} disconnected; {_counted(len(present))}"
+            yield f"client {self._clients[key]} disconnected; {_count_clients(len(present))}"
         self._repls, self._clients = now, present
 
 
-def _counted(count: int) -> str:
-    return {0: "no clients now", 1: "1 client now"}.get(count, f"{count} clients now")
+def _count_clients(count: int) -> str:
+    return f"{format_count(count, 'client') if count else 'no clients'} now"
 
 
 class NonBlockingHandler(logging.Handler):

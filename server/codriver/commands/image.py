@@ -17,6 +17,7 @@ from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import convert_field_errors, echo, echo_bytes, write_file
 from codriver.core.images import DATA_URL_PATTERN, ImageFacts, decode_base64, find_images, parse_image
+from codriver.errors import format_count
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 
@@ -112,7 +113,7 @@ def _find_images(workspace: Path, evaluation: str, run: str | None) -> list[Imag
 
 def _no_image(evaluation: str, count: int) -> str:
     if count:
-        return f"the evaluation has {count} {'image' if count == 1 else 'images'}: -n counts from 1"
+        return f"the evaluation has {format_count(count, 'image')}: -n counts from 1"
     if evaluation:
         return f"the log has no image of an evaluation {evaluation}: `codriver log` shows what it has"
     return "the log has no image; use --run to search an earlier run from `codriver runs`"

@@ -9,6 +9,7 @@ import click
 
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import echo, echo_json
+from codriver.errors import format_count
 from codriver.files.codriver_paths import server_directory, workspace_state_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
@@ -37,11 +38,9 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
         if as_json:
             echo_json({"run": run.id, "startedAt": run.started, "endedAt": run.finished, "entries": run.entries})
         else:
-            echo(
-                escape_to_one_line(
-                    f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"
-                )
-            )
+            length = _length(run, is_running=number == "now")
+            entries = format_count(run.entries, "entry", "entries")
+            echo(escape_to_one_line(f"{number:>4}  {run.id}  {length}, {entries}"))
     if not numbers and not as_json:
         echo(f"no run of this workspace is stored yet: {STORE_DELAY_TEXT}", err=True)
 

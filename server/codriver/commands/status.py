@@ -13,6 +13,7 @@ from codriver.commands.all_servers import show_all_servers
 from codriver.commands.call import no_repl_message
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
+from codriver.errors import format_count
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration
 from codriver.net.client import NoServerError, connect
@@ -120,4 +121,4 @@ def describe_restarting_relays(health: dict[str, Any]) -> str:
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
     if not names:
         return ""
-    return f"{len(names)} {'relay' if len(names) == 1 else 'relays'} with --start ({', '.join(names)})"
+    return f"{format_count(len(names), 'relay')} with --start ({', '.join(names)})"

@@ -42,7 +42,7 @@ from codriver.commands.junit import render_junit_xml
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo, waiting_line, write_file
 from codriver.commands.test_cases import WHOLE_RUN_NAME, CaseResult, is_python_run, read_test_cases, stopped_case
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, format_count
 from codriver.files import FileRules, Links, read
 from codriver.log.control_characters import escape_controls, escape_to_one_line
 
@@ -294,6 +294,6 @@ def _summary(cases: Sequence[CaseResult], seconds: float) -> str:
         return f"{conclusion}, in {seconds:.1f} s"
     errors = outcomes.count("error")
     counts = [f"{outcomes.count('pass')} passed", f"{outcomes.count('fail')} failed"]
-    counts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
+    counts += [format_count(errors, "error")] if errors else []
     counts += [f"{outcomes.count('skip')} skipped"] if "skip" in outcomes else []
-    return f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}: {', '.join(counts)} in {seconds:.1f} s"
+    return f"{format_count(len(outcomes), 'test')}: {', '.join(counts)} in {seconds:.1f} s"

@@ -30,7 +30,7 @@ from codriver.editing.file_languages import (
     check_new_text,
     detect_encoding,
 )
-from codriver.errors import refused
+from codriver.errors import format_count, refused
 from codriver_lisp.edit import EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import SearchLimits
@@ -91,7 +91,7 @@ def truncate_diff(diff: str, max_chars: int) -> tuple[str, bool]:
         return diff, False
     end = diff.rfind("\n", 0, max_chars) + 1
     left = diff.count("\n", end)
-    return f"{diff[:end]}… {left} more lines\n", True
+    return f"{diff[:end]}… {format_count(left, 'more line')}\n", True
 
 
 def _count_common_lines(lines: list[str], other: list[str]) -> int:

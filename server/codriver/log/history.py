@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver import files
+from codriver.errors import format_count
 from codriver.files.private_directories import make_private_directory
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
@@ -182,7 +183,7 @@ class History:
             retained = [(entry, size) for entry, size in found if entry.line < self._first_line]
             is_whole = reading.newest.is_complete and not reading.is_torn
             if broken := reading.broken + len(found) - len(retained):
-                reason = f"{broken} lines of {self._path} could not be read"
+                reason = f"{format_count(broken, 'line')} of {self._path} could not be read"
         except (UnreadableError, NewerFormatError) as error:
             reason = f"{self._path} could not be read ({error})"
         except OSError as error:

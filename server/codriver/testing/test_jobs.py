@@ -18,7 +18,7 @@ from codriver.core import log_facts
 from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.evaluations import TEST_JOBS_REPL, Failure
 from codriver.core.records import Recent
-from codriver.errors import CodriverError, join_first
+from codriver.errors import CodriverError, format_count, join_first
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.testing.executions import RecordedExecutions
 from codriver.testing.recordings import executed_functions
@@ -453,13 +453,7 @@ def summarize_report(report: TestReport) -> str:
     """Return a text with the counts of a run and the names of the first failed tests."""
     counts = report.counts
     tests = counts.passed + counts.failed + counts.errors + counts.skipped + counts.xfailed + counts.xpassed
-    words = (
-        f"{_counted(tests, 'test')}, {counts.passed} passed, {counts.failed} failed, {_counted(counts.errors, 'error')}"
-    )
+    errors = format_count(counts.errors, "error")
+    words = f"{format_count(tests, 'test')}, {counts.passed} passed, {counts.failed} failed, {errors}"
     names = list(dict.fromkeys(failure.nodeid for failure in report.failures))
     return words + (f": {join_first(names, MAX_NAMED_FAILURES)}" if names else "")
-
-
-def _counted(count: int, thing: str) -> str:
-    """Return a count with a noun, which is in the plural unless the count is 1."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from codriver.errors import format_count
 from codriver.tools.answers.answer_budget import (
     FLOOD_FACTOR,
     default_budget,
@@ -70,5 +71,6 @@ def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes:
         note = more or note
     notes = [note] if note else []
     if omitted:
-        notes.append(f"{omitted} earlier rows are omitted: pass a limit to get more rows, or select by line")
+        left_out = format_count(omitted, "earlier row is", "earlier rows are")
+        notes.append(f"{left_out} omitted: pass a limit to get more rows, or select by line")
     return rows, notes, omitted

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
+from codriver.errors import format_count
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
@@ -219,7 +220,9 @@ def trace_fields(
         [_link_fields(link, whole=whole) for link in trace.chain], available_bytes // 2
     )
     notes += [shortened] if shortened else []
-    notes += [f"{left_out} more errors of the chain are left out"] if left_out else []
+    if left_out:
+        errors = format_count(left_out, "more error of the chain is", "more errors of the chain are")
+        notes.append(f"{errors} left out")
     displayed, _, _ = fit_rows(frames, available_bytes - _json_bytes(links))
     fields: dict[str, object] = {
         "class": trace.type,

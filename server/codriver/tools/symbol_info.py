@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field
 
 from codriver.core.profiles import PYTHON
-from codriver.errors import refused, truncate
+from codriver.errors import format_count, refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
 from codriver.tools.acts.source_files import read_source
@@ -116,7 +116,7 @@ def _lookup_fields(lookup: _Lookup, services: Services, most: int) -> dict[str, 
         fields = _merge_fields(fields, _names_fields(names, services, most))
     if not names.private:
         return fields
-    left_out = "1 private name is" if names.private == 1 else f"{names.private} private names are"
+    left_out = format_count(names.private, "private name is", "private names are")
     return with_notes(fields, [f"{left_out} left out: symbol {lookup.symbol}._* lists them"])
 
 
@@ -153,7 +153,8 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
         trace = await call.services.repls.adapter(target.repl.id).query(query)
         frames = trace.frames if trace is not None else ()
         if int(arguments.symbol) >= len(frames):
-            known = f"the last error has {len(frames)} frames" if frames else "no error has happened in this session"
+            count = format_count(len(frames), "frame")
+            known = f"the last error has {count}" if frames else "no error has happened in this session"
             raise refused(
                 "unknown-symbol",
                 f"there is no frame {arguments.symbol}: {known}",

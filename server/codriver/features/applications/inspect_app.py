@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from codriver.errors import format_count
 from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.seam import SEAM_CAPABILITY, require_seam
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
@@ -107,7 +108,8 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
     if kind in _EVENT_QUERIES and answer.get("lastId") == 0:
         result_fields["notes"] = [NO_EVENTS_MESSAGE]
     if note or omitted:
-        result_fields["notes"] = [note or f"{omitted} older lines are omitted: filter them, or pass a smaller limit"]
+        left_out = format_count(omitted, "older line is", "older lines are")
+        result_fields["notes"] = [note or f"{left_out} omitted: filter them, or pass a smaller limit"]
     return result_fields
 
 

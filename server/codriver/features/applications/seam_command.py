@@ -11,6 +11,7 @@ import click
 
 from codriver.commands.options import DIRECTORY_TYPE
 from codriver.commands.terminal import echo
+from codriver.errors import format_count
 
 USAGE = """\
     import codriver_seam
@@ -52,7 +53,7 @@ def copy_command(*, folder: Path) -> None:
     from codriver.features.applications import seam_copy  # noqa: PLC0415  # as above
 
     copied = seam_copy.copy_seam(folder)
-    written = f"{len(copied.written)} file{'s' * (len(copied.written) != 1)} written"
+    written = f"{format_count(len(copied.written), 'file')} written"
     removed = f", {len(copied.removed)} of an earlier version removed" if copied.removed else ""
     echo(f"{copied.package}: {written}, {len(copied.unchanged)} unchanged{removed}")
     echo(f"If {copied.package.parent} is on the application's sys.path, add these two lines:")

@@ -29,7 +29,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import convert_field_errors, echo, waiting_line
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, format_count
 from codriver.features.export.documents.layout import Format, Origin, describe_reproduction
 from codriver.features.export.documents.recordings import (
     EvaluationsNotFoundError,
@@ -150,7 +150,8 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     chosen = _select_evaluations(workspace, ids, last, since, query, run, session, repl)
     form = form or FORMATS_BY_SUFFIX.get(Path(output).suffix, "test")
     if form == "recording":
-        text, summary = encode_recording(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
+        text = encode_recording(chosen.recording)
+        summary = format_count(len(chosen.recording.evaluations), "evaluation")
     else:
         from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # not needed to copy a recording
 
@@ -205,7 +206,7 @@ def _record_in_memory(file: Path, chosen: ExportedEvaluations, workspace: Path) 
     memory = Memory(
         workspace_state_directory(workspace), is_repairing=False, report=lambda error: echo(error, err=True)
     )
-    about = f"{len(chosen.recording.evaluations)} evaluations of {chosen.key}"
+    about = f"{format_count(len(chosen.recording.evaluations), 'evaluation')} of {chosen.key}"
     memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
 
 

@@ -26,6 +26,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.terminal import echo, waiting_line, write_file
 from codriver.commands.test_cases import CaseResult
+from codriver.errors import format_count
 from codriver.features.export.documents.recordings import Recording, RecordingError, parse_recording
 from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.files import MEBIBYTE, FileRules, Links
@@ -124,7 +125,7 @@ def replay_command(
 
 def _summary(count: int, wrong: int, skipped: int) -> str:
     """Return a line with the numbers of steps that were reproduced, differed or were skipped."""
-    text = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
+    text = f"{format_count(count, 'evaluation')}: {count - wrong - skipped} the same, {wrong} differ"
     return f"{text}, {skipped} cannot run again" if skipped else text
 
 

@@ -17,6 +17,7 @@ from codriver import files
 from codriver.core import caller_names
 from codriver.core.requests import MAIN_SESSION
 from codriver.editing import code_names
+from codriver.errors import format_count
 from codriver.features.handoff.conflict_ledger import (
     MAX_CODE_CHARACTERS,
     Conflict,
@@ -118,7 +119,7 @@ def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str
     ]
     notes = [conflict.description(call.services.now()) for conflict in reported[:MAX_CONFLICT_NOTES]]
     more = len(reported) - len(notes)
-    return [*notes, f"and {more} more conflicting definitions: see repl_output_log"] if more else notes
+    return [*notes, f"and {format_count(more, 'more conflicting definition')}: see repl_output_log"] if more else notes
 
 
 async def edit_notes(call: Call, edited: EditedFile) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from codriver import files
 from codriver.editing.editable_paths import NotEditableError, editable_path
-from codriver.errors import truncate
+from codriver.errors import format_count, truncate
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
@@ -92,9 +92,8 @@ def _source_answer(cell: Cell, start: int, max_bytes: int) -> Answer:
     if len(fitting) == 1 and size > max_bytes:
         source, is_cut = truncate(source, max_bytes // 4), True
     fields: dict[str, object] = {"cells": [_format_cell(cell)], "source": source}
-    notes = (
-        [f"{len(lines) - len(fitting)} more lines: from {start + len(fitting)}"] if len(fitting) < len(lines) else []
-    )
+    left = len(lines) - len(fitting)
+    notes = [f"{format_count(left, 'more line')}: from {start + len(fitting)}"] if left else []
     notes += ["the line is longer than an answer"] if is_cut else []
     return Answer(fields | ({"notes": notes} if notes else {}))
 
@@ -118,9 +117,9 @@ def _format_cell(cell: Cell, *, is_whole: bool = False) -> str:
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
     first_line = truncate(first, MAX_FIRST_LINE_CHARACTERS)
-    line_count = f" (+{len(further_lines)} line{'s' * (len(further_lines) > 1)})" if further_lines else ""
+    line_count = f" (+{format_count(len(further_lines), 'line')})" if further_lines else ""
     execution = "" if cell.execution_count is None else f" [{cell.execution_count}]"
-    outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""
+    outputs = f", {format_count(len(cell.outputs), 'output')}" if cell.outputs else ""
     error = ", error" if cell.has_error else ""
     identification = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))
     if is_whole and further_lines:

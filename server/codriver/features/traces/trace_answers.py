@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, format_count
 from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRuns
 from codriver.tools.answers.answer_budget import json_bytes, requested_budget
 from codriver.tools.calls.answer import Answer
@@ -171,7 +171,7 @@ def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
     calls = "1 call" if run.count == "1" else f"{run.count} calls"
-    names = f"{len(run.functions)} function" + ("" if len(run.functions) == 1 else "s")
+    names = format_count(len(run.functions), "function")
     head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call in the project's code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, format_count
 from codriver.log.event_logs import EventLog
 from codriver.log.event_store import EventStore
 from codriver.log.log_entries import ENTRY_SCHEMA
@@ -220,11 +220,12 @@ def _watch_messages(frame: Mapping[str, object]) -> list[str]:
     """Return messages about calls that were not recorded, and about the end of the watch."""
     found = []
     if omitted := int_or_none(frame.get("omitted")):
-        found.append(f"{omitted} matching calls were left out, because too many were made in a second")
+        calls = format_count(omitted, "matching call was", "matching calls were")
+        found.append(f"{calls} left out, because too many were made in a second")
     if failed := int_or_none(frame.get("failed")):
-        found.append(f"the condition failed for {failed} calls, first with {frame.get('why')}")
+        found.append(f"the condition failed for {format_count(failed, 'call')}, first with {frame.get('why')}")
     if unsent := int_or_none(frame.get("unsent")):
-        found.append(f"{unsent} calls were lost, because the connection was too slow")
+        found.append(f"{format_count(unsent, 'call was', 'calls were')} lost, because the connection was too slow")
     if "end" in frame:
         reason = {"limit": "the limit of calls was reached", "stopped": "somebody ended it"}.get(
             str(frame["end"]), frame["end"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 
 from codriver.core.records import dataclass
-from codriver.errors import refused, truncate
+from codriver.errors import format_count, refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
 from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose_tests, chosen_tests, run_paths
@@ -183,4 +183,4 @@ def describe_outcome_differences(tried: Sequence[CandidateResult]) -> list[str]:
         if len(by_outcome) > 1:
             lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
     left = len(lines) - MAX_LISTED_DIFFERENCES
-    return [*lines[:MAX_LISTED_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines
+    return [*lines[:MAX_LISTED_DIFFERENCES], f"… {format_count(left, 'more test')}"] if left > 0 else lines

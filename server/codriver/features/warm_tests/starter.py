@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
+from codriver.errors import format_count
 from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes_by_test
 from codriver.features.warm_tests.decisions import Decision, Project
@@ -381,9 +382,8 @@ class WarmTests:
         entry.project = replace(entry.project, comparison=comparison)
         if differences := comparison.differences():
             entry.differences = differences
-            reason = (
-                f"{len(differences)} tests have a different outcome than in a plain process, such as {differences[0]}"
-            )
+            tests = format_count(len(differences), "test has", "tests have")
+            reason = f"{tests} a different outcome than in a plain process, such as {differences[0]}"
             entry.project = replace(entry.project, off=reason)
             self._end_process(entry)
 

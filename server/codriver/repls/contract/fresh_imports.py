@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from codriver.errors import format_count
 from codriver.repls.contract.questions import Query
 from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
@@ -125,7 +126,7 @@ def _line(row: FreshRow) -> str:
     if row.kind == "failed":
         return f"{row.name} was not compared with a fresh import, because the comparison failed: {row.of}"
     if row.kind == "cache":
-        results = "1 result" if row.count == 1 else f"{row.count} results"
+        results = format_count(row.count, "result")
         return f"{row.name} has cached {results} computed with the previous {row.of}: clear it"
     fresh, live = _value_text(row.fresh), _value_text(row.live)
     if fresh == live:

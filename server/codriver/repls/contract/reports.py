@@ -16,7 +16,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import join_first, truncate
+from codriver.errors import format_count, join_first, truncate
 from codriver.repls.contract.stack_trace_values import StackFrame
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 
@@ -58,7 +58,8 @@ def encode_report(run: TestRun) -> str:
 
 def summarize_run(run: TestRun) -> str:
     """Summarize a test run in one line with its counts and the names of failed tests."""
-    counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
+    tests, errors = format_count(run.tests, "test"), format_count(run.errors, "error")
+    counts = f"{tests}, {run.passed} passed, {run.failed} failed, {errors}"
     names = failed_test_names(run)
     failed = f": {join_first(names, MAX_NAMED_FAILURES)}" if names else ""
     return (
@@ -74,10 +75,6 @@ def failed_test_names(run: TestRun) -> list[str]:
 def stopped_test_name(stopped: TestResult) -> str:
     """Return the name of the test that was running when its run was interrupted, or "" if unknown."""
     return _name(stopped) if stopped.test != UNKNOWN_TEST_NAME else ""
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def _name(result: TestResult) -> str:

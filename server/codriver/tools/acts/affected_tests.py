@@ -21,7 +21,7 @@ import anyio
 from codriver.editing import HY_SUFFIX
 from codriver.editing.code_names import CONFTEST_STEM, LISP_SUFFIXES
 from codriver.editing.import_graph import PYTHON_SUFFIX
-from codriver.errors import RefusedError, ReplDisconnectedError, join_first
+from codriver.errors import RefusedError, ReplDisconnectedError, format_count, join_first
 from codriver.files.tree_walk import walk_files
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
@@ -63,13 +63,6 @@ MAX_IMPORTING_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files. Direct importers come first."""
 MAX_NAMED_FILES: Final = 1
 """Maximum number of test files that a label names."""
-IMPORTING_LABEL: Final = "files that import it"
-LEFT_OUT_LABEL: Final = "files left out that import it but executed nothing of it"
-SINGULAR_LABELS: Final = {
-    IMPORTING_LABEL: "file that imports it",
-    LEFT_OUT_LABEL: "file left out that imports it but executed nothing of it",
-}
-"""The labels for one file."""
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """Reason for choosing tests by the names of files."""
 ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are named after what changed"
@@ -92,7 +85,7 @@ class TestsRun:
         """Return a short description of the run for answers."""
         files = [name for name, test in self.only if test == COLLECTION_TEST]
         if self.namespace or len(files) < len(self.only):
-            return self.namespace or f"{len(self.only)} affected tests"
+            return self.namespace or format_count(len(self.only), "affected test")
         return join_first(files, MAX_NAMED_FILES)
 
 
@@ -144,7 +137,7 @@ async def choose_tests(
             runs.append(TestsRun(repl.key, name))
     runs = list(dict.fromkeys(runs))
     if failed:
-        words.append(f"{len(failed)} namespace{'' if len(failed) == 1 else 's'} that failed last")
+        words.append(f"{format_count(len(failed), 'namespace')} that failed last")
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else REASON_FILE_NAMES)
     is_by_names = bool(runs) and not found.requires and words in ([], [REASON_FILE_NAMES])
@@ -286,15 +279,14 @@ async def _choose_python_tests(
         *((name.partition("::")[0], name) for name in functions),
         *((name, COLLECTION_TEST) for name in [*whole, *named]),
     ]
-    counted = (
-        (len(failed), "failed last"),
-        (len([name for name in executed if name not in both]), "executed it"),
-        (len(whole), IMPORTING_LABEL),
-        (left_out, LEFT_OUT_LABEL),
-    )
-    words = "; ".join(
-        f"{count} {SINGULAR_LABELS.get(what, what) if count == 1 else what}" for count, what in counted if count
-    )
+    executed_only = len([name for name in executed if name not in both])
+    reasons = [f"{len(failed)} failed last"] if failed else []
+    reasons += [f"{executed_only} executed it"] if executed_only else []
+    reasons += [format_count(len(whole), "file that imports it", "files that import it")] if whole else []
+    if left_out:
+        left_out_files = format_count(left_out, "file left out that imports", "files left out that import")
+        reasons.append(f"{left_out_files} it but executed nothing of it")
+    words = "; ".join(reasons)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
     return Choice(runs, words or (REASON_FILE_NAMES if named else ""))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.requests import MAIN_SESSION
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, join_first, refused
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, format_count, join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
@@ -314,7 +314,7 @@ class LiveSteps:
 
     def _unfinished_fields(self, count: int) -> dict[str, object]:
         """Return the answer fields for tests that did not finish, although no finished test failed."""
-        tests = "1 test has" if count == 1 else f"{count} tests have"
+        tests = format_count(count, "test has", "tests have")
         return {
             "reason": "timed-out",
             "message": f"the edit is kept, but {tests} not finished within {self._limit_s:g} s",

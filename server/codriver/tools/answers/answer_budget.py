@@ -12,6 +12,7 @@ from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
+from codriver.errors import format_count
 from codriver.tools.calls.client_traits import ENVELOPE_BYTES, find_traits, max_answer_bytes
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[li
 
 def _shortened_note(count: int, cap: int) -> str:
     """Return the note that `count` strings were shortened to `cap` bytes, and how to get them in full."""
-    strings = "1 text is" if count == 1 else f"{count} texts are"
+    strings = format_count(count, "text is", "texts are")
     return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 
 

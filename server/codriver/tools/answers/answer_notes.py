@@ -13,7 +13,7 @@ from codriver.core import caller_names, lanes, reported_evaluations
 from codriver.core.actions import EvaluationsReported
 from codriver.core.requests import MAIN_SESSION
 from codriver.core.state import first_answer_warnings
-from codriver.errors import join_first, truncate
+from codriver.errors import format_count, join_first, truncate
 from codriver.log.transcripts import read_transcripts
 from codriver.tools.answers.text_parts import is_same_text
 from codriver.tools.calls.client_traits import find_traits
@@ -89,7 +89,7 @@ def other_caller_notes(answer: AnswerInProgress) -> list[str]:
     groups = [list(group) for _, group in groupby(theirs, _load_group)]
     lines = [_describe_group(call, group) for group in groups[-MAX_OTHER_CALLER_LINES:]]
     more = sum(len(group) for group in groups[:-MAX_OTHER_CALLER_LINES])
-    return [*lines, f"and {more} earlier ones by others: see repl_output_log"] if more else lines
+    return [*lines, f"and {format_count(more, 'earlier one')} by others: see repl_output_log"] if more else lines
 
 
 def background_output_notes(answer: AnswerInProgress) -> list[str]:
@@ -107,7 +107,7 @@ def background_output_notes(answer: AnswerInProgress) -> list[str]:
     others = sum(late.count for late in recent) - count
     source = f"evaluation {newest.source}" if newest.is_evaluation else newest.source
     more = f", {others} more from others" if others else ""
-    lines = "1 line" if count == 1 else f"{count} lines"
+    lines = format_count(count, "line")
     return [
         f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {recent[0].first_line - 1})"
     ]
@@ -298,7 +298,7 @@ def _describe_difference(evaluation: Evaluation, transcript: Transcript, known: 
         return f"same failure as {known.id}" if same else f"not the same failure as {known.id}"
     changed = _differing_parts(transcript, earlier)
     count, of = _count_changed_lines(transcript, earlier)
-    lines = "1 line" if count == 1 else f"{count} lines"
+    lines = format_count(count, "line")
     if "result" not in changed:
         return f"same result as {known.id}, other output" + (f" in {lines}" if count else "")
     if 0 < count < of:

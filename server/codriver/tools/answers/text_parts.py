@@ -6,6 +6,7 @@ import difflib
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from codriver.errors import format_count
 from codriver.log.growing_text import PART_CHARACTERS
 from codriver.tools.answers.answer_budget import cut_to_head, json_bytes
 
@@ -66,7 +67,8 @@ def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> d
                 found.append({"part": part, "line": number, "text": line_start})
     fields: dict[str, object] = {"matches": found, "count": count}
     if count > len(found):
-        fields["notes"] = [f"{count - len(found)} more lines are omitted: pass length to get more of them"]
+        left_out = format_count(count - len(found), "more line is", "more lines are")
+        fields["notes"] = [f"{left_out} omitted: pass length to get more of them"]
     if dropped:
         fields["droppedCharacters"] = dropped
     return fields
