@@ -1,0 +1,107 @@
+"""Answer fields that describe a symbol, or a list of names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.errors import format_count, truncate
+from codriver.tools.answers.answer_budget import cut_to_head, fit_rows
+from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.symbol_lookups import NAMESPACE_TYPES, is_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.repls.contract.symbols import ListedName, Names, Symbol
+    from codriver.tools.calls.call import Services
+    from codriver.tools.symbol_lookups import SymbolLookup
+
+MAX_LINE_CHARACTERS: Final = 160
+"""Maximum characters of a line about a name in a list, with its parameters and documentation."""
+MAX_PARAMETERS_CHARACTERS: Final = 80
+"""Maximum characters of the parameters of a name in a list."""
+MAX_CLASS_DOC_CHARACTERS: Final = 400
+"""Maximum length of the documentation of a class, whose members are listed with it."""
+NOTE_FIELD: Final = "note"
+"""Field of a symbol that describes where its information comes from."""
+
+
+def lookup_fields(lookup: SymbolLookup, services: Services, most: int) -> dict[str, object]:
+    """Describe what was found as answer fields of at most `most` bytes."""
+    found, names = lookup.found, lookup.names
+    fields = {} if found is None else _symbol_fields(found, services, most)
+    if names is None:
+        return fields
+    if found is not None and is_class(found):
+        fields = _class_fields(fields, names, services, most)
+    else:
+        fields = merge_fields(fields, _names_fields(names, services, most))
+    if not names.private:
+        return fields
+    left_out = format_count(names.private, "private name is", "private names are")
+    return with_notes(fields, [f"{left_out} left out: symbol {lookup.symbol}._* lists them"])
+
+
+def _class_fields(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
+    """Describe a class by its members and the first paragraph of its documentation."""
+    if doc := fields.get("doc"):
+        fields = {**fields, "doc": truncate(str(doc).partition("\n\n")[0], MAX_CLASS_DOC_CHARACTERS)}
+    if not names.listed:
+        return fields
+    listed = _names_fields(names, services, most)
+    return merge_fields(
+        fields, {"members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}}
+    )
+
+
+def merge_fields(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:
+    """Merge fields of an answer, and concatenate their notes."""
+    others = {name: value for name, value in added.items() if name != "notes"}
+    notes = added.get("notes")
+    return with_notes({**fields, **others}, notes if isinstance(notes, list) else [])
+
+
+def _symbol_fields(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
+    """Convert a symbol to answer fields, without secrets and shortened. Unknown fields are omitted."""
+    clean = services.log.redact
+    pairs: dict[str, object] = {
+        "name": symbol.name,
+        "ns": symbol.namespace,
+        "arglists": list(symbol.arglists) or None,
+        "doc": cut_to_head(clean(symbol.doc), most).text if symbol.doc else None,
+        "macro": symbol.macro or None,
+        "file": symbol.file,
+        "line": symbol.line,
+        "column": symbol.column,
+        "extra": {
+            key: cut_to_head(clean(text), most // 8).text for key, text in symbol.extra.items() if key != NOTE_FIELD
+        }
+        or None,
+        "notes": [symbol.extra[NOTE_FIELD]] if NOTE_FIELD in symbol.extra else None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def _names_fields(names: Names, services: Services, most: int) -> dict[str, object]:
+    """Convert a list of names to answer fields, with one line for each name."""
+    lines = [_format_line(listed, services.log.redact) for listed in names.listed]
+    rows, note, left = fit_rows(lines, most)
+    fields: dict[str, object] = {"names": rows, "count": len(rows)}
+    if not rows:
+        fields["notes"] = ["no loaded name matches: load or import the code first"]
+    if names.omitted + left:
+        fields["omitted"] = names.omitted + left
+    if note:
+        fields["notes"] = [note]
+    return fields
+
+
+def _format_line(listed: ListedName, clean: Callable[[str], str]) -> str:
+    """Format a symbol as one line: its name, parameters and documentation, and its kind unless it can be called."""
+    parameters = truncate(clean(listed.parameters), MAX_PARAMETERS_CHARACTERS)
+    blank = " " if parameters.startswith("[") else ""
+    kind = f" ({listed.type})" if listed.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
+    kind += f" :{listed.line}" if listed.line is not None else ""
+    return truncate(
+        clean(f"{listed.name}{blank}{parameters}{kind}{' — ' if listed.doc else ''}{listed.doc}"), MAX_LINE_CHARACTERS
+    )
