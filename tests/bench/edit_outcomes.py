@@ -27,6 +27,7 @@ TABLES = (
     "objects",
     "reviews",
     "sites",
+    "systems",
     "tools",
     "commits",
     "workflows",

@@ -22,6 +22,7 @@ import edits_of_projects
 import edits_of_reviews
 import edits_of_services
 import edits_of_sites
+import edits_of_systems
 import edits_of_tools
 import edits_of_values
 import edits_of_workflows
@@ -51,6 +52,7 @@ TABLES = {
     "reviews": edits_of_reviews.ALL[::EVERY],
     "commits": edits_of_commits.ALL[::EVERY],
     "sites": edits_of_sites.ALL[::EVERY],
+    "systems": edits_of_systems.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],
     "workflows": edits_of_workflows.ALL[::EVERY],
 }

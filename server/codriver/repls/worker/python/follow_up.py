@@ -540,7 +540,8 @@ class Followers:
         """
         space = text.space
         new = space.get(name, ABSENT)
-        if new is not old and old is not ABSENT and new is not ABSENT:
+        is_cached = isinstance(node, ast.Assign) and self._calls_cache(text, node.value)
+        if new is not old and old is not ABSENT and new is not ABSENT and not is_cached:
             if self._adopt_class(old, new):
                 self.changes.updated.add((text.name, name))
             if is_alike(old, new):
@@ -550,6 +551,12 @@ class Followers:
                 self.changes.updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
             self._undo.record_key(f"{text.name}.{name}", space, name, old)
+
+    @staticmethod
+    def _calls_cache(text: Text, node: Any) -> bool:
+        """Return whether an expression calls a cached function, which returns the same object to other callers."""
+        function = node.func if isinstance(node, ast.Call) else None
+        return isinstance(function, ast.Name) and type(text.space.get(function.id)) is LRU_CACHE_TYPE
 
     def is_selection(self, text: Text, node: Any, values: tuple[object, ...], kind: Any = None) -> bool:
         """Return whether one of some values is part of an object that a statement reads, and was not made by it.
@@ -859,7 +866,7 @@ class Followers:
         registered, self._registered = self._registered, []
         for name, node, reference, why in registered:
             function = reference()
-            if function is not None and is_in_use(function):
+            if function is not None and is_in_use(function, is_weak=True):
                 self.report_not_updated(name, node, why)
         for name, node in self.registrations.registered_twice():
             self.report_in_module(self.text, node, "what it registered before is not undone", name)

@@ -46,7 +46,9 @@ def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDER
         above: dict[int, tuple[Any, str]] = {}
         targets = [one for one, _ in list(level.values())[:MAX_OBJECTS_PER_STEP]]
         for holder in gc.get_referrers(*targets):
-            if holder is targets or holder is level or id(holder) in seen or _is_codrivers(holder):
+            if holder is targets or holder is level or id(holder) in seen:
+                continue
+            if _is_codrivers(holder) or _is_copy(holder):
                 continue
             for target, step in _steps(holder, level):
                 name, rest = modules.get(id(holder)), level[target][1]
@@ -66,8 +68,12 @@ def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDER
     return list(found)[:most]
 
 
-def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bool:
-    """Return whether anything refers to an object, apart from frames and the worker's records of earlier objects."""
+def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0, *, is_weak: bool = False) -> bool:
+    """Return whether anything refers to an object, apart from frames and the worker's records of earlier objects.
+
+    With `is_weak`, something refers to it weakly, so that it remains in use as long as it exists. Then the copies of a
+    module's names count that are the globals of functions, such as attrs makes for the methods that it generates.
+    """
     seen = set() if seen is None else seen
     if depth >= MAX_REFERRER_DEPTH:
         return True
@@ -79,14 +85,14 @@ def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bo
             id(referrer) in seen
             or _is_codrivers(referrer)
             or type(referrer).__name__.endswith("iterator")
-            or _is_copy(referrer)
+            or (_is_copy(referrer) and not (is_weak and _is_globals(referrer)))
         ):
             continue
         if is_class(referrer) and _is_replaced(referrer):
             continue
         if type(referrer) not in TRANSPARENT_HOLDERS or (type(referrer) is dict and "__builtins__" in referrer):
             return True
-        if is_in_use(referrer, seen, depth + 1):
+        if is_in_use(referrer, seen, depth + 1, is_weak=is_weak):
             return True
     return False
 
@@ -96,6 +102,12 @@ def _is_replaced(kind: Any) -> bool:
     module = sys.modules.get(str(defining_module_name(kind)))
     named = module_dict(module).get(qualified_name(kind)) if module is not None else None
     return is_class(named) and named is not kind and not type.__subclasses__(kind)
+
+
+def _is_globals(names: object) -> bool:
+    """Return whether a dictionary has the globals of a function."""
+    users = gc.get_referrers(names)
+    return any(type(user) is types.FunctionType and user.__globals__ is names for user in users)
 
 
 def _is_copy(holder: object) -> bool:

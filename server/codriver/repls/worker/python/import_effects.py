@@ -124,6 +124,8 @@ CONSTRUCTING_METHODS = (
     "__new__", "__attrs_pre_init__", "__init__", "__post_init__", "__attrs_post_init__", "model_post_init",
 )  # fmt: skip
 """Methods that create an object or complete it. Source: the data model, dataclasses, msgspec, attrs and pydantic."""
+COPYING_FUNCTIONS, COPYING_LIBRARIES = frozenset({"replace", "evolve"}), frozenset({"attr", "copy", "dataclasses"})
+"""Functions that create an object with the attributes of another one, and their libraries."""
 DEFERRED_ATTRIBUTE = "deferred_functions"
 """The attribute of a Flask blueprint with the functions that its registration calls. Source: `Blueprint.record`."""
 CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
@@ -813,12 +815,7 @@ class _Walk:
                 if is_of_workspace:
                     self._read_attribute(value.kind, name)
                 if self._is_of_project(found):
-                    inside = Effects()
-                    inside.nodes = self.found.nodes
-                    _Walk(self.analysis, self.space, None, inside, self.stack).run_with(found, [value])
-                    self.found.reads |= inside.reads
-                    self.found.guesses |= inside.guesses
-                    self.found.nodes = inside.nodes
+                    self._read_call(found, [value])
 
     def _name(self, name: str, attribute: str = "") -> Value:
         """Return the value of a name, and record that it is read.
@@ -982,14 +979,7 @@ class _Walk:
         """Record what the functions in a descriptor read when they are called with the class `kind`."""
         for function in attribute_dict(found).values():
             if self._is_of_project(function):
-                inside = Effects()
-                inside.nodes = self.found.nodes
-                _Walk(self.analysis, self.space, None, inside, self.stack).run_with(
-                    function, [Value(_roots(kind), kind)]
-                )
-                self.found.reads |= inside.reads
-                self.found.guesses |= inside.guesses
-                self.found.nodes = inside.nodes
+                self._read_call(function, [Value(_roots(kind), kind)])
 
     def _comprehension(self, node: Any) -> Value:
         before = None if self.names is None else dict(self.names)
@@ -1354,22 +1344,10 @@ class _Walk:
                 for item in self._arguments_passed_to(name, argument, every):
                     self._construct(argument.live, [item], [item], {}, node)
         self._note_special_methods(name, every)
-        if live is builtins.super and self.names and "self" in self.names:
-            for base in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
-                self.found.guesses.add((str(defining_module_name(base)), str(qualified_name(base))))
-        if live is builtins.super and not every and self.names:
-            home = self.names.get("__class__")
-            first = self.names.get("self") or self.names.get("cls")
-            kind = (
-                first.live if first is not None and is_class(first.live) else first.kind if first is not None else None
-            )
-            if home is not None and first is not None and is_class(home.live):
-                known = kind if is_class(kind) and home.live in order_of(kind) else home.live
-                made = Value(first.roots, first.live, known)
-                made.after = home.live
-                return made
+        if name in COPYING_FUNCTIONS and every and str(live.__module__).partition(".")[0] in COPYING_LIBRARIES:
+            self._note_copying(every[0], node)
         if live is builtins.super:
-            return Value(self.names["self"].roots if self.names and "self" in self.names else NO_ROOTS, kind=object)
+            return self._super(every)
         if live is type and len(every) == 1 and is_class(every[0].kind):
             return Value(_roots(every[0].kind), every[0].kind)
         if name == "next" and every:
@@ -1392,6 +1370,35 @@ class _Walk:
             return [Value()]
         others = [argument for argument in every if argument is not function]
         return [item for argument in others[:1] for item in self._items_of(argument)] or [Value()]
+
+    def _super(self, every: list[Value]) -> Value:
+        """Return what is known about the value of a call of `super`."""
+        owner = (self.names or {}).get("self")
+        for base in order_of(owner.kind) if owner is not None and owner.kind is not None else ():
+            self.found.guesses.add((str(defining_module_name(base)), str(qualified_name(base))))
+        if not every and self.names:
+            home = self.names.get("__class__")
+            first = self.names.get("self") or self.names.get("cls")
+            kind = (
+                first.live if first is not None and is_class(first.live) else first.kind if first is not None else None
+            )
+            if home is not None and first is not None and is_class(home.live):
+                known = kind if is_class(kind) and home.live in order_of(kind) else home.live
+                made = Value(first.roots, first.live, known)
+                made.after = home.live
+                return made
+        return Value(owner.roots if owner is not None else NO_ROOTS, kind=object)
+
+    def _note_copying(self, original: Value, node: ast.AST) -> None:
+        """Visit the methods that complete a copy of an object.
+
+        The attributes of the copy are those of the original, which the methods may change.
+        """
+        copied = Value(original.roots, kind=original.kind)
+        for name in CONSTRUCTING_METHODS[1:]:
+            function = _unbound_attribute(copied.kind, name) if copied.kind is not None else None
+            if self._is_of_project(function):
+                self._run(function, [copied], node)
 
     def _note_special_methods(self, name: str, every: list[Value]) -> None:
         """Record the special methods that a built-in function calls on its arguments and their elements."""
@@ -1454,7 +1461,8 @@ class _Walk:
             and "__dataclass_fields__" in space_of(kind)
             and _unbound_attribute(kind, "__setattr__") is object.__setattr__
         )
-        if not self._is_of_project(init) and not is_plain_class(kind) and not is_dataclass:
+        is_inherited = type(init) is types.FunctionType and init.__code__.co_filename[:1] != "<"
+        if not self._is_of_project(init) and (is_inherited or not is_plain_class(kind)) and not is_dataclass:
             for base in order_of(kind):
                 self.found.guesses.add((str(defining_module_name(base)), f"{qualified_name(base)}.%"))
         for factory in _default_factories_of(kind):
@@ -1496,6 +1504,8 @@ class _Walk:
                 self._run(argument.live, [Value(), Value()], node)
             if argument.inner is not None:
                 self._run_node(argument.inner[0], argument.inner[1], [Value(), Value()], {}, node)
+        if not is_filling_method(name) and (owner.live is UNKNOWN_OBJECT or not is_class(owner.live)):
+            self._read_overrides(owner, name)
         if is_class(owner.live):
             if is_pure_callable(owner.live) and name not in IMPURE_NAMES:
                 return Value(kind=owner.live)
@@ -1560,6 +1570,25 @@ class _Walk:
                 )
                 if is_class(annotation) and _library_of(annotation) == "pydantic":
                     self._guess_code_of_models(annotation, seen | {id(kind)})
+
+    def _read_overrides(self, owner: Value, name: str) -> None:
+        """Record what the methods of a workspace class read that an inherited method of a library may call."""
+        inherited = _unbound_attribute(owner.kind, name)
+        if type(inherited) is not types.FunctionType or not self._is_workspace_class(owner.kind):
+            return
+        for kind in order_of(owner.kind)[:-1]:
+            for function in map(_function_of, list(space_of(kind).values())):
+                if self._is_of_project(function) and function.__name__ not in CONSTRUCTING_METHODS:
+                    self._read_call(function, [owner])
+
+    def _read_call(self, function: Any, given: list[Value]) -> None:
+        """Record what a call of a workspace function would read, without its effects."""
+        inside = Effects()
+        inside.nodes = self.found.nodes
+        _Walk(self.analysis, self.space, None, inside, self.stack).run_with(function, given)
+        self.found.reads |= inside.reads
+        self.found.guesses |= inside.guesses
+        self.found.nodes = inside.nodes
 
     def _note_callbacks(self, owner: Value) -> None:
         """Record the methods of a workspace class that an inherited library method may call."""
