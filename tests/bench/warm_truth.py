@@ -348,10 +348,12 @@ async def run_mutation(made, results, options, key, number, tests, variables):
             found = await compare(made, arguments, extra=EXTRA_RUNS, variables=variables, before=before)
             names = [str(path.relative_to(path.parents[1])) for path in texts]
             results.add(key, kind=kind, how=how, files=names, **found)
-    except TimeoutError:
-        with anyio.move_on_after(options.limit) as waiting:
+    except TimeoutError:  # of a comparison, which consists of several runs
+        with anyio.move_on_after(options.limit) as plain:
             await run_pytest(made.python, root, *arguments, **variables)
-        hangs = {"endless": True} if waiting.cancelled_caught else {"hang": True}
+        with anyio.move_on_after(0 if plain.cancelled_caught else options.limit) as warm:
+            await made.run(*arguments, **variables)
+        hangs = {"endless" if plain.cancelled_caught else "hang" if warm.cancelled_caught else "slow": True}
         results.add(key, kind=kind, how=how, **hangs)
     finally:
         write(previous)
@@ -541,6 +543,7 @@ def report(results):
     print("test outcomes compared", sum(line["tests"] * line["of"] for line in compared))
     print("hangs", [line["key"] for line in results.lines if line.get("hang")])
     print("endless on both sides", [line["key"] for line in results.lines if line.get("endless")])
+    print("too slow to be compared", [line["key"] for line in results.lines if line.get("slow")])
     for line in results.lines:
         if (
             line.get("differences")
