@@ -475,3 +475,11 @@ def test_time_while_the_server_was_suspended_does_not_reduce_the_time_to_exit():
     for now_s, starved_s in ((100.0, 3.0), (100.5, 3.25), (700.0, 4.0), (700.5, 4.0)):
         finished.advance(now_s, starved_s)
     assert (finished.elapsed_s, finished.starved_s) == (2.0, 1.0)
+
+
+def test_the_wait_for_a_processor_of_a_process_that_is_gone_still_counts():
+    """Its exit may be noticed later, and the wait of a process that does not exist is unknown."""
+    finished = TimeSinceFinished()
+    for now_s, starved_s in ((100.0, 30.0), (100.5, 30.25), (101.0, 0.0)):
+        finished.advance(now_s, starved_s)
+    assert (finished.elapsed_s, finished.starved_s) == (1.0, 0.25)

@@ -254,13 +254,15 @@ class TimeSinceFinished:
     def advance(self, now_s: float, starved_s: float) -> None:
         """Add the time since the previous call.
 
-        `starved_s` is the time that the process has waited for a processor since its start.
+        `starved_s` is the time that the process has waited for a processor since its start, or 0 if the process is
+        gone.
         """
         if self._checked_s is None:
             self._starved_before_s = starved_s
         else:
             self.elapsed_s += min(now_s - self._checked_s, MAX_COUNTED_GAP_S)
-        self._checked_s, self.starved_s = now_s, starved_s - self._starved_before_s
+        self._checked_s = now_s
+        self.starved_s = max(self.starved_s, starved_s - self._starved_before_s)
 
 
 class RetainedRun:
