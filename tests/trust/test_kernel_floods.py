@@ -150,7 +150,7 @@ def test_a_malformed_kernel_message_uses_little_memory_and_the_next_evaluation_w
 
 
 @pytest.mark.parametrize(
-    ("lie", "why"), [("deep", "more than 100 deep"), ("many elements", "more than 300,000 elements")]
+    ("lie", "why"), [("deep", "more than 100 levels deep"), ("many elements", "more than 300,000 elements")]
 )
 def test_an_oversized_message_is_reported_with_its_reason(liar, lie, why):
     with liar.client() as client:

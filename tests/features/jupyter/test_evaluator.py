@@ -64,6 +64,31 @@ async def test_an_execution_whose_end_was_not_received_has_a_note(monkeypatch):
         assert (await over(endings, 2)).notes == (evaluator.NO_REPLY_MESSAGE,)
 
 
+class ParsingChannel(ScriptedChannel):
+    """A channel that is still parsing a message whenever it is queried."""
+
+    queries = 0
+
+    @property
+    def has_undelivered_messages(self):
+        self.queries += 1
+        return True
+
+
+async def test_the_end_of_an_execution_is_awaited_while_a_message_is_being_parsed(monkeypatch):
+    monkeypatch.setattr(evaluator, "IDLE_TIMEOUT_S", 0.01)
+    channel, endings = ParsingChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        run(channel, identity, idle=False)
+        while channel.queries < 3:
+            await anyio.sleep(0.01)
+        assert endings == []
+        channel.state("idle", identity)
+        assert (await over(endings)).notes == ()
+
+
 async def test_losing_messages_of_the_kernel_while_code_runs_adds_a_note():
     channel, endings = ScriptedChannel(), []
     channel.lost_messages = 7

@@ -62,6 +62,14 @@ class Channel(Protocol):
         return 0
 
     @property
+    def has_undelivered_messages(self) -> bool:
+        """Return whether a received message has not been parsed and delivered yet.
+
+        Parsing a long one can take seconds.
+        """
+        return False
+
+    @property
     def notebook(self) -> str | None:
         """Return the absolute path of the kernel's notebook, or None if it is not known."""
         return None

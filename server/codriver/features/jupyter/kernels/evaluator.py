@@ -312,16 +312,11 @@ class Evaluator:
     async def _wait_for_end(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
         """Wait for the kernel's reply and its `idle` status, in any order. Return notes about the execution."""
         await exchange.replied_or_idle.wait()
+        channel = self._kernel.channel
         if exchange.replied.is_set():
-            notes = (
-                () if await exchange.wait(exchange.idle, IDLE_TIMEOUT_S, self._received_bytes) else (NO_IDLE_MESSAGE,)
-            )
+            notes = () if await exchange.wait(exchange.idle, IDLE_TIMEOUT_S, channel) else (NO_IDLE_MESSAGE,)
         else:
-            notes = (
-                ()
-                if await exchange.wait(exchange.replied, REPLY_TIMEOUT_S, self._received_bytes)
-                else (NO_REPLY_MESSAGE,)
-            )
+            notes = () if await exchange.wait(exchange.replied, REPLY_TIMEOUT_S, channel) else (NO_REPLY_MESSAGE,)
         if notes:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()
@@ -335,9 +330,6 @@ class Evaluator:
         if execution.omitted_bytes or execution.read_error_cause:
             notes = (*notes, omission_note(execution.omitted_bytes, execution.read_error_cause))
         return notes
-
-    def _received_bytes(self) -> int:
-        return self._kernel.channel.received_bytes
 
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
         """Wait for a value that may follow the end of an execution. Stop if no message is received for `silence_s`."""

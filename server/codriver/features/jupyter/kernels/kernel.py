@@ -24,7 +24,7 @@ from codriver.repls.contract.adapter import NotAReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_at, strings_at, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from codriver.features.jupyter.kernels.channel import Carrier, Channel, OnMessage
     from codriver.features.jupyter.kernels.messages import Message, Socket
@@ -453,16 +453,16 @@ class Exchange:
             self.idle.set()
             self.replied_or_idle.set()
 
-    async def wait(self, event: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
+    async def wait(self, event: anyio.Event, silence_s: float, channel: Channel) -> bool:
         """Wait for an event. Return False if no message about the request is received for `silence_s`.
 
-        `progress` returns a number. While it grows, a long message is being received, and the wait continues.
+        The wait continues while the channel receives or parses a long message.
         """
         while not event.is_set():
-            previous = (self.received, progress())
+            previous = (self.received, channel.received_bytes)
             with anyio.move_on_after(silence_s):
                 await event.wait()
-            if previous == (self.received, progress()):
+            if previous == (self.received, channel.received_bytes) and not channel.has_undelivered_messages:
                 break
         return event.is_set()
 

@@ -149,6 +149,8 @@ class ZmqChannel(Channel):
         self._closed = anyio.Event()
         self._is_idle = False
         """Whether the kernel's last execution state was `idle`."""
+        self._parsing: set[Socket] = set()
+        """The sockets with a received message that is being parsed."""
         self.restart_kernel: Callable[[], Awaitable[None]] | None = None
         """Restarts the kernel through the server that started it, if there is one."""
 
@@ -234,6 +236,11 @@ class ZmqChannel(Channel):
         return sum(socket.received_bytes for socket in self._sockets.values())
 
     @property
+    def has_undelivered_messages(self) -> bool:
+        """Return whether a received message has not been parsed and delivered yet."""
+        return bool(self._parsing) or not all(socket.is_drained for socket in self._sockets.values())
+
+    @property
     def lost_messages(self) -> int:
         """Return the number of lost messages, or 0 if the kernel does not number its messages."""
         return self._lost_messages.lost
@@ -263,7 +270,11 @@ class ZmqChannel(Channel):
         if isinstance(item, DroppedMessages):
             message = _dropped_message(socket, item)
         else:
-            message = await _parse_message(socket, item)
+            self._parsing.add(socket)
+            try:
+                message = await _parse_message(socket, item)
+            finally:
+                self._parsing.discard(socket)
         del item
         if message.state:
             self._is_idle = message.state == "idle"
