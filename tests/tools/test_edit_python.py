@@ -295,7 +295,9 @@ class TestRollback:
         tests.write_text(f"{tests.read_text()}\n\ndef test_slow():\n    import time\n    time.sleep(600)\n")
         answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore", limitMs=4000)
         assert (answer["ok"], answer["reason"]) == (False, "timed-out"), answer
-        assert answer["message"] == "the edit is kept, but 1 test has not finished within 4 s"
+        assert answer["message"] == (
+            f"the edit is kept, but 1 test has not finished within 4 s: {tests.name}::test_slow was running"
+        )
         assert (answer["tests"], answer["notFinished"]) == (
             {"passed": 2, "failed": 0, "unfinished": 1}, [tests.name],
         )  # fmt: skip

@@ -97,6 +97,11 @@ class Choice:
     words: str = ""
     notes: tuple[str, ...] = ()
 
+    @property
+    def functions(self) -> frozenset[str]:
+        """Return the ids of the test functions that were chosen by themselves, and not with all tests of a file."""
+        return frozenset(test for run in self.runs for _, test in run.only if test != COLLECTION_TEST)
+
 
 async def choose_tests(
     call: Call,

@@ -20,6 +20,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change_ms
+from codriver.testing.executions import without_parameters
 from codriver.tools.acts.affected_tests import (
     AFFECTED_SELECTOR,
     AFFECTED_TIME_LIMIT_S,
@@ -131,6 +132,8 @@ class LiveSteps:
         """Outcomes of tests with the files as they were before the edit."""
         self._known_messages: dict[str, str] = {}
         """Messages of tests that failed with these files."""
+        self._running_at_end = ""
+        """Id of the test that was interrupted, if one was."""
         self._loaded = anyio.Event()
         self._choice_made: Choice | None = None
         self._python_fields: dict[str, object] = {}
@@ -309,17 +312,12 @@ class LiveSteps:
             if self._restores and not verdict.broken:
                 answer_fields["kept"] = FAILED_BEFORE_MESSAGE if verdict.has_known_failures_only else NOT_KNOWN_MESSAGE
         elif verdict.unfinished and "reason" not in self.fields:
-            answer_fields |= self._unfinished_fields(len(verdict.unfinished))
+            answer_fields |= {
+                "reason": "timed-out",
+                "message": unfinished_message(choice, verdict.unfinished, self._limit_s, self._running_at_end),
+                "hint": "Pass a longer limitMs, or run the files in notFinished with run_tests.",
+            }
         self.fields = {**answer_fields, **self.fields}
-
-    def _unfinished_fields(self, count: int) -> dict[str, object]:
-        """Return the answer fields for tests that did not finish, although no finished test failed."""
-        tests = format_count(count, "test has", "tests have")
-        return {
-            "reason": "timed-out",
-            "message": f"the edit is kept, but {tests} not finished within {self._limit_s:g} s",
-            "hint": "Pass a longer limitMs, or run the files in notFinished with run_tests.",
-        }
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
         """Run Python tests in a separate process and return answer fields about them.
@@ -348,6 +346,7 @@ class LiveSteps:
                 "message": f"another test run did not finish in time: {NOT_TESTED_MESSAGE}",
             }
         report = job_report.report
+        self._running_at_end = report.interruption.nodeid if report.interruption is not None else ""
         failed = find_failed_tests(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, find_unfinished_tests(report))
         if failed and self._restores:
@@ -575,6 +574,20 @@ class LiveSteps:
         """Return the REPL that serves a file, or a message explaining why no REPL does."""
         call = self._call
         return repl_for_file(call, path, self._who, self._key) or ""
+
+
+def unfinished_message(choice: Choice, unfinished: Sequence[str], limit_s: float, running: str) -> str:
+    """Describe what is known of an edit if no finished test failed, but some tests did not finish within `limit_s`.
+
+    `running` is the test that was running at the end, or empty if none was.
+    """
+    tests = format_count(len(unfinished), "test has", "tests have")
+    message = f"the edit is kept, but {tests} not finished within {limit_s:g} s"
+    if running:
+        message += f": {running} was running"
+    if choice.functions and choice.functions.isdisjoint(map(without_parameters, unfinished)):
+        message += ". All tests that executed the changed code have passed; the others only import it"
+    return message
 
 
 def _missing_tests(names: Sequence[str], workspace: Path, directory: Path, edited: Sequence[str]) -> list[str]:

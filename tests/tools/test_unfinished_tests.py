@@ -1,0 +1,37 @@
+"""What an edit's answer says if tests do not finish in time."""
+
+import pytest
+
+from codriver.tools.acts import affected_tests
+from codriver.tools.acts.affected_tests import COLLECTION_TEST, Choice
+from codriver.tools.acts.edit_acts import unfinished_message
+
+EXECUTING = "tests/test_price.py::test_half"
+IMPORTING = "tests/test_web.py::test_page"
+CHOSEN_TESTS = ("tests/test_price.py", EXECUTING), ("tests/test_web.py", COLLECTION_TEST)
+CHOICE = Choice((affected_tests.TestsRun("py", only=CHOSEN_TESTS),))
+PASSED_SENTENCE = "All tests that executed the changed code have passed; the others only import it"
+
+
+@pytest.mark.parametrize(
+    ("choice", "unfinished", "running", "message"),
+    [
+        (
+            CHOICE,
+            [IMPORTING],
+            IMPORTING,
+            f"1 test has not finished within 9 s: {IMPORTING} was running. {PASSED_SENTENCE}",
+        ),
+        (CHOICE, [IMPORTING, f"{IMPORTING}[b]"], "", f"2 tests have not finished within 9 s. {PASSED_SENTENCE}"),
+        (CHOICE, [f"{EXECUTING}[4]"], "", "1 test has not finished within 9 s"),
+        (
+            Choice((affected_tests.TestsRun("py", "tests/test_web.py"),)),
+            [IMPORTING],
+            "",
+            "1 test has not finished within 9 s",
+        ),
+    ],
+    ids=["only an importer", "no test was running", "a test that executed it", "named by the caller"],
+)
+def test_the_message_says_whether_tests_that_executed_the_changed_code_finished(choice, unfinished, running, message):
+    assert unfinished_message(choice, unfinished, 9.0, running) == f"the edit is kept, but {message}"
