@@ -57,7 +57,6 @@ def _median(values: Sequence[Any]) -> float:
 
 
 def _variance(values: Sequence[Any]) -> float:
-    """Return the population variance."""
     mean = sum(_require_numbers(values)) / len(values)
     return float(sum((value - mean) ** 2 for value in values) / len(values))
 

@@ -127,7 +127,9 @@ TOKEN_PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""One token of EDN. The name of the group is its kind."""
 CLOSERS_BY_OPENER = {"(": ")", "[": "]", "{": "}", "#{": "}"}
+"""Closing brackets, by opening bracket."""
 COLLECTION_KINDS: dict[str, Tag] = {"(": "list", "[": "vector", "{": "map", "#{": "set"}
 """Kinds of collections, by opening bracket."""
 CONSTANTS_BY_NAME: dict[str, tuple[Tag, Any]] = {

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 SECTION_KEYWORDS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
 RETURN_MAP_SECTIONS = (":keys", ":strs", ":syms")
+"""Sections that turn the rows of an answer into maps."""
 FIND_SYNTAX = (
     "`:find` with elements (`?x`, `(count ?x)`, `(pull ?e [*])`): several for rows, `[?x ...]` for a list, `[?x ?y]` "
     "for one row, `?x .` for one value"

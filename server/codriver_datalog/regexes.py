@@ -31,6 +31,7 @@ CLASS_ESCAPES = frozenset("dDhsSwW")
 GROUP_NAME_PATTERN = re.compile(r"<\w+>")
 POSIX_CLASS_PATTERN = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
 FLAGS_PATTERN = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
+"""Flags after `(?`, those that are turned on and off."""
 NON_SINGLE_CHARACTER_ESCAPES = frozenset("123456789gXRbBAZGKmM")
 """Escapes that match no character, or more than one. Repeating one needs as much memory as repeating a group."""
 GROUP_CALL_PATTERN = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
@@ -145,7 +146,6 @@ class _PatternScanner:
         self.refused = ForbiddenConstruct(name, text, instead)
 
     def _scan_outer_escape(self) -> None:
-        """Scan an escape that is not in a set."""
         escaped = self._text[self._position : self._position + 1]
         self._scan_escape()
         if escaped in NON_SINGLE_CHARACTER_ESCAPES:

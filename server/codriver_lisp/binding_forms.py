@@ -218,7 +218,7 @@ def _walk_member(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _walk_members(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `(.. object member (member …) …)`."""
+    """Walk a chain of member accesses, `(.. object member (member …) …)`."""
     walk.schedule(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item) if item.kind == "list" else [item]

@@ -56,6 +56,7 @@ MIN_NAME_PART_CHARACTERS: Final = 3
 """Minimum length of a macro's argument that can be a part of a generated var name."""
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _REMOVING_HEADS: Final = ("ns-unmap", "remove-ns")
+"""First symbols of forms that remove definitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ _KINDS_BY_OPENER: dict[str, Kind] = {
     "#{": "set",
     "#[": "vector",
 }
+"""Kinds of forms, by opening bracket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,6 +479,7 @@ TOKEN_PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""One token of Lisp. The name of the group is its kind."""
 
 LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
 """Matches the end of a line. Unlike `str.splitlines`, it ignores form feeds, vertical tabs and Unicode separators."""

@@ -38,7 +38,7 @@ def _on_execute(connection: Any, cursor: Any, statement: Any, parameters: Any, c
 
 
 def _record_statement(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
-    """Record a statement that has completed."""
+    """Record a completed SQL statement with its duration as an event."""
     del connection, parameters, many
     ms = round((time.perf_counter() - context.codriver_seam_started_at) * 1000, 3)
     # Few drivers know the number of rows before they are read.

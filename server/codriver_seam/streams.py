@@ -145,7 +145,7 @@ class Subscription:
         return True
 
     def renew(self) -> None:
-        """Renew the lease."""
+        """Renew the lease, so that the subscription does not expire."""
         self.ends = time.monotonic() + self._lease_s
 
     @property

@@ -335,7 +335,7 @@ def test_an_unusable_skill_is_reported_and_not_offered(library, workspace):
     subject = library()
     assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL]
     problems = " ".join(subject.find_all().problems)
-    for words in ("does not begin", "lower-case letters", "other-name: SKILL.md names the skill another-name", "1,024"):
+    for words in ("does not start", "lower-case letters", "other-name: SKILL.md names the skill another-name", "1,024"):
         assert words in problems
     assert len(subject.find_all().problems) == 5
 

@@ -86,6 +86,7 @@ THREAD_SWITCH_INTERVAL_S = 0.0005
 Python's default is 5 ms, fifty times the duration of a ping.
 """
 STDERR = 2
+"""File descriptor of standard error."""
 MAX_QUEUED_MESSAGES = 1000
 """Maximum number of messages that wait to be written to stderr. Further ones are dropped and counted."""
 FAREWELL_S = 1.0

@@ -37,6 +37,7 @@ MAX_WORKSPACES: Final = 64
 MAX_FILE_BYTES: Final = 512 * 1024
 """Maximum size of a file. The list for one client takes 15 KB."""
 FILE_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=MAX_FILE_BYTES)
+"""Rules for reading the files of stored answers."""
 EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
 """Suffix of environment variables that contain secrets, which are neither compared nor stored."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 NO_SERVER_STATUS = 3
 """The exit status if no server is running."""
 CLIENT_NAME = "codriver-status"
+"""Name with which the command connects to each server."""
 
 
 def show_all_servers(*, as_json: bool) -> None:

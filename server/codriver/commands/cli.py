@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codriver.feature import Command
 
 FAILED_STATUS = 1
+"""Exit status of a command that failed."""
 
 COMMAND_MODULES = {
     "serve": "serve",

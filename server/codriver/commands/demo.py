@@ -32,7 +32,9 @@ EVALUATION_TIMEOUT_MS = 180_000
 """Maximum time for one evaluation. The first start of Basilisp compiles its core, about 20 s on a fast machine."""
 
 PYTHON_CODE = "import statistics\nstatistics.mean([3, 5, 10])"
+"""Python code that the demonstration evaluates."""
 LISP_CODE = '(defn greet [who] (str "Hello, " who "!"))\n(map greet ["agent" "human"])'
+"""Lisp code that the demonstration evaluates."""
 
 
 class DemoFailedError(StartError):

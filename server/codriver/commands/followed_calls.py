@@ -124,6 +124,7 @@ class FollowedEvaluation:
 
 
 CALLER_NAME: Final = "codriver-cli"
+"""Caller of the commands' evaluations, as the log names it."""
 
 
 @dataclass(slots=True)

@@ -45,6 +45,7 @@ COLORS_BY_CATEGORY = {
     "otherErrorOutput": "red",
     "otherOutput": "yellow",
 }
+"""Terminal colors of log entries, by category."""
 SIGNS_BY_CATEGORY = {
     "evaluatedCode": "»",
     "evaluationResults": "=",

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STDIN_FD: Final = 0
+"""File descriptor of standard input."""
 MAX_FIRST_LINE_BYTES: Final = 64 * 1024
 """Maximum length of the first line that is read. A client's first request has a few hundred bytes."""
 CHUNK_BYTES: Final = 4096
+"""Maximum number of bytes read from standard input at once."""
 MISTAKEN_CLIENT_MESSAGE: Final = (
     "codriver: an MCP client started `codriver serve`, which does not speak MCP on standard input. Have the client "
     "start `codriver-relay --workspace auto --start` instead, or run `codriver init` to configure it"
 )
 MISTAKEN_CLIENT_STATUS: Final = 2
+"""Exit status if an MCP client started `codriver serve`."""
 
 
 class MistakenClientDetector:

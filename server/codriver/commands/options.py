@@ -211,6 +211,7 @@ def _connect(ctx: click.Context) -> client.Connection:
 
 
 COMPLETION_VARIABLE = "_CODRIVER_COMPLETE"
+"""Environment variable with which a shell requests completions."""
 
 
 @click.command("completion", short_help="Print the completion script for a shell.")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from codriver.log.memory import Memory, Run
 
 RUNS_KIND = "runs"
+"""The kind that `codriver forget` uses for the logs of earlier runs."""
 
 STORE_DELAY_TEXT = "a server stores its own within 30 s of a change, usually within 2, and when it stops"
 

@@ -67,6 +67,7 @@ def is_python_run(answer: Mapping[str, Any]) -> bool:
 
 SHORT_OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
                                    "failed": "fail", "error": "error"}  # fmt: skip
+"""Outcomes of test cases, by the outcomes in answers of `run_tests`."""
 
 
 def _read_pytest_case(row: Mapping[str, Any]) -> CaseResult:

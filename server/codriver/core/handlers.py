@@ -199,3 +199,4 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.WithdrawError: withdraw_error,
     }
 )
+"""The handler of each class of actions."""

@@ -30,6 +30,7 @@ MARK_PATTERN: Final = re.compile(
 IRREGULAR_SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
 """File suffixes of the subtypes whose suffix differs from their name."""
 _DIGEST_CHARACTERS: Final = 16
+"""Length of the digest in the mark of an image."""
 _NON_FRAME_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
 """JPEG markers in the range of the frame headers that mean something else, such as Huffman tables."""
 _MAX_HEADER_BYTES: Final = 2**20

@@ -19,6 +19,7 @@ class PrintLimits:
 
 
 NO_PRINT_LIMITS = PrintLimits()
+"""Limits that shorten no value."""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ class _Factory:
 
 
 FACTORY_PLACEHOLDER = _Factory()
+"""Default in generated signatures for fields whose default a function creates."""
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:

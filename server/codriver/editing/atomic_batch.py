@@ -85,7 +85,7 @@ class _Batch:
         self._done: list[Change] = []
 
     def run(self) -> None:
-        """Apply all changes, or none and raise an exception."""
+        """Apply all changes. If one fails, revert the others and raise an exception."""
         current = None
         try:
             for current in self._changes:
@@ -253,7 +253,9 @@ UNFINISHED_MARK: Final = b"under way\n"
 FINISHED_MARK: Final = b"over     \n"
 """The mark that overwrites `UNFINISHED_MARK` when a batch has finished."""
 _RECORD_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.json")
+"""Names of records of interrupted batches."""
 _TEMPORARY_NAME_PATTERN = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
+"""Names of temporary files that a batch writes next to the edited files."""
 
 
 def restore_file(

@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 _LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
+"""A line with its line feed, or the last line without one."""
 
 MARGIN = 20
 """Number of equal lines around a change that are compared as well.
@@ -63,6 +64,7 @@ MAX_COMPARED_LINES = 20_000
 """Maximum number of lines for which the smallest difference is computed."""
 
 BOM = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
 BOM_CHARACTER = "\ufeff"
 NOT_TEXT_ENCODING_REASON = "which is not a text encoding: declare the actual encoding, such as UTF-8"
 """End of a message about an encoding that Python knows but cannot use to decode a file."""

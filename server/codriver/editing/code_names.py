@@ -38,11 +38,15 @@ WORD_PATTERNS: Final = {
     "hy": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/.]+"),
     "python": re.compile(r"[^\W\d]\w*"),
 }
+"""Words that may be names, by language."""
 TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
+"""Strings, words and single characters of code, compared to describe a change."""
 IMPORT_PATTERN: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
+"""The start of code that imports names in Lisp or Python."""
 MAX_DELTA_CHARACTERS: Final = 40
 MAX_DIFF_CHARACTERS: Final = 600
 PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
+"""Exceptions raised by parsing code that is invalid or too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,6 @@ def _attributes_set(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _defined_names(node: ast.stmt) -> list[str]:
-    """Return the names that a statement defines."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []

@@ -387,7 +387,7 @@ class ReplSteps(Protocol):
         ...
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests."""
+        """Run the tests that were requested with the edit."""
         ...
 
     async def commit(self) -> None:

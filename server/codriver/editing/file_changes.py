@@ -33,6 +33,7 @@ class Snapshot:
 
 
 MISSING = Snapshot(None)
+"""The snapshot of a file that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ PACKAGE_JSON_FILE: Final = "package.json"
 NODE_HOOK_KEYS: Final = ("simple-git-hooks", "husky", "lint-staged", "gitHooks", "pre-commit", "pre-push", "yorkie")
 """Keys of package.json that specify programs for git hooks."""
 VENV_MARKER_FILE: Final = "pyvenv.cfg"
+"""The file that marks a directory as a Python environment."""
 
 CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
@@ -57,6 +58,7 @@ BUILD_FILES: Final = frozenset(
 )  # fmt: skip
 """Names of build scripts that a language server runs to load a project."""
 EDITOR_PROJECT_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
+"""Suffixes of project files of editors, which can contain commands."""
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
 """Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
 

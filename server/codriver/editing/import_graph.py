@@ -31,12 +31,15 @@ MAX_SOURCE_BYTES: Final = 2**20
 _IMPORT_STATEMENT: Final = re.compile(
     rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]*))", re.MULTILINE
 )
+"""An import statement of Python: the module and names of `from`, or the modules of `import`."""
 
 
 _NS: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"]+)(.*?)(?=^\(|\Z)", re.DOTALL | re.MULTILINE)
+"""An `ns` form of Clojure: its name and its contents."""
 
 
 _LISP_WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
+"""A symbol or keyword of Lisp."""
 
 
 class ImportGraph:

@@ -284,6 +284,7 @@ def _last_line(node: ast.stmt) -> int:
 
 
 _LAYOUT_TOKENS = frozenset({token.INDENT, token.DEDENT, tokenize.NL, tokenize.COMMENT, token.NEWLINE})
+"""Tokens that do not affect the meaning of code."""
 
 
 class CodeFragment:

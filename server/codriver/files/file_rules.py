@@ -26,6 +26,7 @@ _FILE_TYPES: Final = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISLNK, "a link"),
 )
+"""Descriptions of files that are not regular, with the function that recognizes each."""
 
 
 class Links(Enum):

@@ -30,10 +30,13 @@ PREFIX_COMPRESSED_VERSION: Final = 4
 """The version of the format in which each name reuses a prefix of the previous one."""
 
 _HEADER: Final = struct.Struct(">4sII")
+"""The header of an index: its signature, its version and its number of entries."""
 _STAT_BYTES: Final = 40
+"""Length of the `stat` data at the start of each entry."""
 _EXTENDED_FLAG: Final = 0x4000
 """The flag of an entry that has another 16 bits of flags."""
 _SHA256_OBJECT_FORMAT: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
+"""The line of a repository's configuration that selects SHA-256."""
 
 
 class IndexFormatError(ValueError):

@@ -191,6 +191,7 @@ class _Rounds:
 
 
 _ROUNDS: Final = anyio.lowlevel.RunVar[_Rounds]("codriver_polling_rounds")
+"""The polling rounds of the running event loop."""
 
 
 def _rounds() -> _Rounds:

@@ -33,6 +33,7 @@ _HIDDEN: Final = re.compile(
 Each match consumes all text that it scanned, so matching takes linear time.
 """
 _NON_KEY: Final = re.compile(r'[^\w\-". \t]+')
+"""Characters that end a dotted key."""
 
 
 class TomlFileError(ValueError):

@@ -197,7 +197,7 @@ class _Walk:
         return self._start.joinpath(*self._names)
 
     def close(self) -> None:
-        """Close all directories."""
+        """Close the descriptors of all open directories."""
         while self._directories:
             self._directories.pop().close()
 

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 _POSITION: Final = re.compile(r"(?<=[^:])(?::\d+(?:[-:]\d+){0,3}:?|#L\d+(?:[-,:]L?\d+)*|#\d+|\(\d+(?:,\s?\d+)?\))$")
 """Matches a line or a range, with optional columns: `m.py:3`, `m.py:3:7`, `m.py:3-9`, `m.py#L3-L9`, `m.py(3,7)`."""
 _QUOTE_PAIRS: Final = frozenset({"``", '""', "''", "<>"})
+"""Pairs of quotes around a path."""
 _UNUSUAL_START: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
 """Matches the start of a text that is not a plain path: `file:`, `@`, a quote, `<` or whitespace."""
 _LOCAL: Final = frozenset({"", "localhost"})
+"""Hosts of file URIs that refer to this machine."""
 
 
 def may_need_conversion(given: str) -> bool:

@@ -17,6 +17,7 @@ MAX_TEXT_BYTES = 64 * 2**10
 RETAINED_END_BYTES = MAX_TEXT_BYTES // 2 - 100
 """Number of bytes that are retained at each end of a truncated text, leaving some for the mark between them."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
+"""Memory that an empty string uses."""
 
 
 def truncate_entry(entry: Entry) -> Entry:

@@ -49,6 +49,7 @@ class Chunk:
 
 
 EMPTY_CHUNK = Chunk("", 0, 0, 0)
+"""A chunk without text."""
 
 
 def split_into_blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:

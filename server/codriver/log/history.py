@@ -143,7 +143,9 @@ class History:
             self._file.size, last = check_existing(self._path, self._max_bytes)
         except NewerFormatError as error:
             self._is_writable = False
-            errors.append(f"{self._path} {error}: the file is left unchanged, and this run's history is only in memory")
+            errors.append(
+                f"{self._path} cannot be used: {error}. It is left unchanged, and this run's history is only in memory"
+            )
         except UnreadableError as error:
             self._set_aside(f"{self._path} could not be read ({error})", errors)
         except OSError as error:

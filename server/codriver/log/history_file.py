@@ -129,7 +129,7 @@ class HistoryFile:
             path.sync()
 
     def replace_content(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
-        """Replace the file by one with these entries."""
+        """Replace the file atomically by one with these entries. It is only synced to the disk if `is_durable`."""
         with self.writing:
             self._close()
             sizes: list[int] = []

@@ -58,6 +58,7 @@ LOCK_POLL_INTERVAL_S = 0.01
 """Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
 NUMBER_FIELDS = frozenset({"line", "timestamp"})
+"""Fields of log entries that are numbers."""
 
 T = TypeVar("T")
 Tables = dict[str, dict[str, Any]]

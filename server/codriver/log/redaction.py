@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     _Group = tuple[str, tuple[str, ...]]
 
 SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
+"""Endings of the names of environment variables whose values are secrets."""
 SECRET_KEY_ENDINGS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
 """Endings of keys in lines `key: word` of a secret whose value is a secret even if it is a word."""
 MIN_SECRET_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
@@ -36,19 +37,24 @@ MIN_SECRET_LINE_CHARACTERS = 20  # minimum length of a line that is always a sec
 LINE_END_PATTERN = re.compile(r"[\r\n]+|(?:\\r)?\\n")
 r"""Line endings within a value, including `\n` as two characters, which some configuration files require."""
 BEGIN_OR_END_MARK = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
+"""The first or last line of a key or certificate in PEM format."""
 KEY_AND_VALUE_PATTERN = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
+"""A name and its value, as in settings files, code and printed maps."""
 WORD_PATTERN = re.compile(r"[A-Za-z][A-Za-z_.-]*")
+"""Letters that may form a word."""
 _WORD_PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
 ORDINARY_WORD_PATTERN = re.compile(rf"\W*{_WORD_PARTS}(?:[_.-]{_WORD_PARTS})*\W*")
 """Matches an ordinary word with any punctuation: `[default]`, `DB_HOST:` and `googleApis`, but not `kLmNoPqRsT`."""
 PLAIN_URL_PATTERN = re.compile(
     r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE
 )  # a URL with a user or a query may contain a secret
+"""A URL without credentials and without a query."""
 
 NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 """Characters that are removed from the names of an application's strings, and the maximum length of a name."""
 
 _NAMED_ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
+"""Characters that most languages escape by a letter, with their escapes."""
 _ESCAPABLE_QUOTES = ("", '"', "'", "`")
 """Quotes that may be escaped in a string. The empty string means none, as in strings with other quotes."""
 UNESCAPED_TEXT_PATTERN = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
@@ -168,7 +174,7 @@ class Redactor:
 
     @property
     def secrets(self) -> _Secrets:
-        """Return the current secrets."""
+        """Return the secrets that are currently removed from text."""
         return self._secrets
 
     @classmethod
@@ -369,6 +375,7 @@ _ESCAPE_FUNCTIONS: tuple[Callable[[str], str], ...] = (
     _escape_clojure,
     _escape_javascript,
 )
+"""Functions that write a secret as it may be printed in strings of various languages."""
 
 
 def printed_forms(secret: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Final = 2
 HEADER: Final = b'["^ ","~:format-version",%d]\n' % FORMAT_VERSION
+"""The first line of a file, with the version of its format."""
 VERSION_HEADER_PATTERN: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
 """Matches the beginning of a file in any version of the format."""
 ENTRY_LINE_START: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
@@ -33,6 +34,7 @@ MAX_BROKEN_LINES: Final = 1000
 """Maximum number of broken lines in a file that still counts as a history."""
 MAX_UNQUOTED_CHARACTERS: Final = 10_000  # outside strings: an entry has 30, and 8 MiB of brackets take 200 MiB
 STRING_PATTERN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+"""A string in JSON."""
 
 
 class UnreadableError(ValueError):
@@ -53,7 +55,9 @@ def check_version(head: bytes) -> None:
     found = VERSION_HEADER_PATTERN.match(head)
     version = 0 if found is None else int(found[1])
     if version > FORMAT_VERSION:
-        raise NewerFormatError(f"has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}")
+        raise NewerFormatError(
+            f"the file has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}"
+        )
     if version < FORMAT_VERSION:
         raise UnreadableError("the file has no known :format-version")
 

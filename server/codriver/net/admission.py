@@ -43,6 +43,7 @@ FOREIGN_START_PATTERN = re.compile(
     rb"|SSH-"
     rb"|[^\x20-\x7e]"  # a TLS hello (0x16), PROXY v2 (0x0d), SOCKS (0x05), STUN (0x00), any binary protocol
 )
+"""The first bytes of data that is not JSON, such as an HTTP request or a TLS handshake."""
 FOREIGN_VERSION_PATTERN = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
 """Matches the version of a related protocol.
 
@@ -82,6 +83,7 @@ PEER_QUERY_THREADS = 4
 MAX_TOKEN_LINE_BYTES = 4096
 """Maximum length of the first line of a peer that is not admitted yet."""
 MAX_READ_BYTES = 64 * 1024
+"""Maximum number of bytes read at once."""
 INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION_METHOD.encode()
 """The start of the line in which Codriver's relay and commands send a token and name the server they expect."""
 WORKSPACE_LINE_TEMPLATE = (

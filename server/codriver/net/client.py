@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
 
 PROTOCOL_VERSION = "2025-11-25"
+"""The version of MCP that the commands use."""
 NO_OTHER_FIELDS: Mapping[str, str] = MappingProxyType({})
 HANDSHAKE_TIMEOUT_S = 5.0
 """Maximum time for connecting and for the handshake."""

@@ -30,6 +30,7 @@ GONE_USER_ID: Final = peer.UNOWNED_SOCKET[0]
 LISTENING_STATE = "0A"
 """The state of listening sockets in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 TABLES_DIRECTORY: Final = Path("/proc/net")
+"""The directory with the kernel's tables of sockets."""
 NETLINK_SOCK_DIAG: Final = 4
 SOCK_DIAG_BY_FAMILY: Final = 20
 NLM_F_REQUEST: Final = 0x1

@@ -37,6 +37,7 @@ SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 PACKAGE_NAME: Final = "codriver_relay"
 VERSIONS_DIRECTORY: Final = "relays"
 DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{16}")
+"""Names of the directories of installed versions."""
 MAX_RETAINED_VERSIONS: Final = 4
 """Number of newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE_FILE: Final = "in-use"

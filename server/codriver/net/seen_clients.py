@@ -45,7 +45,7 @@ class SeenClients:
         """The time at which each client was last recorded, by the clock of the event loop."""
 
     def record(self, who: str) -> None:
-        """Record that a client is connected."""
+        """Record that a client is connected now, unless that was recorded recently."""
         if (
             not who
             or who.startswith(COMMAND_NAME_PREFIX)

@@ -35,12 +35,14 @@ MAX_NAMED_IGNORED_SETTINGS = 5
 """Maximum number of ignored settings that the first answer to a client names."""
 NEW_SERVER_NOTE = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
 RESULT_TEMPLATE = '{"content":%s%s,"isError":%s%s}'
+"""JSON of a tool's result, with places for its parts."""
 STRUCTURED_CONTENT_TEMPLATE = ',"structuredContent":%s'
 MAX_PLAIN_DIGITS = 21
 """Maximum number of digits before the decimal point that JavaScript writes without an exponent."""
 MAX_EXACT_INTEGER = str(2**53 - 1)
 """Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
+"""A string or a number in JSON."""
 
 
 @dataclass(frozen=True, slots=True)

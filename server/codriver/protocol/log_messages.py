@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 LEVEL_BY_LOGGING_LEVEL = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
+"""Levels of MCP's log messages, by level of the standard library, highest first."""
 ROOT_LOGGER_NAME = "codriver"
 MAX_STORED_MESSAGES = 64
 """Maximum number of messages stored for clients that enable messages later."""

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 SURROGATE_ESCAPE_PATTERN = re.compile(rb"\\u[dD][89a-fA-F]")
+"""The start of a JSON escape sequence for a surrogate."""
 ESCAPE_PATTERN = re.compile(
     rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 MAX_UNFINISHED_LINES = 4
 """Number of lines of maximum length that fit into the limit for the unfinished lines of all clients together."""
 MIN_UNFINISHED_BYTES = 2**20
+"""Minimum limit for the bytes of incomplete lines from all clients together."""
 
 
 @dataclass(frozen=True, slots=True)

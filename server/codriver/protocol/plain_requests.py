@@ -112,6 +112,7 @@ def has_shape(value: object, shape: Shape) -> bool:
 
 
 JSON_TYPES = (dict, list, str, int, float, bool, type(None))
+"""Types of parsed JSON values."""
 OBJECTS_SHAPE = ObjectShape(others=dict)
 NO_VALUES: frozenset[str] = frozenset()
 """A set that contains no value."""
@@ -175,6 +176,7 @@ ANSWER_TEMPLATE = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
 
 HANDSHAKE, NO_HANDSHAKE, UNSETTLED = frozenset(HANDSHAKE_VERSIONS), frozenset({MODERN}), frozenset({""})
 ALL_STATES = HANDSHAKE | NO_HANDSHAKE
+"""All states that a connection can be in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class Prompts:
         self._by_name = {prompt.name: prompt for prompt in (*BASE_PROMPTS, *added)}
 
     def list_prompts(self) -> list[dict[str, Any]]:
-        """Return all prompts in the form of `prompts/list`."""
+        """Return all prompts of the server, as data for the result of `prompts/list`."""
         return [
             {
                 "name": prompt.name,

@@ -57,10 +57,12 @@ MAX_TEXT_CHARACTERS = 16 * 2**20
 
 NOT_FOUND_CODE = -32002
 STATELESS_VERSION_PREFIX = "2026"
+"""The start of protocol versions without a handshake."""
 UNKNOWN_RESOURCE_MESSAGE = "there is no such resource: see resources/list and resources/templates/list"
 
 
 RESOURCE_FIELDS = ("name", "description", "mimeType")
+"""The fields of a listed resource besides its URI."""
 BASE_RESOURCES = (
     (
         LOG_URI,
@@ -111,7 +113,7 @@ class ResourceContent:
 
 
 class Resources:
-    """The resources of a server."""
+    """The resources that a server lists, reads and completes for its clients."""
 
     def __init__(
         self,

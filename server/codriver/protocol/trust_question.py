@@ -39,6 +39,7 @@ REQUEST_ID_PREFIX: Final = "codriver-trust-"
 """Prefix of the ids of requests that ask for trust."""
 NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
+"""Time in seconds between two checks whether the user has answered."""
 MAX_QUERIED_CLIENTS: Final = 256
 """Maximum number of client names that are remembered as asked. Once it is reached, no further client is asked."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COLLECTION_NAME: Final = "(collection)"
 """The name under which pytest files that could not be collected, or were skipped entirely, are listed as tests."""
 _OUTCOME_RANKS: Final = {"error": 0, "fail": 1, "pass": 2}
+"""Order in which outcomes are listed."""
 MAX_OUTPUT_CHARS: Final = 50_000
 
 

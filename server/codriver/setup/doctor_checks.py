@@ -52,7 +52,9 @@ Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
 """The meaning of a part of the report, which determines its colour."""
 
 _TONE_BY_SUPPORT: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
+"""How a capability is colored, by its support."""
 _MARK_BY_STATE: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
+"""The first word of a check's line, by the check's state."""
 ANSWER_TIMEOUT_S: Final = 10.0
 """Maximum time to wait for an answer through the relay."""
 CLIENT_NAME: Final = "codriver-doctor"
@@ -286,7 +288,6 @@ def _check_different_entry(client: Client, change: Change, launch: Launch, envir
 
 
 def _current_entry(client: Client, change: Change, launch: Launch) -> object:
-    """Return the current entry in the file."""
     scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
     return None if change.before is None else find_entry(client, change.before, entry_name(scope, launch.workspace))
 

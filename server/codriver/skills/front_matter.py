@@ -35,7 +35,7 @@ _MAX_CACHED: Final = 256
 
 
 class FrontMatterError(ValueError):
-    """Raised when a `SKILL.md` has no valid front matter. The message is a clause about the file."""
+    """Raised when a `SKILL.md` has no valid front matter. The message is a sentence about the file."""
 
 
 @lru_cache(maxsize=_MAX_CACHED)
@@ -47,23 +47,24 @@ def read_front_matter(guide: bytes) -> Mapping[str, Any]:
     """
     found = _FRONT_MATTER_PATTERN.match(guide)
     if found is None:
-        raise FrontMatterError("does not begin with front matter between two --- lines")
+        raise FrontMatterError("SKILL.md does not start with front matter between two --- lines")
     if len(found.group(1)) > MAX_FRONT_MATTER_BYTES:
-        raise FrontMatterError(f"has more than {MAX_FRONT_MATTER_BYTES:,} bytes of front matter")
+        raise FrontMatterError(f"SKILL.md has more than {MAX_FRONT_MATTER_BYTES:,} bytes of front matter")
     try:
         text = found.group(1).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise FrontMatterError("is not UTF-8") from error
+        raise FrontMatterError("SKILL.md is not UTF-8") from error
     fields = _parse(text)
     name, description = fields.get("name"), fields.get("description")
     if not isinstance(name, str) or not NAME_PATTERN.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         raise FrontMatterError(
-            f"needs a name of at most {MAX_NAME_CHARACTERS} lower-case letters, digits and single hyphens between them"
+            f"SKILL.md needs a name of at most {MAX_NAME_CHARACTERS} lower-case letters, digits and single hyphens "
+            "between them"
         )
     if not isinstance(description, str) or not description.strip():
-        raise FrontMatterError("has no description")
+        raise FrontMatterError("SKILL.md has no description")
     if len(description) > MAX_DESCRIPTION_CHARACTERS:
-        raise FrontMatterError(f"has a description of more than {MAX_DESCRIPTION_CHARACTERS:,} characters")
+        raise FrontMatterError(f"SKILL.md has a description of more than {MAX_DESCRIPTION_CHARACTERS:,} characters")
     return fields
 
 
@@ -74,11 +75,13 @@ def _parse(text: str) -> dict[str, Any]:
         value = yaml.load(text, _create_loader())  # noqa: S506  # a safe loader, with fewer types
     except yaml.MarkedYAMLError as error:
         where = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
-        raise FrontMatterError(f"has front matter that is not YAML: {error.problem}{where}") from error
+        raise FrontMatterError(f"SKILL.md has front matter that is not YAML: {error.problem}{where}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise FrontMatterError(f"has front matter that cannot be read: {' '.join(str(error).split())}") from error
+        raise FrontMatterError(
+            f"SKILL.md has front matter that cannot be read: {' '.join(str(error).split())}"
+        ) from error
     if not isinstance(value, dict):
-        raise FrontMatterError("has front matter that is not a mapping")
+        raise FrontMatterError("SKILL.md has front matter that is not a mapping")
     fields: dict[str, Any] = _to_json(value)
     return fields
 
@@ -148,8 +151,8 @@ def _to_json(value: Any) -> Any:
         try:
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError as error:
-            raise FrontMatterError("has front matter that contains half of a surrogate pair") from error
+            raise FrontMatterError("SKILL.md has front matter that contains half of a surrogate pair") from error
     is_whole = isinstance(value, int) and abs(value) <= MAX_EXACT_INTEGER
     if value is None or is_whole or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise FrontMatterError(f"has front matter with a value that some clients cannot read: {value!r}")
+    raise FrontMatterError(f"SKILL.md has front matter with a value that some clients cannot read: {value!r}")

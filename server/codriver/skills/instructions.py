@@ -33,12 +33,15 @@ NON_EVALUATING_TOOLS: Final = ("status", "edit_files")
 """Tools that can be used even if no code can be evaluated."""
 _DISCOVERY_CLAUSE: Final = "one that is started in the workspace is found"
 NOT_LIVE_STATES: Final = frozenset({"stopped", "waiting"})
+"""States of REPLs in which nothing can be evaluated."""
 MAX_SHOWN_REPLS: Final = 6
+"""Maximum number of REPLs that the instructions list."""
 MAX_NAMES_CHARACTERS: Final = 480
 """Maximum total length of the names of running REPLs and of the reasons why others are missing."""
 MAX_NAME_CHARACTERS: Final = 100
 """Maximum length of the text about one running REPL."""
 MAX_SHOWN_REASONS: Final = 2
+"""Maximum number of unavailable REPLs that are listed with a reason."""
 MAX_REASON_CHARACTERS: Final = 120
 MAX_CAUTIONS: Final = 1
 MAX_CAUTION_CHARACTERS: Final = 320

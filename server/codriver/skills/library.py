@@ -233,9 +233,8 @@ def _read_skills(candidates: Sequence[SkillCandidate], *, checks_own: bool = Fal
             skills.append(_read_skill(candidate, checks=checks_own or candidate.source != OWN_SOURCE))
         except (OSError, FrontMatterError, TooManyFilesError) as error:
             problem = error.strerror or error if isinstance(error, OSError) else error
-            subject = "" if isinstance(error, TooManyFilesError) else f"{GUIDE_FILE} "
-            verb = "cannot be read: " if isinstance(error, OSError) else ""
-            problems.append(f"{candidate.path}: {subject}{verb}{problem}")
+            what = f"{GUIDE_FILE} cannot be read: " if isinstance(error, OSError) else ""
+            problems.append(f"{candidate.path}: {what}{problem}")
     return FoundSkills(tuple(sorted(skills, key=lambda skill: sort_key(skill.id))), tuple(problems))
 
 
@@ -247,12 +246,12 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     """
     guide = candidate.folder.read(GUIDE_FILE)
     if guide is None:
-        raise FileNotFoundError(f"{GUIDE_FILE} is missing, or larger than the limit")
+        raise FileNotFoundError("the file is missing, or larger than the limit")
     if checks:
         name = read_front_matter(guide)["name"]
         if name != candidate.name:
             raise FrontMatterError(
-                f"names the skill {name}, but its folder is {candidate.name}: make the two names equal"
+                f"{GUIDE_FILE} names the skill {name}, but its folder is {candidate.name}: make the two names equal"
             )
         candidate.folder.tree()
     is_own = candidate.source in (WORKSPACE_SOURCE, OWN_SOURCE)

@@ -16,6 +16,7 @@ IDENTIFIES_USERS: Final = sys.platform == "linux"
 FD_ENTRY_BYTES: Final = 8
 """Size of an entry in the list of a process's descriptors: its number and its kind, 4 bytes each."""
 SOCKET_FD_KIND: Final = 2
+"""The kind of descriptors that are sockets, in macOS's lists."""
 SOCKET_INFO_BYTES: Final = 792
 """Size of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344

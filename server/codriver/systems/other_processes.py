@@ -1,4 +1,4 @@
-"""Other processes: whether they are running, signals, process trees and daemons."""
+"""Check whether other processes are running, signal them, end process trees, and start daemons."""
 
 from __future__ import annotations
 

@@ -94,7 +94,6 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
 
 
 def _add_record(result: ExecutedFunctions, data: Mapping[str, Any]) -> None:
-    """Add the record of one process."""
     functions = [
         Function(str(file), int(line), str(name)) for file, line, name in _list_or_empty(data.get("functions"))
     ]
@@ -140,7 +139,6 @@ def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
 
 
 def _select_functions(functions: list[Function], numbers: Iterable[int]) -> frozenset[Function]:
-    """Return the functions with these numbers."""
     return frozenset(functions[number] for number in numbers)
 
 

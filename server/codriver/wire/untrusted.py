@@ -92,8 +92,11 @@ CHUNK_BYTES = 256 * 1024
 """Number of bytes of a string that one regular-expression match may scan, after which other threads can run."""
 
 _STRUCTURAL_PATTERN = re.compile(rb'["\[\]{},]')
+"""A quote, bracket or comma."""
 _STRING_CONTENT_PATTERN = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+"""The rest of a string after its opening quote, up to the closing one."""
 _ID_VALUE_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
+"""The value of a member `id`, after its name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_EVENTS_PER_WINDOW: Final = 200
 """Maximum number of events of a REPL that are recorded in a time window."""
 WINDOW_S: Final = 1.0
+"""Seconds for which the events of a REPL are counted together."""
 MAX_REMEMBERED_IDS: Final = 2000
 """Maximum number of event ids per REPL that are remembered to detect duplicates. The app log stores as many events."""
 

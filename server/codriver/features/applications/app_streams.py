@@ -144,7 +144,6 @@ class AppStreams:
             return False
 
     async def _end_in_application(self, stream: AppStream) -> None:
-        """End a stream in the application, if the application can be reached."""
         if not _is_connected(self._core.state, stream):
             return
         try:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _FORMS_DIRECTORY: Final = Path(__file__).parent / "re_frame_forms"
 _TOP_LEVEL_BREAK: Final = re.compile(r"\n(?=\()")
+"""The line break before a top-level form."""
 _FUNCTION_DEFINITION: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
+"""A `defn` form: its name, and everything from its parameters on."""
 _COMMENT_LINE: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
 _INDENTED_LINE_BREAK: Final = re.compile(r"\n\s*")
 _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
@@ -36,6 +38,7 @@ _ENTRY_FUNCTION: Final = "answering"
 _JSON_CODE_BY_DIALECT: Final = {
     dialect.name: dialect.as_json_code for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)
 }
+"""Functions that return the code for a value as JSON, by dialect."""
 BROWSER_DIALECT: Final = "clojurescript"
 """The dialect in which running code cannot resolve or define names."""
 
@@ -86,6 +89,7 @@ KNOWN_DEFINITIONS: Final = {
 }
 """Definitions of `known`, which resolves a function at run time. The compiler would warn about a missing name."""
 _MUNGED_CHARACTERS: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
+"""Replacements of characters in names that ClojureScript compiles to JavaScript."""
 
 
 def to_javascript_name(name: str) -> str:

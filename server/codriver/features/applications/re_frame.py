@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 FORM_FILES: Final = ("values.cljc", "re_frame.cljc")
+"""The files with the forms to send."""
 ACCESSOR_NAMES: Final = (
     "health", "state", "epochs", "diff", "trace", "issues", "handlers", "machines", "dispatch", "restore", "reset",
 )  # fmt: skip
+"""The accessors of the seam that the forms define."""
 
 
 def _one_of(*names: str) -> tuple[Way, ...]:

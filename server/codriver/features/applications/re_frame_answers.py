@@ -167,3 +167,4 @@ _READERS_BY_ACCESSOR: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     "issues": _issue_lines,
     "dispatch": _changed,
 }
+"""Functions that convert an answer of the forms, by accessor."""

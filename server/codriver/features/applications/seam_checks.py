@@ -32,6 +32,7 @@ MAX_SEARCHED_ERRORS: Final = 200
 MAX_ERROR_CHARACTERS: Final = 160
 """Maximum length of an import's error in the report."""
 _SEAM_NAME: Final = re.compile(r"codriver[._/]seam")
+"""The name of the seam's module in code or output."""
 
 
 def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> CapabilityRow | None:

@@ -26,6 +26,7 @@ from codriver.features.applications.seam_notation import (
 ANY_ACCESSOR: Final = "*"
 """The key of the form for all accessors that have no form of their own."""
 _PLACEHOLDER: Final = re.compile(r"\$([a-zA-Z]+)")
+"""A placeholder in a form, such as `$args`."""
 _LOADING_WORDS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
 """Matches words in code that may load an application."""
 _STREAM_ACCESSORS: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})

@@ -21,6 +21,7 @@ SENSITIVE_ACCESSOR: Final = "sensitive"
 CHUNK_CHARACTERS: Final = 4096
 """Length of the chunks into which a long value is split for the redactor."""
 MAX_CHUNKS: Final = 16
+"""Maximum number of chunks of one value. The rest of a longer value is not passed to the redactor."""
 LEARN_TIMEOUT_S: Final = 1.0
 """Maximum time that an evaluation waits for the values."""
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 FORMAT_NAMES = (*get_args(Format), "recording")
+"""Values of the option `--format`."""
 FORMATS_BY_SUFFIX = {".ipynb": "notebook", ".jsonl": "recording"}
 """Formats by the suffix of the output file, which are used if no format is given."""
 MAX_SEARCHED_ENTRIES = 10_000
@@ -175,7 +176,6 @@ def export_command(  # noqa: PLR0913  # each option is an argument
 
 
 def _output_file(output: str, workspace: Path, *, force: bool) -> Path | None:
-    """Return the output file, or None for standard output."""
     if output == STDOUT_NAME:
         return None
     file = Path(os.path.normpath(Path.cwd() / output))
@@ -279,7 +279,7 @@ def _select_evaluations(
             rows, known = _log_entries(connection), _sessions_by_key(connection)
             ids = ids or tuple(_query_ids(connection, query) if query else ())
     if query and not ids:
-        raise EvaluationsNotFoundError("is found by the query")
+        raise EvaluationsNotFoundError("the query finds no evaluation in the log")
     with convert_field_errors("repl_output_log"):
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
         homes = {name: _definitions_key(key, known) for name, key in keys.items()}
@@ -296,7 +296,11 @@ def _select_evaluations(
     picked = picked[-last:] if last else picked
     sessions = sorted({homes[check.id] for check in picked})
     if len(sessions) != 1:
-        raise SeveralSessionsError(sessions) if sessions else EvaluationsNotFoundError("is of this session")
+        raise (
+            SeveralSessionsError(sessions)
+            if sessions
+            else EvaluationsNotFoundError("no evaluation in the log belongs to this session")
+        )
     of_session = [evaluation for evaluation in evaluations if homes[evaluation.id] == sessions[0]] if last else ()
     return ExportedEvaluations(sessions[0], _create_recording(picked, sessions[0], known, repl), of_session)
 

@@ -297,7 +297,6 @@ def _is_effective(state: State, submission: Submission) -> bool:
 
 
 def _qualified_name(submission: Submission, definition: NameDefinition) -> str:
-    """Return the qualified name of a definition."""
     if submission.language == "lisp":
         return f"{definition.space}/{definition.name}"
     return definition.name if definition.space in ("__main__", "Hy") else f"{definition.space}.{definition.name}"

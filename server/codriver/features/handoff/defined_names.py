@@ -23,8 +23,11 @@ MAX_VISITED_ENTRIES: Final = 20_000
 SOURCE_RULES: Final = FileRules(Links.WITHIN, 512 * KIBIBYTE)
 """Limits for reading a source file."""
 LISP_DEFINITION: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
+"""The start of a Lisp form that defines a name."""
 PYTHON_DEFINITION: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+"""The start of a top-level function or class in Python."""
 PYTHON_ASSIGNMENT: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
+"""A top-level assignment of Python to one or more names."""
 
 
 def assigned_names(code: str) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ class EvaluationStep:
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """A finished test run."""
+    """A finished test run, as its log entries describe it."""
 
     __test__ = False
 

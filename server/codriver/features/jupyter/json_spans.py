@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     """Parses the value at an offset, and returns the value and the offset of its end."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
+"""White space between values."""
 _BRACKET = re.compile(rb'["\[\]{}]')
+"""A bracket, or the start of a string that may contain brackets."""
 _LITERAL = re.compile(rb'[^\s,\]}\[{":]*')
 """Matches a JSON number or literal."""
 MAX_VALUE_BYTES: Final = 20 * 2**20

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 KEY_PATTERN: Final = re.compile(r"[A-Za-z][\w.-]*")
+"""Valid session keys of kernels."""
 FORWARDED_VARIABLE: Final = re.compile(r"KERNEL_\w+")
 """Matches the environment variables that kernel gateways pass on to kernels."""
 

@@ -39,6 +39,7 @@ NOTEBOOK_LANGUAGE: Final = "notebook"
 """The language of tools for notebooks, which are offered in workspaces that contain a notebook."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CELL_INDEX = re.compile(r"(?:cell-)?(\d{1,9})")
+"""The index of a cell, with or without the prefix that clients add."""
 _LINE_LIST_TYPES = frozenset({"application/javascript", "image/svg+xml"})
 """MIME types that are stored as lists of lines, in addition to `text/…`."""
 _KEY_ORDER: Final = (

@@ -36,12 +36,14 @@ _HEADING_LINE: Final = re.compile(r"(#{1,6})\s+(.*)")
 
 
 _LIST_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+(.*)")
+"""An item of a list, after its mark."""
 
 
 _TABLE_ROW: Final = re.compile(r"\s*\|.*\|\s*")
 
 
 _TABLE_RULE: Final = re.compile(r"[\s|:-]+")
+"""The line between the head and the rows of a table."""
 
 
 def parse_markdown_blocks(text: str) -> list[Block]:

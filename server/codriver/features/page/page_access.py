@@ -92,7 +92,6 @@ class PageAccess:
         return hmac.new(self.token.encode(), f"{PROOF_PREFIX}{nonce}".encode(), "sha256").hexdigest()
 
     def _expire_codes(self, now: float) -> None:
-        """Invalidate the codes that have expired."""
         for code, found in [*self._codes.items()]:
             if now - found.issued_at >= CODE_LIFETIME_S:
                 self._invalidate_code(code, "expired")

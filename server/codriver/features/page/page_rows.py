@@ -45,6 +45,7 @@ MAX_UPDATE_ROWS: Final = 500
 IMAGE_PREFIX: Final = "data:image/"
 """The beginning of an image that a value contains."""
 TRACEBACK_START: Final = "Traceback (most recent call last)"
+"""The first line of a traceback of Python."""
 PAST_STATUS: Final = "past"
 """Status of an evaluation that the server no longer knows."""
 TEST_OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")

@@ -94,7 +94,6 @@ def find_start_commands(workspace: Path) -> list[str]:
 
 
 def _start_command(kind: str, module: str, name: str) -> str:
-    """Return the command that starts an application."""
     if kind == "Celery":
         return f"celery -A {module} worker"
     if kind == "FastAPI":

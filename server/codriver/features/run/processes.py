@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 PROCESSES_DIRECTORY: Final = "/proc"
+"""The directory in which Linux lists all processes."""
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 """The bit of SIGURG in the signal masks in `/proc`."""
 ISOLATING_OPTIONS: Final = frozenset("IES")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 RUN_REPORT: Final = "run"
 """The name of the report with recorded calls, changed lines that did not run, and the slowest functions."""
 RUN_REPLY_FIELD: Final = "codriver/run"
+"""Field of a reply with the recorded calls of an evaluation."""
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,7 @@ MAX_CHANGED_FUNCTIONS: Final = 2
 MORE_CALLS_HINT: Final = "; for others, pass part trace and path [number of a call] to get_evaluation"
 """Addition to the first line of an outline that does not have all calls."""
 INDENT: Final = "  "
+"""Indentation of a call below its caller."""
 LINE_OVERHEAD_BYTES: Final = 2
 """Bytes that each line adds to an answer besides its text."""
 LAZY_RESULT: Final = "<lazy>"
@@ -563,7 +564,6 @@ def _compare(
 
 
 def _call_number(call: CallRecord | None) -> int:
-    """Return the number of a call, or 0 for None."""
     return 0 if call is None else call.number
 
 

@@ -33,7 +33,7 @@ UNSUPPORTED_MESSAGE: Final = (
 
 
 class WatchCallsArguments(Arguments):
-    """Arguments of the tool `watch_calls`."""
+    """Arguments of `watch_calls`: the function, the condition, and the number of calls to record."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

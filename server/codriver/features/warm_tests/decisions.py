@@ -102,6 +102,7 @@ class Decision:
 
 
 WARM_START: Final = Decision(is_warm=True)
+"""The decision to start a run warm."""
 
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -56,6 +56,7 @@ MAX_REMEMBERED_PROJECTS: Final = 16
 IDLE_CHECK_S: Final = 30.0
 """Time between two checks for idle processes."""
 IS_FORK_SAFE: Final = sys.platform == "linux"
+"""Whether a process that has imported packages can be copied on this system."""
 STARTED_EVENT_PART: Final = '"event":"started"'
 """A string that the file of events contains after a test has started."""
 COLLECTION_NAME: Final = "the collection"

@@ -54,7 +54,7 @@ class WarmChild:
         return self.returncode
 
     def record_exit(self, status: int) -> None:
-        """Record that the child has exited."""
+        """Record the child's exit status, and end all calls of `wait`."""
         if self.returncode is None:
             self.returncode = status
             self._exited.set()

@@ -465,6 +465,7 @@ TaskStatus = Literal["working", "input_required", "completed", "failed", "cancel
 TASK_ID_BYTES = 16
 """Number of random bytes in a task's id, enough that it cannot be guessed."""
 POLL_INTERVAL_MS = 1000
+"""Time in milliseconds that clients should wait between two requests for a task's status."""
 ANSWER_FIELD = "text"
 """Name of the field for the entered text in the answer to a request for user input."""
 

@@ -379,7 +379,7 @@ class SdkConnection:
                 messages.close()
 
     def end_input(self) -> None:
-        """Mark the end of the input."""
+        """Close the streams on which the SDK receives the client's messages."""
         for to_sdk, _ in (self._session_era, self._stateless_era):
             to_sdk.close()
 

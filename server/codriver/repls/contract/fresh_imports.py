@@ -25,6 +25,7 @@ REQUESTED_COMPARISON_TIMEOUT_S: Final = 150.0
 """Timeout of a requested comparison, which imports everything that depends on the edited modules twice."""
 """Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
 _DIGEST_PATTERN: Final = re.compile(r" [0-9a-f]{16}$")
+"""A digest at the end of a description."""
 _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "function": "another object holds a function",
     "generator": "a generator is suspended in code",

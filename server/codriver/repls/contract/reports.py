@@ -204,6 +204,7 @@ _MUNGED_CHARACTERS: Final = {
     "_EQ_": "=",
     "_PLUS_": "+",
 }
+"""Characters of Clojure's names, by their replacements in names of Java classes."""
 
 
 def parse_frame(text: str, tooling: Sequence[str]) -> StackFrame:

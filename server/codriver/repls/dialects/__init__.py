@@ -50,7 +50,9 @@ _JAVA_TOOLING_PREFIXES: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
     "refactor_nrepl.", "orchard.", "shadow.", "leiningen.", "boot.",
 )  # fmt: skip
+"""Prefixes of classes that belong to Clojure, its tools or the JVM."""
 _PYTHON_TOOLING_PATHS: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker/")
+"""Parts of paths of files that belong to Python, installed packages or Codriver."""
 
 CLOJURE: Final = Dialect(
     "clojure",

@@ -35,11 +35,13 @@ CALL_LOADED_CODE: Final = GeneratedCode(
         "(f $known $root) {:absent true})"
     )
 )
+"""Code that calls the stored program, or returns `absent` if it is not stored."""
 
 
 CACHE_LOADED_CODE: Final = GeneratedCode(
     lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_program_name()} {_LOADED_PROGRAM}) nil)"
 )
+"""Code that stores the program in the REPL."""
 
 
 def parse_loaded_code(data: Mapping[str, object]) -> LoadedCode:

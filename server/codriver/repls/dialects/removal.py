@@ -22,6 +22,7 @@ REMOVAL_PROGRAMS: Final[dict[str, Code]] = {
     "basilisp": program("basilisp/remove.lpy"),
     "hy": '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)',
 }
+"""Programs that remove a name, by dialect."""
 
 
 def removal_code(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:

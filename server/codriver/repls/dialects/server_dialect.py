@@ -21,8 +21,10 @@ Words = Union[str, "Sequence[Words]"]
 """A string, or a nested list of strings, that becomes a literal in a program."""
 
 _PLACEHOLDER_PATTERN: Final = re.compile(r"\$([a-z]+)")
+"""A placeholder in a program, such as `$name`."""
 
 _PRINT_MIDDLEWARE: Final = "nrepl.middleware.print"
+"""The nREPL middleware whose options limit printed values."""
 
 
 Isolation = Literal["session", "connection", "none"]

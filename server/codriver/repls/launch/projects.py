@@ -260,7 +260,9 @@ def _text(workspace: Path, name: str, rules: FileRules) -> str:
 
 
 AUTO_PYTHON: Final = "auto"
+"""Value of the setting `python` that selects the project's environment."""
 ENVIRONMENT_DIRECTORIES: Final = (".venv", "venv")
+"""Names of directories that may contain a project's environment, in order of preference."""
 PATH_PYTHON_ORIGIN: Final = "python3 of PATH"
 
 NEUTRAL_DIRECTORY: Final = os.sep

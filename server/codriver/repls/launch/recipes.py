@@ -476,6 +476,7 @@ _LAUNCHERS: Final[Mapping[Launcher, Launch]] = {
     "worker": _worker,
     "clojure": _clojure,
 }
+"""Functions that create a recipe, by launcher."""
 
 
 def _which(name: str, project: Project) -> str | None:

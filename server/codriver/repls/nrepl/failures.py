@@ -70,12 +70,14 @@ _PHASE_BY_TEXT: Final = {
     "Error printing return value": "print-eval-result",
     "Error reading eval result": "read-eval-result",
 }
+"""Phases of Clojure's errors, by the words in the message."""
 
 _FRAME_PATTERN: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$'
     r"|^ +\[Previous line repeated (?P<times>\d+) more times?\]$",
     re.MULTILINE,
 )
+"""A frame of a Python traceback, or the line that stands for repeated frames."""
 TRACEBACK_SEPARATOR_PATTERN: Final = re.compile(
     r"\n(?:(?P<cause>The above exception was the direct cause of the following exception:)"
     r"|During handling of the above exception, another exception occurred:)\n\n"
@@ -83,6 +85,7 @@ TRACEBACK_SEPARATOR_PATTERN: Final = re.compile(
 """Matches the text between the tracebacks of chained errors. Source: Python's `traceback`."""
 _LAST_LINE_PATTERN: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
 _TYPED_MESSAGE_PATTERN: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
+"""The class of an exception followed by its message."""
 _NBB_TYPE_PATTERN: Final = re.compile(r":cause #object\[(?P<type>\w+)")
 _NBB_OBJECT_PATTERN: Final = re.compile(r"#object\[\w+ (?P<type>\w+)(?:: (?P<message>.*))?\]$", re.DOTALL)
 _NBB_POSITION_PATTERN: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
@@ -300,6 +303,7 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 PHASE_DATA_PREFIXES: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
 """How the printed data starts if Clojure's tools have wrapped another error."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
+"""Flags of frames that do not belong to the project, as cider-nrepl sets them."""
 
 
 def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:

@@ -61,6 +61,7 @@ MAX_SEARCHED_CHARACTERS: Final = 256 * 1024
 SEARCHED_END_CHARACTERS: Final = 16
 """Number of characters at the end of a longer value that are searched too. The outermost collection ends there."""
 _CUT_LENGTH_PATTERN: Final = re.compile(r" \.\.\.[)\]}]")
+"""The end of a collection that Clojure printed only in part."""
 _CUT_LEVEL_PATTERN: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
 

@@ -216,7 +216,6 @@ def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> li
 
 
 def _assigned_names(node: ast.AST) -> set[str]:
-    """Return the names that a node assigns."""
     import ast
 
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}

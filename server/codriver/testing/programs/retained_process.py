@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_PRIVATE_BYTES = 2**30
 """Maximum private memory of a process that is retained."""
 NO_FRAMES_MESSAGE = "no test failed in its own code"
+"""Why no process is retained if no test failed in its own code."""
 GPU_DEVICE_PREFIXES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
 """Path prefixes of GPU devices. A process that has one of them open is not retained."""
 SOCKET_TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))

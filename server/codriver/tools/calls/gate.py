@@ -54,6 +54,7 @@ CONNECT_TIMEOUT_S = 2.0
 A port that does not answer takes 5 s.
 """
 PREPARE_INTERVAL_S = 0.1
+"""Time in seconds between two checks whether a session has become available."""
 SEARCH_TIMEOUT_S = 10.0
 """Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 

@@ -231,7 +231,6 @@ def _canonical_text(text: str) -> str:
 
 
 def _canonical_form(form: Form, text: str) -> str:
-    """Return the canonical text of a form."""
     children = form.children
     if not children:
         return text[form.start : form.end]

@@ -1,4 +1,4 @@
-"""Arrange the steps of a document, and compute its lines.
+"""Arrange the steps of an exported document, and generate its lines.
 
 Each format has a header and test names. In a test file, imports and definitions that are never redefined are placed
 above the tests. A step that changes a value is grouped with all steps that could observe the change, judging by their

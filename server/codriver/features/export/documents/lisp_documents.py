@@ -54,6 +54,7 @@ DEFAULT_NAMESPACE: Final = "user"
 MAX_ASSERTED_CHARACTERS: Final = 2000
 """Length above which only the length of a printed value is asserted, because the value would be unreadable."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
+"""Names of classes that look like built-in exceptions of Python."""
 _UNREADABLE_PART: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
 """Matches parts of printed values that the reader of the dialect cannot read."""
 _RECORD_START: Final = re.compile(r"#[\w.]+\{")

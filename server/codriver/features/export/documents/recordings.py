@@ -31,8 +31,8 @@ class RecordingError(CodriverError):
 class EvaluationsNotFoundError(CodriverError):
     """Raised when the log does not contain the requested evaluations."""
 
-    def __init__(self, condition: str) -> None:
-        super().__init__(f"no evaluation in the log {condition}: `codriver log` lists the recorded evaluations")
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: `codriver log` lists the recorded evaluations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ UNKNOWN_NAME_MESSAGE: Final = re.compile(r"\bname '(\w+)' is not defined|nable t
 """Matches the messages with which REPLs report an unknown name."""
 NAME_PATTERN: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE_PATTERN: Final = re.compile("[\ud800-\udfff]")
+"""A lone surrogate, which cannot be encoded in UTF-8."""
 FIELDS_BY_CATEGORY: Final = {
     "evaluationResults": "values",
     "evaluationOutput": "out",
@@ -147,7 +148,7 @@ def evaluations_since_checkpoint(
     for index in range(len(evaluations) - 1, -1, -1):
         if normalized and checkpoint_name(evaluations[index].description) == normalized:
             return tuple(evaluations[index:])
-    raise EvaluationsNotFoundError(f"is described as `{CHECKPOINT_PREFIX}: {name}`")
+    raise EvaluationsNotFoundError(f"no evaluation in the log is described as `{CHECKPOINT_PREFIX}: {name}`")
 
 
 def unknown_names(notes: Iterable[str]) -> frozenset[str]:
@@ -192,7 +193,7 @@ def evaluations_with_ids(
     """
     requested = set(ids)
     if missing := requested - {evaluation.id for evaluation in evaluations}:
-        raise EvaluationsNotFoundError(f"has the id {', '.join(sorted(missing))}")
+        raise EvaluationsNotFoundError(f"no evaluation in the log has the id {', '.join(sorted(missing))}")
     return tuple(evaluation for evaluation in evaluations if evaluation.id in requested)
 
 

@@ -71,6 +71,7 @@ It is skipped because Codriver's REPLs can display them in only one way.
 NOT_PYTHON_NOTE: Final = "only IPython can parse this"
 """Note about a step that plain Python cannot parse."""
 _OBJECT_WITH_ADDRESS: Final = re.compile(r"<([\w.]+) at 0x")
+"""The start of a printed object that contains its address."""
 CLOSE_FIGURES_CODE: Final = (
     "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
 )

@@ -36,7 +36,9 @@ MAX_CUT_DISTANCE_BYTES: Final = 4096
 """Maximum distance of a cut from the desired offset."""
 
 _TOKEN: Final = re.compile(rb'["\[\]{},]')
+"""A quote, bracket or comma."""
 _STRING_BODY: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+"""The rest of a string after its opening quote, up to the closing one."""
 _SAFE_CUT_OFFSET: Final = re.compile(
     rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
 )

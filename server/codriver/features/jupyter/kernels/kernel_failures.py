@@ -32,6 +32,7 @@ MAX_CAUSE_FRAMES: Final = 3
 """Maximum number of frames of each cause."""
 
 _ANSI_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+"""An escape sequence with which terminals color text."""
 _CLASS_TEXT: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
 _FRAME_PATTERN: Final = re.compile(
     r"^ *(?:(?:Cell|Input) In ?\[(?P<cell>\d+)\], line (?P<line>\d+)"
@@ -42,20 +43,24 @@ _FRAME_PATTERN: Final = re.compile(
 _CELL_FILE_SUFFIX: Final = re.compile(r" \(\d+\.py, line \d+\)$")
 """Matches the nonexistent file name in IPython's message for a syntax error in a cell."""
 _V8_POSITION: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
+"""The line and column of code in a stack trace of V8."""
 _RELATIONS_BY_LINE: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
+"""How two chained exceptions are related, by the line between their tracebacks."""
 _LINES_BY_RELATION: Final = {relation: line for line, relation in _RELATIONS_BY_LINE.items()}
 _RELATION_PATTERN: Final = re.compile("|".join(f"({re.escape(line)})" for line in _RELATIONS_BY_LINE))
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
+"""The line of a traceback that has the class and the message of the exception."""
 _SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _LIBRARY_FILE: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
+"""A path in an installed package or in the standard library."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelError:
-    """An error as reported by a kernel."""
+    """An error as a kernel reports it: the name of its class, its value as text, and its traceback."""
 
     name: str
     value: str

@@ -37,7 +37,9 @@ GROUP_FIELD: Final = 2
 EXISTING_OPTION: Final = "--existing"
 """The option of consoles that join a running kernel."""
 QUOTED_TEXT: Final = re.compile(r"""(["'])(.+?)\1""")
+"""Text in quotes on a command line."""
 SHORT_OPTION: Final = re.compile(r"-[A-Za-z](?=[^-=])")
+"""A short option that is directly followed by its value."""
 
 
 @dataclass(frozen=True, slots=True)

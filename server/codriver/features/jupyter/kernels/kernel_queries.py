@@ -34,6 +34,7 @@ MAX_COMPLETIONS: Final = 500
 COMPLETION_TYPES_KEY: Final = "_jupyter_types_experimental"
 """The key of IPython's metadata that contains the kinds of the completions."""
 _ANSI_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""An escape sequence with which terminals color text."""
 _OVERPRINTED_CHARACTER: Final = re.compile(".\x08")
 """Matches a character that the next one overprints, as in R's bold titles."""
 _R_NO_HELP_TEXT: Final = re.compile(
@@ -41,6 +42,7 @@ _R_NO_HELP_TEXT: Final = re.compile(
 )
 """Matches the text that IRkernel returns for an unknown name."""
 _TITLE_LINE: Final = re.compile(r"^([A-Z][A-Za-z ]{1,20}): ?(.*)$")
+"""A line of IPython's description of a name, such as `Signature: f(x)`."""
 _IPYTHON_TITLES: Final = frozenset({
     "Signature", "Init signature", "Call signature", "Docstring", "Class docstring", "Init docstring", "Call docstring",
     "File", "Type", "String form", "Length", "Namespace", "Subclasses", "Source", "Repr", "Base Class",

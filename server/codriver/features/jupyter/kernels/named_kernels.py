@@ -40,10 +40,13 @@ PLAIN_HTTP_REFUSED_TEMPLATE: Final = (
 )
 NAME_FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
 _KEY_AND_LOCATION: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
+"""An optional session key with `=`, and a location."""
 _KERNEL_PATH: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
+"""The path of a URL that names a running kernel."""
 _PAGE_PATH: Final = re.compile(r"/(?:lab|tree|notebooks|nbclassic|retro|doc|edit|login)(?:/.*)?\Z")
 """Matches the path of a server's page for people. The base URL of the server precedes it."""
 _TOKEN_PATTERN: Final = re.compile(r"[!-~]{1,8192}")
+"""Valid tokens: printable ASCII characters without spaces."""
 
 
 class KernelNameError(ValueError):

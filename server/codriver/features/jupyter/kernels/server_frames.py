@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
+"""The WebSocket subprotocol with binary frames."""
 
 MAX_FRAME_BYTES: Final = 32 * 2**20
 """Maximum size of a frame: far more than anybody reads, and small enough to be in memory three times."""
@@ -49,6 +50,7 @@ OFFSET_BYTES: Final = 8
 LEGACY_OFFSET_BYTES: Final = 4
 """Size of an offset in a frame without the subprotocol."""
 PART_NAMES: Final = ("header", "parent_header", "metadata", "content")
+"""The parts of a message that contain JSON, in order."""
 FIXED_SEGMENT_COUNT: Final = 1 + len(PART_NAMES)
 """Number of segments for the channel's name and the parts."""
 EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})

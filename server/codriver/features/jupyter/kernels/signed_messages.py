@@ -49,6 +49,7 @@ _PART_LIMITS: Final = {
     _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER_BYTES, 0), _PARENT: (MAX_HEADER_BYTES, 0),
     _METADATA: (MAX_METADATA_BYTES, 0), _CONTENT: (MAX_CONTENT_BYTES, 0),
 }  # fmt: skip
+"""Maximum number of bytes stored of the beginning and the end of each part of a message."""
 
 
 @dataclass(frozen=True, slots=True)

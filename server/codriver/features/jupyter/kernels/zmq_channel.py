@@ -399,7 +399,7 @@ def _split_long_text(message: Message) -> Iterator[Message]:
 
 
 def _read_connection_file(address: str) -> Mapping[str, object]:
-    """Return the contents of the connection file."""
+    """Read and check the connection file of the kernel at `address`."""
     try:
         path = Path(address)
         fields = json.loads(

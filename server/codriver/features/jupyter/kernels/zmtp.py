@@ -30,8 +30,11 @@ MAX_COMMAND_BYTES: Final = 8 * 1024
 
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _SHORT_HEAD_BYTES: Final = 2
+"""Length of the header of a frame whose size has one byte."""
 _LONG_HEAD_BYTES: Final = 9
+"""Length of the header of a frame whose size has eight bytes."""
 _MAX_SHORT_BYTES: Final = 255
+"""Maximum size of a frame whose size has one byte."""
 _MAJOR, _MECHANISM = 10, slice(12, 32)
 
 

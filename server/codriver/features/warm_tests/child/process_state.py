@@ -98,7 +98,7 @@ def read_umask() -> str:
 
 
 def loaded_module(name: str) -> Any:
-    """Return a module, or None if it is not completely loaded."""
+    """Return a module from `sys.modules`, or None if its import has not finished."""
     module = sys.modules.get(name)
     return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
 

@@ -181,5 +181,5 @@ class Registries:
         return found
 
     def discard_copies(self) -> None:
-        """Discard the copies of the containers."""
+        """Discard the copies of the containers, to free their memory."""
         self._known.clear()

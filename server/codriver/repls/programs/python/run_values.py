@@ -63,7 +63,7 @@ REPORTED_FIELDS = ("test", "ns", "outcome", "message", "actual", "file", "line",
 
 
 def module_display_name(module: str) -> str:
-    """Return the display name of a module."""
+    """Return the name of a module for reports: `user` for `__main__`, `Hy` for a hy-nrepl session, else its own."""
     return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION_PREFIX) else module
 
 

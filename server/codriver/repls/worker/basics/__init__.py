@@ -1,1 +1,1 @@
-"""The basics of the worker: connections, jobs, printing, error reports, and the interface of a dialect."""
+"""The parts on which the rest of the worker builds: connections, jobs, printing, errors, and the dialect interface."""

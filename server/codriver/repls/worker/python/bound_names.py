@@ -265,7 +265,6 @@ def is_plain_value(value: object) -> bool:
 
 
 def _assignment_targets(node: Any) -> list[ast.AST]:
-    """Return the assignment targets of a `for` or `with` statement."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return [node.target]
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ()

@@ -84,7 +84,6 @@ class CallMonitor:
         self._tool = -1
 
     def _callbacks(self, events: Any) -> dict[int, Any]:
-        """Return the callback for each event."""
         return {
             events.PY_START: self._start_callback(),
             events.PY_RETURN: self._return_callback(),
@@ -135,7 +134,6 @@ class CallMonitor:
         return on_start
 
     def _return_callback(self) -> Any:
-        """Return the callback that records the return of a call."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short_text,
@@ -288,7 +286,6 @@ class CallProfiler:
             self._recording.notes.append(NO_GENERATORS_NOTE)
 
     def _profile_function(self) -> Any:
-        """Create the profile function."""
         functions, function_of = self._recording.functions, self._recording.register_function
         on_start, on_end = self._start_callback, self._finish
 

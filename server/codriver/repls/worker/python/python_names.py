@@ -457,7 +457,6 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _defined_names(node: ast.stmt) -> list[str]:
-    """Return the names that a statement defines."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -564,7 +563,6 @@ class SharedNames(Names):
         return {name: value for name, value in list(self._home.items()) if self._shares(name)}
 
     def _shares(self, name: object) -> bool:
-        """Return whether a name of `home` is shared."""
         if not isinstance(name, str) or (name[:2] == name[-2:] == "__"):
             return False
         return name in self._home and not self._is_hidden(name)
