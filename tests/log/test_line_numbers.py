@@ -1,9 +1,11 @@
 """Line numbers are reserved in a file before the log uses them."""
 
+import math
 import threading
 
 import pytest
 
+from codriver.log import line_numbers
 from codriver.log.line_numbers import MAX_RESERVED_LINES, RESERVED_LINES, LineNumbers
 
 
@@ -31,7 +33,8 @@ def test_lines_are_reserved_again_when_half_are_used(path):
     assert not numbers.needs_extension
 
 
-def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path):
+def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path, monkeypatch):
+    monkeypatch.setattr(line_numbers, "FAST_USE_THRESHOLD_S", math.inf)
     numbers = loaded(path)
     amounts = []
     for _ in range(12):

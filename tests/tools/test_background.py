@@ -22,10 +22,10 @@ asyncio.run(main())
 @pytest.fixture
 def busy(client):
     """Return a running evaluation of the client itself that occupies the REPL."""
-    answer = client.call("evaluate_code", code=ENDLESS, timeoutMs=1000)
-    assert answer["status"] == "running"
-    yield answer["evaluationId"]
-    client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+    evaluation = client.call("evaluate_code", code=ENDLESS, timeoutMs=1000)["evaluationId"]
+    until(lambda: client.call("get_evaluation", evaluationId=evaluation)["status"] == "running", "the loop to run")
+    yield evaluation
+    client.call("interrupt_evaluation", evaluationId=evaluation)
 
 
 def begin(client, code, **more):
