@@ -280,6 +280,11 @@ class _Finder:
             space, _, name = self._name(items[1]).rpartition("/")
             home = self._aliases.get((self._current, space), space) or home
         if name:
+            # The value also depends on the form before it, which it hides.
+            known = [each.digest for each in self._found if (each.namespace, each.name) == (home, name)]
+            if known:
+                form_digest = digest or _digest(self._text, form)
+                digest = _digest_tokens([known[-1].hex(), form_digest.hex()])
             self._add(form, head, name, digest, (name,), is_sure=is_sure, home=home)
 
     def _add(

@@ -129,6 +129,14 @@ def test_changing_the_root_value_of_a_var_is_a_definition_of_it(text, place, mad
     assert ((found.namespace, found.name), found.makes) == (place, made)
 
 
+def test_a_changed_root_value_differs_if_the_definition_before_it_does():
+    changed = "(alter-var-root #'a inc)"
+    texts = [f"(ns shop) (def a 1) {changed}", f"(ns shop) (def a 2) {changed}", f"(ns shop) {changed}"]
+    digests = [read_definitions(text).found[-1].digest for text in texts]
+    assert len(set(digests)) == 3
+    assert read_definitions(texts[0].replace(" 1", "  1")).found[-1].digest == digests[0]
+
+
 @pytest.mark.parametrize(
     "text", ["(alter-var-root (resolve s) inc)", "(intern 'a 'b)", "(intern 'a (symbol s) 1)", "(.bindRoot)"]
 )
