@@ -14,7 +14,7 @@ from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.settings.model import Settings, name_in_files
 from codriver.tools import note_edit
 from codriver.tools.calls import argument_reading
-from codriver.tools.calls.arguments import Given
+from codriver.tools.calls.arguments import ArgumentModel
 from codriver.tools.calls.tool import Tool
 from codriver.tools.manifest import BASE_TOOLS
 
@@ -30,7 +30,7 @@ def arguments_of(tools: tuple[Tool, ...]) -> Iterator[str]:
         yield from fields_of(tool.arguments)
 
 
-def fields_of(model: type[Given]) -> Iterator[str]:
+def fields_of(model: type[ArgumentModel]) -> Iterator[str]:
     """Yield the names of the fields of a model of arguments, as clients and as code spell them."""
     yield from argument_reading.model_fields(model)
     yield from model.model_fields

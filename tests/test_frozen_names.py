@@ -37,7 +37,7 @@ from codriver.repls.worker.basics import features as worker_features
 from codriver.settings import durations, model, trust
 from codriver.tools import manifest
 from codriver.tools.calls import argument_reading, caller_slugs
-from codriver.tools.calls.arguments import Given
+from codriver.tools.calls.arguments import ArgumentModel
 from codriver.tools.calls.tool import Tool
 from codriver_relay import command_line, hook, safe_files
 from codriver_seam import accessors
@@ -135,7 +135,7 @@ def fields_of(schema: Any, path: str = "") -> Iterator[str]:
             yield from fields_of(inner, path)
 
 
-def arguments_of(model: type[Given], tool: Tool) -> Iterator[str]:
+def arguments_of(model: type[ArgumentModel], tool: Tool) -> Iterator[str]:
     """Yield the names of a tool's arguments, those of nested objects after a dot."""
     for name, field in argument_reading.model_fields(model).items():
         yield name
@@ -153,9 +153,9 @@ def values_of(schema: Any) -> frozenset[str]:
     return frozenset(map(str, words)).union(*map(values_of, inner))
 
 
-def argument_models() -> Iterator[type[Given]]:
+def argument_models() -> Iterator[type[ArgumentModel]]:
     """Yield every model of arguments."""
-    found: list[type[Given]] = [Given]
+    found: list[type[ArgumentModel]] = [ArgumentModel]
     for kind in found:
         found += kind.__subclasses__()
         yield kind
@@ -244,7 +244,7 @@ def state_files() -> frozenset[str]:
     found = {codriver_paths.server_directory(workspace), codriver_paths.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
     redirect = import_module("codriver.features.page.page_redirect").redirect_file(workspace)
-    state = {codriver_paths.history_file(workspace).name, redirect.name, trust.RECORD}
+    state = {codriver_paths.history_file(workspace).name, redirect.name, trust.ACCEPTANCE_FILE}
     own = {codriver_paths.relay_file().name, codriver_paths.hook_file(codriver_paths.relay_file()).name}
     return frozenset(
         inside | state | own | {codriver_paths.user_settings_file().name, "/".join(safe_files.SERVER_DIRECTORY)}

@@ -234,7 +234,7 @@ def test_an_acceptance_covers_one_workspace(workspace, tmp_path):
 
 def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, tmp_path):
     accept(workspace)
-    record = next((tmp_path / "state").rglob(trust.RECORD))
+    record = next((tmp_path / "state").rglob(trust.ACCEPTANCE_FILE))
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
     assert list(workspace.iterdir()) == []
@@ -244,7 +244,7 @@ def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, t
 def test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_named(workspace, tmp_path, shape):
     write_setting(workspace, "watch", value=True)
     accept(workspace)
-    record = next((tmp_path / "state").rglob(trust.RECORD))
+    record = next((tmp_path / "state").rglob(trust.ACCEPTANCE_FILE))
     if shape == "writable":
         record.chmod(0o666)
     elif shape == "no-json":

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "server"))
 from edit_runs import STAYS, Texts, in_fork
 
 from codriver.repls.worker.basics.held_definitions import UndoRecords
-from codriver.repls.worker.fresh.leaves import Shapes
+from codriver.repls.worker.fresh.leaves import LeafDescriber
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -62,7 +62,7 @@ def import_package(folder, package):
 
 def shapes(names):
     """Return the leaves of some modules."""
-    shaper = Shapes(names, LEAF_SECONDS)
+    shaper = LeafDescriber(names, LEAF_SECONDS)
     found = {}
     for name in names:
         found.update(shaper.describe_module(name))

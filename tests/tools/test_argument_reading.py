@@ -9,7 +9,7 @@ from all_tools import FOR_HOOKS, MANIFEST
 from codriver.errors import RefusedError
 from codriver.tools.calls.argument_reading import (
     OTHER_NAMES,
-    Reader,
+    ArgumentReader,
     has_unusual_path,
     model_fields,
     resolve_argument_name,
@@ -32,7 +32,7 @@ MODELS = {model.__name__: model for tool in TOOLS.values() for model in models_o
 
 
 def read(model, **given):
-    reader = Reader(str)
+    reader = ArgumentReader(str)
     found = reader.read(model, given)
     assert not reader.errors
     return found
@@ -99,7 +99,7 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
         for other in others:
             assert other not in model_fields(model)
             for given in ({name: "a", other: "b"}, {other: "b", name: "a"}):
-                reader = Reader(str)
+                reader = ArgumentReader(str)
                 assert list(reader.read(model, given)) == [name]
                 (problem,) = reader.errors
                 assert (problem.position, problem.text) == ((other,), f"is another name of {name}, which is also given")

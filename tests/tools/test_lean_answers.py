@@ -8,7 +8,7 @@ from tools_in_memory import serving
 from untimed import untimed
 
 from codriver.core.state import ReportedStatus
-from codriver.tools.answers.lean_answers import Reader, omit_known_fields
+from codriver.tools.answers.lean_answers import AnswerReader, omit_known_fields
 from codriver.tools.answers.lean_runs import lean_run_fields
 
 FULL = {
@@ -24,7 +24,7 @@ FULL = {
     "ns": "user",
     "notes": [],
 }
-ANN = Reader(who="ann", session_key="py", seen=ReportedStatus(2, "user"))
+ANN = AnswerReader(who="ann", session_key="py", seen=ReportedStatus(2, "user"))
 
 
 def omitted_fields(reader=ANN, **fields):
@@ -49,11 +49,15 @@ def test_a_successful_evaluation_is_reduced_to_its_result():
         (ANN, {"ns": "shop.orders"}, {"ns"}),
         (ANN, {"elapsedMs": 100}, {"elapsedMs"}),
         (ANN, {"stdout": "hi\n"}, set()),
-        (Reader("ann", "py"), {}, {"generation", "ns"}),
-        (Reader("ann", None, seen=ReportedStatus(2, "user")), {}, {"sessionKey"}),
-        (Reader("ann", "py", namespace="user"), {}, {"generation"}),
-        (Reader("ann", "py", seen=ReportedStatus(2, "user"), requests_status=True), {}, {"status"}),
-        (Reader("ann", "py", evaluation="ab12-7", seen=ReportedStatus(2, "user")), {"notes": ["a note"]}, {"notes"}),
+        (AnswerReader("ann", "py"), {}, {"generation", "ns"}),
+        (AnswerReader("ann", None, seen=ReportedStatus(2, "user")), {}, {"sessionKey"}),
+        (AnswerReader("ann", "py", namespace="user"), {}, {"generation"}),
+        (AnswerReader("ann", "py", seen=ReportedStatus(2, "user"), requests_status=True), {}, {"status"}),
+        (
+            AnswerReader("ann", "py", evaluation="ab12-7", seen=ReportedStatus(2, "user")),
+            {"notes": ["a note"]},
+            {"notes"},
+        ),
     ],
 )
 def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, shown):
@@ -90,7 +94,7 @@ def test_the_first_form_is_not_numbered():
     ],
 )
 def test_none_is_omitted_as_at_the_python_prompt(said, shown):
-    python = Reader("ann", "py", seen=ReportedStatus(2, "user"), reads_python=True)
+    python = AnswerReader("ann", "py", seen=ReportedStatus(2, "user"), reads_python=True)
     assert omit_known_fields({"status": "done", **said}, python) == shown
     assert omit_known_fields({"status": "done", **said}, ANN) == said
 

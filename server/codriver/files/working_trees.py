@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-GIT: Final = ".git"
+DOT_GIT: Final = ".git"
 GITDIR_PREFIX: Final = "gitdir: "
 """The prefix of the path in a `.git` file. Source: gitrepository-layout(5)."""
 LINKED_TREES_DIRECTORY: Final = "worktrees"
@@ -47,13 +47,13 @@ class WorkingTree:
 def main_checkout(workspace: Path) -> Path | None:
     """Return the main working tree if `workspace` is a linked working tree of this user, or else None."""
     try:
-        pointer = _read_line(workspace / GIT, workspace, GRANTING_LINK_RULES)
+        pointer = _read_line(workspace / DOT_GIT, workspace, GRANTING_LINK_RULES)
         if not pointer.startswith(GITDIR_PREFIX):
             return None
         git_dir = Path(os.path.normpath(workspace / pointer.removeprefix(GITDIR_PREFIX)))
         back = Path(os.path.normpath(git_dir / _read_line(git_dir / "gitdir", git_dir, GRANTING_LINK_RULES)))
         common = Path(os.path.normpath(git_dir / _read_line(git_dir / "commondir", git_dir, GRANTING_LINK_RULES)))
-        if os.path.realpath(back) != os.path.realpath(workspace / GIT) or common.name != GIT:
+        if os.path.realpath(back) != os.path.realpath(workspace / DOT_GIT) or common.name != DOT_GIT:
             return None
     except (OSError, ValueError):
         return None
@@ -66,11 +66,11 @@ def git_directory(directory: Path) -> Path:
     Raises:
         OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
-    if stat.S_ISDIR((directory / GIT).lstat().st_mode):
-        return directory / GIT
-    pointer = _read_line(directory / GIT, directory, LINK_FILE_RULES)
+    if stat.S_ISDIR((directory / DOT_GIT).lstat().st_mode):
+        return directory / DOT_GIT
+    pointer = _read_line(directory / DOT_GIT, directory, LINK_FILE_RULES)
     if not pointer.startswith(GITDIR_PREFIX):
-        raise ValueError(f"{directory / GIT} does not name a git directory")
+        raise ValueError(f"{directory / DOT_GIT} does not name a git directory")
     return Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
 
 
@@ -100,7 +100,7 @@ def other_working_tree(workspace: Path, directory: Path) -> Path | None:
 
 def _find_tree(directory: Path) -> WorkingTree | None:
     """Return the working tree that contains a directory, judging by `.git`, or None."""
-    top = next((path for path in _with_ancestors(directory) if os.path.lexists(path / GIT)), None)
+    top = next((path for path in _with_ancestors(directory) if os.path.lexists(path / DOT_GIT)), None)
     return None if top is None else _read_tree(top)
 
 
@@ -110,10 +110,10 @@ def _read_tree(directory: Path) -> WorkingTree | None:
     Raises:
         OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
-    status = os.lstat(directory / GIT)
+    status = os.lstat(directory / DOT_GIT)
     if stat.S_ISDIR(status.st_mode):
-        return WorkingTree(directory, directory / GIT)
-    pointer = _read_line(directory / GIT, directory, LINK_FILE_RULES)
+        return WorkingTree(directory, directory / DOT_GIT)
+    pointer = _read_line(directory / DOT_GIT, directory, LINK_FILE_RULES)
     if not pointer.startswith(GITDIR_PREFIX):
         return None
     git_dir = Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
@@ -132,7 +132,7 @@ def _is_known(tree: WorkingTree) -> bool:
     if tree.git_dir is None:
         return True
     back = os.path.normpath(tree.git_dir / _read_line(tree.git_dir / "gitdir", tree.git_dir, LINK_FILE_RULES))
-    return os.path.realpath(back) == os.path.realpath(tree.root / GIT)
+    return os.path.realpath(back) == os.path.realpath(tree.root / DOT_GIT)
 
 
 def _read_line(path: Path, root: Path, rules: FileRules) -> str:

@@ -11,15 +11,15 @@ from codriver.core.evaluations import Evaluation, Failure
 from codriver.core.records import Recent
 from codriver.core.requests import SUMMARIZED_KINDS
 from codriver.log.log_entries import UNASSIGNED_LINE, Category, Entry
-from codriver.repls.contract.display_data import Display, text_of
+from codriver.repls.contract.display_data import Display, bundle_text
 from codriver.repls.contract.events import (
     Event,
+    FeatureReport,
     ForeignCodeFinished,
     ForeignCodeStarted,
     InputNeeded,
     Output,
-    Reported,
-    SensitiveSeen,
+    SensitiveValues,
     Value,
     ValueStored,
 )
@@ -66,7 +66,7 @@ class EventRecorder:
         match event:
             case Value():
                 if repl is not None:
-                    resolved = replace(event, text=text_of(event.bundle)) if event.bundle else event
+                    resolved = replace(event, text=bundle_text(event.bundle)) if event.bundle else event
                     self._process_value(resolved, repl, evaluation)
             case Output():
                 if repl is not None:
@@ -76,7 +76,7 @@ class EventRecorder:
                     self._process_display(event, repl, evaluation)
             case ForeignCodeStarted():
                 self._start_foreign_code(repl_id, str(event_id), event.code)
-            case Reported() | SensitiveSeen():
+            case FeatureReport() | SensitiveValues():
                 self._process_unassigned(event, repl_id, evaluation.id if evaluation is not None else None)
             case _:
                 if evaluation is not None:
@@ -92,9 +92,11 @@ class EventRecorder:
             failure = event.failure and self.redact_failure(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
-    def _process_unassigned(self, event: Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
+    def _process_unassigned(
+        self, event: FeatureReport | SensitiveValues, repl_id: str, evaluation_id: str | None
+    ) -> None:
         """Process an event that may not belong to any evaluation."""
-        if isinstance(event, Reported):
+        if isinstance(event, FeatureReport):
             self.listeners[event.name](repl_id, evaluation_id, event.text)
         else:
             self._logbook.add_sensitive_strings(repl_id, event.values)
@@ -150,12 +152,12 @@ class EventRecorder:
         If a display is updated repeatedly, like a progress bar, only its last state is recorded.
         """
         if evaluation is not None and evaluation.kind == "run-tests":
-            text = self._transcripts.redact(text_of(event.bundle))
+            text = self._transcripts.redact(bundle_text(event.bundle))
             self._record("evaluationResults", str(text), repl, evaluation)
         elif event.is_update and evaluation is not None and not evaluation.is_finished:
             self._updates.setdefault(evaluation.id, {})[event.display_id] = event
         elif not event.is_update or evaluation is not None:
-            self._process_value(Value(text_of(event.bundle)), repl, evaluation)
+            self._process_value(Value(bundle_text(event.bundle)), repl, evaluation)
 
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
         """Record in the transcript that the REPL retains the last value, which was cut when printed."""
@@ -207,7 +209,7 @@ class EventRecorder:
             repl = self._core.state.repls.get(evaluation.repl)
             if effect.evaluation in self._updates:
                 for update in self._updates.pop(effect.evaluation).values():
-                    text = transcript.add_value(text_of(update.bundle))
+                    text = transcript.add_value(bundle_text(update.bundle))
                     if repl is not None:
                         self._record("evaluationResults", text, repl, evaluation)
             for rest, is_error in transcript.end_streams():

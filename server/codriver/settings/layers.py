@@ -225,7 +225,7 @@ def load_settings(
 
 def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
     """Return the message about a withheld setting, with the command that accepts it if the workspace is given."""
-    command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
+    command = f"`{trust.TRUST_COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
     return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-COMMAND: Final = "codriver trust"
-RECORD: Final = "accepted.json"
+TRUST_COMMAND: Final = "codriver trust"
+ACCEPTANCE_FILE: Final = "accepted.json"
 RECORD_RULES: Final = FileRules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=True)
 
 
@@ -69,12 +69,12 @@ class AcceptedWorkspace:
 
 def accept_command(workspace: Path) -> str:
     """Return the shell command that accepts a workspace. It works in any directory."""
-    return f"{COMMAND} --workspace {quote_command_line([str(workspace)])}"
+    return f"{TRUST_COMMAND} --workspace {quote_command_line([str(workspace)])}"
 
 
 def record_path(workspace: Path) -> Path:
     """Return the path of the file with what the user has accepted in a workspace."""
-    return workspace_state_directory(workspace) / RECORD
+    return workspace_state_directory(workspace) / ACCEPTANCE_FILE
 
 
 def read_record(workspace: Path) -> AcceptanceRecord:
@@ -178,7 +178,7 @@ def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
 
     If the workspace is given, the message includes the command that accepts it again.
     """
-    command = f"`{COMMAND}` there" if workspace is None else f"`{accept_command(workspace)}`"
+    command = f"`{TRUST_COMMAND}` there" if workspace is None else f"`{accept_command(workspace)}`"
     effect = "servers that clients start do not run this project's interpreter"
     return (
         f"the acceptance of this workspace has lapsed because {lapsed}: {effect}. Review the change, then run {command}"
@@ -195,7 +195,7 @@ def list_accepted() -> tuple[AcceptedWorkspace, ...]:
     from pathlib import Path  # noqa: PLC0415  # only the listing needs it
 
     names = []
-    for path in sorted((state_directory() / "workspaces").glob(f"*/{RECORD}")):
+    for path in sorted((state_directory() / "workspaces").glob(f"*/{ACCEPTANCE_FILE}")):
         found = files.read_json(path, RECORD_RULES)
         if isinstance(found, dict) and isinstance(found.get("workspace"), str):
             names.append(found["workspace"])

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_valid
 
 from codriver.editing import CreateFile, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.argument_reading import model_fields, resolve_argument_name
-from codriver.tools.calls.arguments import UNLISTED_KEY, Given, remove_default
+from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel, remove_default
 from codriver_lisp.edit import Append, Insert, Move, Replace
 from codriver_lisp.source_text import Target
 
@@ -52,7 +52,7 @@ LISP_TYPES_DESCRIPTION: Final = (
 """Description of the types of edits for Lisp."""
 
 
-class PartArguments(Given):
+class PartArguments(ArgumentModel):
     """Base of arguments that a feature adds to each edit of `edit_files`. They limit an edit to a part of its file."""
 
     def file_part(self) -> FilePart | None:
@@ -60,7 +60,7 @@ class PartArguments(Given):
         raise NotImplementedError
 
 
-class EditArguments(Given):
+class EditArguments(ArgumentModel):
     """The arguments that describe one edit of `edit_files`."""
 
     model_config = ConfigDict(json_schema_extra={"description": COMMON_TYPES_DESCRIPTION + LISP_TYPES_DESCRIPTION})

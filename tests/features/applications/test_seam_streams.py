@@ -11,7 +11,7 @@ import codriver_seam
 from codriver.core.requests import Request
 from codriver.features.applications.event_frames import EVENTS_REPORT
 from codriver.features.applications.seam import Seam
-from codriver.repls.contract.events import Ending, Output, Reported
+from codriver.repls.contract.events import Ending, FeatureReport, Output
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.connection import MAX_LINGERING_REQUESTS
 from codriver.repls.nrepl.nrepl_adapter import connect
@@ -46,7 +46,7 @@ class Hearing:
         self._news = anyio.Event()
 
     def __call__(self, _evaluation, event):
-        if isinstance(event, Reported) and event.name == EVENTS_REPORT:
+        if isinstance(event, FeatureReport) and event.name == EVENTS_REPORT:
             frame = json.loads(event.text)
             self.frames.append(frame)
             self.lines += [row["line"] for row in frame["events"]]

@@ -17,7 +17,7 @@ from codriver.core.requests import MAIN_SESSION, Request
 from codriver.features.traces.call_trace import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
 from codriver.features.traces.nrepl_recording import PROGRAMS_BY_DIALECT, CallTraces
 from codriver.repls import dialects
-from codriver.repls.contract.events import Reported, Value
+from codriver.repls.contract.events import FeatureReport, Value
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
@@ -72,7 +72,7 @@ class Client:
 
     def runs(self):
         """Return the calls of each reported run with arguments, result and error, or why there are none."""
-        told = [json.loads(one.text) for _, one in self.events if isinstance(one, Reported)]
+        told = [json.loads(one.text) for _, one in self.events if isinstance(one, FeatureReport)]
         return [run.get("refused") or [call[5:8] for call in run["calls"]] for run in told]
 
 

@@ -4,7 +4,7 @@ them.
 
 import pytest
 
-from codriver.repls.contract.display_data import text_of
+from codriver.repls.contract.display_data import bundle_text
 
 FIGURE = {"text/plain": "<Figure>", "image/png": "AA\nAA\n"}
 
@@ -33,4 +33,4 @@ FIGURE = {"text/plain": "<Figure>", "image/png": "AA\nAA\n"}
     ],
 )
 def test_the_best_media_type_is_chosen(bundle, text):
-    assert text_of(bundle) == text
+    assert bundle_text(bundle) == text

@@ -1,4 +1,4 @@
-"""Shapes of modules, the rules for their leaves, and text of code: the parts of a comparison with fresh imports."""
+"""Leaves of modules, the rules for their leaves, and text of code: the parts of a comparison with fresh imports."""
 
 import contextlib
 import itertools

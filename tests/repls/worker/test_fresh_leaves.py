@@ -1,4 +1,4 @@
-"""Shapes of modules, the rules for their leaves, the text of code: the parts of a comparison with fresh imports."""
+"""Leaves of modules, the rules for their leaves, the text of code: the parts of a comparison with fresh imports."""
 
 import functools
 import subprocess
@@ -22,7 +22,7 @@ from codriver.repls.worker.fresh.leaf_rules import (
     outermost_rows,
     stale_leaves,
 )
-from codriver.repls.worker.fresh.leaves import MAX_LEAVES_PER_NAME, UNKNOWN_TEXT, Shapes, split_leaf_path
+from codriver.repls.worker.fresh.leaves import MAX_LEAVES_PER_NAME, UNKNOWN_TEXT, LeafDescriber, split_leaf_path
 from codriver.repls.worker.fresh.previous_code import previous_code
 
 LONG_S = 60
@@ -43,7 +43,7 @@ def module(monkeypatch):
 
 def leaves(module, text=""):
     exec(textwrap.dedent(text), module.__dict__)
-    return Shapes((), LONG_S).describe_module("shaped")
+    return LeafDescriber((), LONG_S).describe_module("shaped")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_cyclic_values_terminate_and_oversized_values_are_unknown(module):
     assert found["shaped.LOOP[0]"] == UNKNOWN_TEXT
     module.LARGE = [[number] for number in range(MAX_LEAVES_PER_NAME)]
     assert leaves(module)["shaped.LARGE"] == UNKNOWN_TEXT
-    assert Shapes((), -1).describe_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN_TEXT}
+    assert LeafDescriber((), -1).describe_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN_TEXT}
 
 
 def test_dates_and_other_plain_values_are_compared_by_value(module):
@@ -172,7 +172,7 @@ def test_comparing_values_runs_no_user_code(module):
     module.call = functools.partial(print, object.__new__(kind))
     module.date = datetime(2020, 1, 1, tzinfo=zone())
     ran.clear()
-    found = Shapes((), LONG_S).describe_module("shaped")
+    found = LeafDescriber((), LONG_S).describe_module("shaped")
     assert ran == []
     assert found["shaped.mapping['key']"].endswith(".Hostile")
     assert found["shaped.date"].endswith(".Zone")

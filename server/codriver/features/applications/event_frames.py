@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.events import Reported
+from codriver.repls.contract.events import FeatureReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class FrameReader:
         self._partial = ""
         """The received part of a line that may become a frame."""
 
-    def feed(self, text: str) -> Iterator[str | Reported]:
+    def feed(self, text: str) -> Iterator[str | FeatureReport]:
         """Yield the frames that a chunk of output completes as reports, and the ordinary output around them as text."""
         text, self._partial = self._partial + text, ""
         while text:
@@ -50,11 +50,11 @@ class FrameReader:
             else:
                 self._partial = mark + line
 
-    def _frame(self, line: str) -> Reported | None:
+    def _frame(self, line: str) -> FeatureReport | None:
         try:
             frame = json.loads(line) if len(line) <= MAX_FRAME_CHARACTERS else None
         except (ValueError, RecursionError):
             return None
         if not isinstance(frame, dict) or not isinstance(frame.get("events"), list):
             return None
-        return Reported(EVENTS_REPORT, line) if self.subscription in (None, frame.get("sub")) else None
+        return FeatureReport(EVENTS_REPORT, line) if self.subscription in (None, frame.get("sub")) else None

@@ -24,7 +24,7 @@ from codriver.features.applications.sensitive_values import learn_sensitive_valu
 from codriver.repls.contract.adapter import NO_ANSWER, CapabilityMissingError
 from codriver.repls.contract.capabilities import ServerCapability
 from codriver.repls.contract.companions import FollowUp
-from codriver.repls.contract.events import Output, Reported
+from codriver.repls.contract.events import FeatureReport, Output
 from codriver.wire.untrusted import text_or_none
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Seam:
         if seam_providers.reports_sensitive_values(self._found.provider):
             self._steps.before.append(self._learn_sensitive)
         self.record_session_id(self._found.session_id)
-        self._access.listener(None, Reported(SEAM_CAPABILITY, self._found.session_id))
+        self._access.listener(None, FeatureReport(SEAM_CAPABILITY, self._found.session_id))
 
     def _may_have_appeared(self, request: Request) -> bool:
         """Return whether a request may have loaded an application, if none is known yet.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.repls.contract.events import SensitiveSeen
+from codriver.repls.contract.events import SensitiveValues
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -52,4 +52,4 @@ async def learn_sensitive_values(call: Callable[[str, str], Awaitable[str]], lis
     """
     with suppress(CodriverError, ValueError), anyio.move_on_after(LEARN_TIMEOUT_S):
         answer = json.loads(await call(SENSITIVE_ACCESSOR, "{}"))
-        listener(None, SensitiveSeen(sensitive_values(answer)))
+        listener(None, SensitiveValues(sensitive_values(answer)))

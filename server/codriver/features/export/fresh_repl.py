@@ -23,8 +23,8 @@ from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAReplError, ReplUnreachableError
-from codriver.repls.contract.display_data import TEXT_TYPES, Display, text_of
-from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Ending, InputNeeded, Output, SensitiveSeen, Value
+from codriver.repls.contract.display_data import TEXT_TYPES, Display, bundle_text
+from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Ending, InputNeeded, Output, SensitiveValues, Value
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
@@ -95,15 +95,15 @@ def add_event(
 
     `learn` is called with the strings that an application declares as sensitive.
     """
-    if isinstance(event, SensitiveSeen):
+    if isinstance(event, SensitiveValues):
         learn(event.values)
     found = received.get(evaluation or "")
     if found is None:
         return
     if isinstance(event, Display) and event.is_update:
-        found.updates[event.display_id] = text_of(event.bundle)
+        found.updates[event.display_id] = bundle_text(event.bundle)
     elif isinstance(event, Value | Display):
-        found.values.append(text_of(event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")}))
+        found.values.append(bundle_text(event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")}))
     elif isinstance(event, Output):
         (found.out if event.stream == "out" else found.err).append(event.text)
         on_output(event.stream, event.text)

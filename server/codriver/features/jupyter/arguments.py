@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.features.jupyter.notebook_edits import cell_part
-from codriver.tools.calls.arguments import UNLISTED_KEY, Given
+from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel
 from codriver.tools.edit_arguments import PartArguments
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Numbers are accepted too. The schema does not list them, because some clients ca
 """
 
 
-class StatusArguments(Given):
+class StatusArguments(ArgumentModel):
     """The argument `cell` that the Jupyter feature adds to the tool `status`."""
 
     cell: CellName | None = Field(None, description="One cell's source, by id, or index from 0.")

@@ -11,7 +11,7 @@ from codriver.errors import refused
 from codriver.features.traces.call_trace import CallTrace
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.changed_lines import changed_lines
-from codriver.tools.calls.arguments import UNLISTED_KEY, Given
+from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_parse_names), WithJso
 """The names whose calls are recorded. An empty tuple means all functions of the project; None means no recording."""
 
 
-class TraceArguments(Given):
+class TraceArguments(ArgumentModel):
     """The arguments that call tracing adds to the tool `evaluate_code`."""
 
     trace: Trace = Field(
@@ -60,7 +60,7 @@ class TraceArguments(Given):
     profile: bool = Field(default=False, description="Measure which functions take the time.")
 
 
-class TestTraceArguments(Given):
+class TestTraceArguments(ArgumentModel):
     """The arguments that call tracing adds to the tool `run_tests`."""
 
     __test__ = False  # for pytest, which would otherwise collect the class

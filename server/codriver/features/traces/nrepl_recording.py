@@ -18,7 +18,7 @@ import anyio
 from codriver.errors import CodriverError
 from codriver.features.traces.call_trace import RUN_REPORT
 from codriver.net.task_set import TaskSet
-from codriver.repls.contract.events import Reported
+from codriver.repls.contract.events import FeatureReport
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.responses import parse_program_data
 from codriver.repls.programs import Programs, program
@@ -146,7 +146,7 @@ class CallTraces:
 
     def _report(self, evaluation: str, run: Mapping[str, object]) -> None:
         """Pass a finished recording to the listener."""
-        self._listener(evaluation, Reported(RUN_REPORT, json.dumps(run)))
+        self._listener(evaluation, FeatureReport(RUN_REPORT, json.dumps(run)))
 
 
 def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:

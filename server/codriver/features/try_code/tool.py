@@ -19,7 +19,7 @@ from codriver.features.try_code.candidates import CandidateResult, Trial, check_
 from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED_KEY, Given
+from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel
 from codriver.tools.calls.gate import require_editing_allowed
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import EditArguments
@@ -43,7 +43,7 @@ _LISTED_EDIT_FIELDS: Final = ("type", "filePath", "oldText", "newText", "name", 
 Edits = list[EditArguments]
 
 
-class Candidate(Given):
+class Candidate(ArgumentModel):
     """A labelled list of edits to try, in the form used by the tool `edit_files`."""
 
     label: str = Field(min_length=1, max_length=MAX_LABEL_CHARACTERS)

@@ -1,7 +1,7 @@
 """Display data: a value or display in several media types.
 
-`text_of` picks the text that represents all of them. An image is represented by a `data:` URL, which answers turn into
-image content. Source: Jupyter's messaging protocol, "Display data"; RFC 2397.
+`bundle_text` picks the text that represents all of them. An image is represented by a `data:` URL, which answers turn
+into image content. Source: Jupyter's messaging protocol, "Display data"; RFC 2397.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Display:
     is_update: bool = False
 
 
-def text_of(bundle: Bundle) -> str:
+def bundle_text(bundle: Bundle) -> str:
     """Return the text that represents a bundle: an image as a `data:` URL, or else the most readable text.
 
     A bundle without either is represented by the names and sizes of its types, and by how to read their data.

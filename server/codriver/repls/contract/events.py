@@ -54,7 +54,7 @@ class ValueStored:
 
 
 @dataclass(frozen=True, slots=True)
-class SensitiveSeen:
+class SensitiveValues:
     """Values at sensitive paths of the application's state, sent before any output that may contain them.
 
     Each is a pair of a replacement name and the value. Only the redactor may use the values.
@@ -87,7 +87,7 @@ class ForeignCodeFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class FeatureReport:
     """A report from the REPL for a feature, usually the result of an evaluation's extra. See `server_hooks.Report`."""
 
     name: str
@@ -102,8 +102,8 @@ Event = (
     | InputNeeded
     | ForeignCodeStarted
     | ForeignCodeFinished
-    | SensitiveSeen
-    | Reported
+    | SensitiveValues
+    | FeatureReport
 )
 
 Listener = Callable[[str | None, Event], None]

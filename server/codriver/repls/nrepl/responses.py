@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.core.evaluations import Failure
 from codriver.repls.contract import events
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.contract.events import InputNeeded, Listener, Output, Reported, SensitiveSeen
+from codriver.repls.contract.events import FeatureReport, InputNeeded, Listener, Output, SensitiveValues
 from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, read_finding
 from codriver.repls.contract.test_run_values import TestResult, TestRun, TestTime
 from codriver.repls.nrepl.connection import FAILED_STATUSES, Message
@@ -106,7 +106,7 @@ class Reply:
         """
         for key, name in self._reports:
             if key in message.fields and (report := message.text(key)):
-                self._listener(self._evaluation, Reported(name, report))
+                self._listener(self._evaluation, FeatureReport(name, report))
         out, err, value, namespace, ex, root_ex, edited, directory, finding = message.text_fields(
             "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited", "codriver/folder", "codriver/fresh"
         )
@@ -180,10 +180,10 @@ class Reply:
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 
-def parse_sensitive_values(message: Message) -> SensitiveSeen:
+def parse_sensitive_values(message: Message) -> SensitiveValues:
     """Return the sensitive values that a worker reports in a message."""
     rows = map(list_or_empty, list_or_empty(message.fields[SENSITIVE_OP]))
-    return SensitiveSeen(
+    return SensitiveValues(
         tuple([(text_or_none(row[0]) or "", text_or_none(row[1]) or "") for row in rows if len(row) == 2])
     )
 

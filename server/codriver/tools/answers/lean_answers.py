@@ -62,7 +62,7 @@ class Evaluating(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class AnswerReader:
     """Describes what the receiver of an answer already knows, from its request and its last answer."""
 
     who: str
@@ -98,7 +98,7 @@ def make_reader(
     evaluation: Evaluation,
     session: str,
     default_session: str | None = None,
-) -> Reader:
+) -> AnswerReader:
     """Collect what a caller already knows about an evaluation.
 
     `default_session` is the key of the session that the caller gets by default, if known.
@@ -106,7 +106,7 @@ def make_reader(
     state = call.services.core.state
     repl, knowledge = state.repls.get(evaluation.repl), reported_evaluations.caller_knowledge(state, call.client, who)
     given = arguments.__dict__
-    return Reader(
+    return AnswerReader(
         who=who,
         session_key=given.get("repl_session_key") or default_session or _default_session(call, who),
         namespace=given.get("namespace"),
@@ -127,7 +127,9 @@ def _default_session(call: Call, who: str) -> str | None:
         return None
 
 
-def omit_known_fields(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
+def omit_known_fields(
+    fields: Mapping[str, object], reader: AnswerReader, *, is_named: bool = True
+) -> dict[str, object]:
     """Remove the fields that the reader already knows from the full description of an evaluation.
 
     With `is_named`, a note about the evaluation may refer to its id, which is then kept.
@@ -158,7 +160,7 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
     return {key: value for key, value in changed.items() if key != "stderr" or value}
 
 
-def _known_fields(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> Mapping[str, bool]:
+def _known_fields(fields: Mapping[str, object], reader: AnswerReader, *, is_named: bool) -> Mapping[str, bool]:
     """Return for each field whether the reader knows its value. Fields without an entry are unknown."""
     get, seen = fields.get, reader.seen
     is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"

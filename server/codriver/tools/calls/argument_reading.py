@@ -26,7 +26,7 @@ from pydantic import BeforeValidator
 from pydantic.alias_generators import to_camel
 
 from codriver.files.written_paths import convert_written_path, may_need_conversion
-from codriver.tools.calls.arguments import Given
+from codriver.tools.calls.arguments import ArgumentModel
 from codriver.wire.untrusted import find_exceeded_limit
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ExpectedValues:
     item: ExpectedValues | None = None
     """The items of a list, if a list is accepted."""
     is_object: bool = False
-    model: type[Given] | None = None
+    model: type[ArgumentModel] | None = None
     """The model of an object, if it has one."""
 
 
@@ -133,7 +133,7 @@ def _expected_values(annotation: object, *, has_reader: bool = False) -> Expecte
     if origin in (dict, Mapping) or annotation is dict:
         return ExpectedValues(is_object=True)
     if isinstance(annotation, type):
-        if issubclass(annotation, Given):
+        if issubclass(annotation, ArgumentModel):
             return ExpectedValues(is_object=True, model=annotation)
         if issubclass(annotation, bool | int | float):
             return ExpectedValues(scalars=(annotation,))
@@ -158,7 +158,7 @@ def _merge_options(options: Sequence[ExpectedValues]) -> ExpectedValues:
 
 
 @lru_cache(maxsize=256)
-def model_fields(model: type[Given]) -> Mapping[str, ArgumentField]:
+def model_fields(model: type[ArgumentModel]) -> Mapping[str, ArgumentField]:
     """Return the arguments of a model by the names that callers use, including unlisted ones.
 
     Required arguments come first. Arguments that every tool has come last.
@@ -172,7 +172,7 @@ def model_fields(model: type[Given]) -> Mapping[str, ArgumentField]:
     )
 
 
-def _describe_field(model: type[Given], python_name: str, info: FieldInfo) -> ArgumentField:
+def _describe_field(model: type[ArgumentModel], python_name: str, info: FieldInfo) -> ArgumentField:
     """Describe the argument that a field of a model defines."""
     reads = any(isinstance(item, BeforeValidator) for item in info.metadata)
     default = None if info.is_required() else info.get_default(call_default_factory=True)
@@ -185,7 +185,7 @@ def _describe_field(model: type[Given], python_name: str, info: FieldInfo) -> Ar
     )
 
 
-class Reader:
+class ArgumentReader:
     """Reads the arguments of one call.
 
     `path_of` converts a file argument as written by the caller to a path. `errors` collects the errors found by `read`.
@@ -195,7 +195,9 @@ class Reader:
         self.errors: list[ArgumentError] = []
         self._path_of = path_of
 
-    def read(self, model: type[Given], given: Mapping[str, object], position: Position = ()) -> dict[str, object]:
+    def read(
+        self, model: type[ArgumentModel], given: Mapping[str, object], position: Position = ()
+    ) -> dict[str, object]:
         """Convert arguments to the names and values that the model accepts.
 
         Values whose meaning is unclear are returned unchanged, so that the model rejects them.
@@ -253,7 +255,7 @@ class Reader:
         return [self._convert(expected.item, item, (*position, index)) for index, item in enumerate(value)]
 
 
-def _move_into_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str, object]:
+def _move_into_items(model: type[ArgumentModel], given: Mapping[str, object]) -> Mapping[str, object]:
     """Move arguments into the items of a list if only these items accept them.
 
     If there is no list, a list with one new item is created. For example, some callers pass `{"filePath": …, "oldText":
@@ -287,7 +289,7 @@ def _move_into_items(model: type[Given], given: Mapping[str, object]) -> Mapping
 
 
 @lru_cache(maxsize=256)
-def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
+def _item_field(model: type[ArgumentModel]) -> tuple[str, type[ArgumentModel]] | None:
     """Return the name of the only required argument that is a list of objects, and the model of these objects.
 
     Returns None if there is no such argument, or more than one.
@@ -358,7 +360,7 @@ def _refuse_constant(name: str) -> float:
 
 
 @lru_cache(maxsize=4096)
-def resolve_argument_name(model: type[Given], written: str) -> str:
+def resolve_argument_name(model: type[ArgumentModel], written: str) -> str:
     """Return the name of the argument that `written` refers to, or `written` itself if there is no such argument."""
     fields = model_fields(model)
     if written in fields:
@@ -373,7 +375,7 @@ def resolve_argument_name(model: type[Given], written: str) -> str:
     return spelled if spelled in fields else written
 
 
-def suggest_argument(model: type[Given], written: str, missing: str | None = None) -> str | None:
+def suggest_argument(model: type[ArgumentModel], written: str, missing: str | None = None) -> str | None:
     """Suggest the argument that a caller probably meant by an unknown name, or return None if no name is similar.
 
     `missing` is the missing argument, passed only if exactly one argument is missing and exactly one name is unknown.
@@ -389,9 +391,9 @@ def suggest_argument(model: type[Given], written: str, missing: str | None = Non
     return by_small[found[0]] if found else None
 
 
-def find_model(model: type[Given], position: Position) -> tuple[type[Given], Position]:
+def find_model(model: type[ArgumentModel], position: Position) -> tuple[type[ArgumentModel], Position]:
     """Return the model of the object that contains an argument, and the position of this object."""
-    found: tuple[type[Given], Position] = model, ()
+    found: tuple[type[ArgumentModel], Position] = model, ()
     for index, step in enumerate(position[:-1]):
         if isinstance(step, int):
             continue
@@ -405,14 +407,14 @@ def find_model(model: type[Given], position: Position) -> tuple[type[Given], Pos
 
 
 @lru_cache(maxsize=256)
-def _names_files(model: type[Given]) -> bool:
+def _names_files(model: type[ArgumentModel]) -> bool:
     """Return whether a model, or a model nested in it, has an argument that names files."""
     inner = [field.expected.item or field.expected for field in model_fields(model).values()]
     within = [shape.model for shape in inner if shape.model is not None]
     return any(field.is_file for field in model_fields(model).values()) or any(map(_names_files, within))
 
 
-def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
+def has_unusual_path(model: type[ArgumentModel], given: Mapping[str, object]) -> bool:
     """Return whether a file argument may have to be converted by `convert_written_path`."""
     if not _names_files(model):
         return False
@@ -423,7 +425,7 @@ def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
         found = found or may_need_conversion(path)
         return path
 
-    Reader(note).read(model, given)
+    ArgumentReader(note).read(model, given)
     return found
 
 

@@ -21,7 +21,7 @@ UNLISTED_KEY: Final = "unlisted"
 """Key in an argument's schema: the argument is accepted, but not listed, to keep the list short."""
 
 
-class Given(BaseModel):
+class ArgumentModel(BaseModel):
     """Base of models for objects that callers pass.
 
     Field names are camelCase for callers and snake_case in code. Unknown fields are rejected, and instances are
@@ -36,7 +36,7 @@ class Given(BaseModel):
     """Additional names of these arguments. See `codriver.tools.calls.argument_reading`."""
 
 
-class Arguments(Given):
+class Arguments(ArgumentModel):
     """Base of models for the arguments of a tool."""
 
     who: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
@@ -61,8 +61,8 @@ class AddedArguments:
     """Arguments that a feature adds to tools of the base, and the feature's model that validates them."""
 
     tools: tuple[str, ...]
-    model: type[Given]
-    inside: type[Given] | None = None
+    model: type[ArgumentModel]
+    inside: type[ArgumentModel] | None = None
     """The model of objects inside the arguments of any tool that get these arguments, which must be unlisted.
 
     None for arguments of the `tools` themselves.

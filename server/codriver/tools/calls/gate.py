@@ -22,8 +22,8 @@ from codriver.settings.model import Settings, name_in_files
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.argument_reading import (
     ArgumentError,
+    ArgumentReader,
     Position,
-    Reader,
     find_model,
     has_unusual_path,
     make_path_reader,
@@ -31,7 +31,7 @@ from codriver.tools.calls.argument_reading import (
     resolve_argument_name,
     suggest_argument,
 )
-from codriver.tools.calls.arguments import Arguments, Given, Json
+from codriver.tools.calls.arguments import ArgumentModel, Arguments, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.tool import Tool
 
 
-G = TypeVar("G", bound=Given)
+G = TypeVar("G", bound=ArgumentModel)
 
 CHECK_INTERVAL_S = 0.02
 """Interval for checking the state that a call waits for, in seconds."""
@@ -380,7 +380,7 @@ def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Ca
     Raises:
         RefusedError: an argument is invalid. The message describes all errors.
     """
-    reader = Reader(path_of)
+    reader = ArgumentReader(path_of)
     read = reader.read(model, arguments)
     if reader.errors:
         raise _bad_arguments_error(tool, reader.errors)

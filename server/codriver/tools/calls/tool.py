@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from codriver.core.records import dataclass
 from codriver.tools.calls.answer import ANY_ANSWER_SCHEMA, Answer
-from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments, Given, Schema
+from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel, Arguments, Schema
 from codriver.tools.calls.call import Call
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ class Tool:
     search_hint: str = ""
     lists_output: bool = False
     """Whether the whole `output` is listed. That of evaluations is described once."""
-    added: tuple[type[Given], ...] = ()
+    added: tuple[type[ArgumentModel], ...] = ()
     """Models of arguments that features add."""
-    added_inside: Mapping[type[Given], tuple[type[Given], ...]] = field(default_factory=lambda: MappingProxyType({}))
+    added_inside: Mapping[type[ArgumentModel], tuple[type[ArgumentModel], ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
     """Models of arguments that features add to objects inside the arguments, by the model of the object.
 
     Pydantic hands it to the validators of these objects as their context.

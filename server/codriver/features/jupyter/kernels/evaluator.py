@@ -31,7 +31,7 @@ from codriver.features.jupyter.kernels.kernel_failures import (
 )
 from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.companions import EvaluationSteps
-from codriver.repls.contract.events import LOAD_IT_SUFFIX, Ending, Interruption, Output, Reported
+from codriver.repls.contract.events import LOAD_IT_SUFFIX, Ending, FeatureReport, Interruption, Output
 from codriver.repls.evaluation_tasks import EvaluationTasks, evaluate_in_order
 from codriver.repls.form_positions import add_position
 from codriver.repls.namespace_failures import single_namespace_failure
@@ -213,7 +213,7 @@ class Evaluator:
             async with self._kernel.reserve_main_shell():
                 report = await self._programs.end_extra(extra)
             if report is not None:
-                self._listener(evaluation.request.id, Reported(extra.report, report))
+                self._listener(evaluation.request.id, FeatureReport(extra.report, report))
 
     def _check_namespace(self, request: Request) -> Ending | None:
         """Return a failure if a request is for a namespace that the kernel does not have, or None.

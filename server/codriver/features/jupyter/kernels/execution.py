@@ -14,8 +14,7 @@ import anyio
 from codriver.features.jupyter.kernels import messages
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, parse_error, strip_escapes
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT_PREFIXES
-from codriver.repls.contract.display_data import IMAGE_TYPES, Display
-from codriver.repls.contract.display_data import text_of as text_of_bundle
+from codriver.repls.contract.display_data import IMAGE_TYPES, Display, bundle_text
 from codriver.repls.contract.events import InputNeeded, Interruption, Output, Value
 from codriver.wire.untrusted import mapping_at, text_at
 
@@ -139,7 +138,7 @@ class Execution:
         is_text = set(bundle) <= {PLAIN_TEXT_TYPE}
         self._notify(
             Value(
-                text if isinstance(text, str) else text_of_bundle(bundle),
+                text if isinstance(text, str) else bundle_text(bundle),
                 is_late=self.is_finished,
                 truncated=self.is_cut,
                 bundle=None if is_text else bundle,

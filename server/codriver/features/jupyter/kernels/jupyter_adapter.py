@@ -29,7 +29,7 @@ from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
 from codriver.repls.contract.display_data import TEXT_TYPES, Display
-from codriver.repls.contract.events import Reported, Value
+from codriver.repls.contract.events import FeatureReport, Value
 from codriver.repls.contract.extras import NO_HOOKS
 from codriver.wire.untrusted import mapping_or_empty
 
@@ -205,7 +205,7 @@ class JupyterAdapter(Adapter):
         with suppress(ValueError, RecursionError):
             for field, report in mapping_or_empty(json.loads(text)).items():
                 if field in self._reply_fields and isinstance(report, str):
-                    self._listener(None, Reported(self._reply_fields[field], report))
+                    self._listener(None, FeatureReport(self._reply_fields[field], report))
 
     async def restart(self) -> None:
         """Restart the kernel through the transport."""

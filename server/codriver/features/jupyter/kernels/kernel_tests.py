@@ -19,7 +19,7 @@ from codriver.features.jupyter.kernels.python_programs import answer_data, parse
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_error
 from codriver.repls.contract.display_data import Display
-from codriver.repls.contract.events import Event, Interruption, Listener, OnEnd, Output, Reported
+from codriver.repls.contract.events import Event, FeatureReport, Interruption, Listener, OnEnd, Output
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 from codriver.repls.dialects import WORKER_PYTHON
@@ -104,7 +104,7 @@ class KernelTestRunner:
         for extra in extras:
             report = await self._python.end_extra(extra)
             if report is not None:
-                self._listener(evaluation, Reported(extra.report, report))
+                self._listener(evaluation, FeatureReport(extra.report, report))
 
     def _mark_user_frames(self, run: TestRun) -> TestRun:
         """Mark the stack frames in files of the workspace as the user's."""

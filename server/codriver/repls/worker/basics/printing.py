@@ -69,7 +69,7 @@ class Shape:
         """The text between a step and its part: `: `, `=`, `, ` in pairs, or "" if steps are positions."""
 
 
-class Cuts:
+class OmittedParts:
     """The parts that were omitted from a printed value."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Printer:
 
     def __init__(self, length: int | None, depth: int | None, requested: int | None = None) -> None:
         self._length, self._depth, self._requested = length, depth, requested
-        self.cuts = Cuts()
+        self.cuts = OmittedParts()
 
     def print_from(self, value: Any, start: int = 0, before: Path = ()) -> str:
         """Print a value, starting at the element `start`. `before` is its path for descriptions of omissions."""

@@ -19,7 +19,7 @@ from .code_texts import code_digest
 from .filled_caches import find_filled_caches, make_project_file_check, outdated_caches
 from .import_process import HASH_SEEDS, ImportProcess
 from .leaf_rules import OTHER, changed_leaves, compare_imports, is_below_any, outermost_rows, stale_leaves
-from .leaves import UNKNOWN_TEXT, Shapes, module_dict, split_leaf_path, undoable_names
+from .leaves import UNKNOWN_TEXT, LeafDescriber, module_dict, split_leaf_path, undoable_names
 from .previous_code import previous_code
 
 TYPE_CHECKING = False
@@ -224,7 +224,7 @@ class Comparison:
 
         started = thread_time()
         with _gc_disabled():
-            found = Shapes((name,), LOAD_CHECK_TIME_S, mark, MAX_CHECKED_LEAVES).describe_module(
+            found = LeafDescriber((name,), LOAD_CHECK_TIME_S, mark, MAX_CHECKED_LEAVES).describe_module(
                 name, undoable_names(name)
             )
         self.paused_s += thread_time() - started
@@ -497,7 +497,7 @@ class Comparison:
             return []
         started_s = thread_time()
         with _gc_disabled():
-            shapes = Shapes(tuple(edits), IDLE_CHECK_TIME_S)
+            shapes = LeafDescriber(tuple(edits), IDLE_CHECK_TIME_S)
             for module, names in roots.items():
                 found = shapes.describe_module(module, names)
                 after.update(found)

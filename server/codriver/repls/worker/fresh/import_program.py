@@ -22,7 +22,7 @@ import sys
 from .import_effects import EffectRefusedError, RefusedEffects
 from .importers import find_importers
 from .leaf_rules import compare_imports
-from .leaves import Shapes
+from .leaves import LeafDescriber
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Import:
     def _describe_modules(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
         """Return the leaves of the imported modules. With `roots`, include only these names."""
         gc.disable()
-        shapes = Shapes(self._edited, self._spec["shapeSeconds"])
+        shapes = LeafDescriber(self._edited, self._spec["shapeSeconds"])
         leaves: dict[str, str] = {}
         for name in names:
             if name not in self._failed and (roots is None or name in roots):

@@ -158,7 +158,7 @@ def current_definition(thing: object) -> object:
     return found.__func__ if type(found) is staticmethod or type(found) is classmethod else found
 
 
-class Shapes:
+class LeafDescriber:
     """Describes modules as leaves within a time limit.
 
     The classes of the modules in `names` are described wherever they occur, in addition to those of the described

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from ..basics.previews import MAX_GLIMPSE_ELEMENTS, MAX_GLIMPSE_LEVELS, MAX_NESTED_CHARACTERS, qualified_class_name
-from ..basics.printing import Cuts, NoSuchPartError
+from ..basics.printing import NoSuchPartError, OmittedParts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ class LispValues:
 
     def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
         """Describe what was cut from a printed value. All parts that were printed are already realized."""
-        cuts = Cuts()
+        cuts = OmittedParts()
         self._walk(value, path, (length, depth, 0), start, cuts)
         return cuts.describe()
 
     def _walk(
-        self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
+        self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: OmittedParts
     ) -> None:
         """Record in `cuts` what was omitted from a value and its parts."""
         length, depth, level = bounds

@@ -39,7 +39,7 @@ BLOCK_FIELDS = ("body", "orelse", "finalbody", "handlers", "cases")
 """The fields of a syntax node that contain statements."""
 
 
-class Remembered:
+class RememberedValue:
     """A remembered value that is not kept alive.
 
     A plain value is stored itself. For any other value, a weak reference or the id is stored.
@@ -110,22 +110,22 @@ class Names:
                 and qualname_of_class(value) == f"{owner}.{name}"
                 and not _is_dunder(name)
             ]
-        self._remembered: dict[str, Remembered] = {}
+        self._remembered: dict[str, RememberedValue] = {}
 
-    def release(self) -> dict[str, Remembered]:
+    def release(self) -> dict[str, RememberedValue]:
         """Return the remembered values, and drop the strong references to the original objects."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             # An evaluated value was not created by a load, even if the evaluation ran within one.
             self._remembered = {
-                name: Remembered(value)
+                name: RememberedValue(value)
                 for name, value in raw.items()
                 if not _is_dunder(name) and not is_evaluated(value)
             }
             for owner, space in self._classes:
                 for name, value in space.items():
                     if (not _is_dunder(name) or _is_method(value)) and not is_evaluated(value):
-                        self._remembered[owner + "." + name] = Remembered(value)
+                        self._remembered[owner + "." + name] = RememberedValue(value)
             self._classes = []
         return self._remembered
 
@@ -137,15 +137,15 @@ class Names:
         if value is ABSENT:
             remembered.pop(name, None)
         else:
-            remembered[name] = Remembered(value)
+            remembered[name] = RememberedValue(value)
         for inner in [one for one in remembered if one.startswith(name + ".")]:
             del remembered[inner]
         if is_class(value):
             for attribute, remaining in list(space_of(value).items()):
                 if not _is_dunder(attribute) or _is_method(remaining):
-                    remembered[name + "." + attribute] = Remembered(remaining)
+                    remembered[name + "." + attribute] = RememberedValue(remaining)
 
-    def restore(self, name: str, remembered: Remembered | None) -> None:
+    def restore(self, name: str, remembered: RememberedValue | None) -> None:
         """Restore an earlier remembered value of a name. If it is None, forget the name."""
         if remembered is None:
             self.release().pop(name, None)
@@ -153,7 +153,7 @@ class Names:
             self.release()[name] = remembered
 
 
-def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
+def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object, RememberedValue | None]]:
     """Return the names that have changed since a load, each with its present and its remembered value.
 
     The present value is ABSENT if the name was removed, and the remembered value is None if the name is new.

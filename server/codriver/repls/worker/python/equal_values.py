@@ -160,7 +160,7 @@ def stores_more(bases: Iterable[Any]) -> bool:
     )
 
 
-def slots_of(kind: Any) -> list[tuple[str, Any]]:
+def find_slots(kind: Any) -> list[tuple[str, Any]]:
     """Return the names and descriptors of the slots of a class and its bases."""
     return [
         (name, slot)

@@ -24,11 +24,11 @@ from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .enum_members import is_enum
 from .equal_values import (
+    find_slots,
     has_only_attributes,
     is_alike,
     is_equal_without_caches,
     is_part_of,
-    slots_of,
     stores_more,
 )
 from .holders import is_in_use
@@ -603,7 +603,7 @@ class Followers:
             or any(base in REGISTRY_TYPES for base in bases)
         ):
             return False
-        slots = slots_of(kind)
+        slots = find_slots(kind)
         attributes, fresh = instance_dict_of(old), instance_dict_of(new)
         if stores_more(base for base in bases if defining_module_name(base) not in self._loads.values()):
             return False

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import Remembered
+    from .bound_names import RememberedValue
     from .module_text import Outline
 
     Stamp = Tuple[int, int, int, int]
@@ -268,7 +268,7 @@ class LoadedSources:
         module: types.ModuleType,
         file: str,
         text: str,
-        standing: Mapping[str, Remembered | None] = EMPTY_MAPPING,
+        standing: Mapping[str, RememberedValue | None] = EMPTY_MAPPING,
     ) -> Load:
         """Record that a source was loaded in a module.
 
@@ -328,7 +328,7 @@ class LoadedSources:
         load.left.remember(project_modules, module_dict(module)[project_modules])
         return lambda: load.left.restore(project_modules, before)
 
-    def record_changed_names(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
+    def record_changed_names(self, name: str, standing: Mapping[str, RememberedValue | None]) -> None:
         """Store the present names of a module after the load of another module has changed some.
 
         `standing` are the names that were left unchanged.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .bound_names import Remembered
+    from .bound_names import RememberedValue
     from .module_text import Text
     from .python_drift import Drift
 
@@ -90,7 +90,7 @@ class ModuleLoad:
         self._name, self._path, self._text, self._undo = name, path, text, undo
         self._drift, self._sources = drift, drift.sources
         self._home = home
-        self._standing: dict[str, Remembered | None] = {}
+        self._standing: dict[str, RememberedValue | None] = {}
         self._minimal: MinimalLoad | None = None
         self._followers: Followers | None = None
         self._is_followed = False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import Remembered
+    from .bound_names import RememberedValue
     from .loaded_sources import Load, Stamp
 
     Row = Dict[str, str]
@@ -308,7 +308,7 @@ class Drift:
                 ] * bool(edited)
         return found
 
-    def rebound_names(self, name: str) -> dict[str, Remembered | None]:
+    def rebound_names(self, name: str) -> dict[str, RememberedValue | None]:
         """Return the names in a module that were rebound since its load, with their previous values.
 
         Names in classes are dotted.

@@ -51,11 +51,11 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
     for node in body:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
-        rows.append(row_of(node))
+        rows.append(definition_row(node))
     return rows
 
 
-def row_of(node: Definition) -> dict[str, str]:
+def definition_row(node: Definition) -> dict[str, str]:
     """Return a definition as a row with its type, parameters, line and summary."""
     row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
     doc = (ast.get_docstring(node) or "").partition("\n")[0]

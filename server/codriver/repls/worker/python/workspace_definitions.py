@@ -12,7 +12,7 @@ import re
 import sys
 import time
 
-from .unimported_names import parse_lines, read_lines, row_of
+from .unimported_names import definition_row, parse_lines, read_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def workspace_definitions(fragment: str, is_match: Callable[[str], object]) -> l
         for node in tree.body if tree is not None else ():
             qualified = f"{module}.{getattr(node, 'name', '')}"
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and is_match(qualified):
-                rows[qualified] = {**row_of(node), "name": qualified}
+                rows[qualified] = {**definition_row(node), "name": qualified}
     return [rows[name] for name in sorted(rows)]
 
 
