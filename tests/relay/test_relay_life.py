@@ -491,7 +491,8 @@ def test_an_open_subscription_does_not_keep_the_relay_alive(relay, host):
     assert relay.wait() == 0
 
 
-def test_an_answer_that_never_arrives_is_awaited_for_a_limited_time(relay, host):
+def test_an_answer_that_never_arrives_is_awaited_for_a_limited_time(start_relay, host):
+    relay = start_relay(host.port, **waiting(answers_s=0.5))
     relay.send(request(1))
     peer = host.accept()
     peer.read()
@@ -722,7 +723,8 @@ def test_a_server_that_fails_to_start_is_explained(start_relay, tmp_path):
     script = tmp_path / "broken.py"
     script.write_text("import sys; print('the config is wrong', file=sys.stderr); sys.exit(3)")
     command = shlex.join([sys.executable, str(script)])
-    relay = start_relay("--workspace", tmp_path, "--start", CODRIVER_SERVER_COMMAND=command)
+    words = ("--workspace", tmp_path, "--start")
+    relay = start_relay(*words, CODRIVER_SERVER_COMMAND=command, **waiting(start_grace_s=0.1))
     relay.send(request(1))
     message = relay.receive()["error"]["message"]
     assert "status 3" in message
@@ -730,7 +732,8 @@ def test_a_server_that_fails_to_start_is_explained(start_relay, tmp_path):
 
 
 def test_a_missing_server_command_is_named(start_relay, tmp_path):
-    relay = start_relay("--workspace", tmp_path, "--start", CODRIVER_SERVER_COMMAND="/nowhere/codriver")
+    words = ("--workspace", tmp_path, "--start")
+    relay = start_relay(*words, CODRIVER_SERVER_COMMAND="/nowhere/codriver", **waiting(start_grace_s=0.1))
     relay.send(request(1))
     assert "/nowhere/codriver could not be started" in relay.receive()["error"]["message"]
 
