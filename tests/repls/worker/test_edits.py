@@ -49,7 +49,7 @@ TABLES = {
     "projects": edits_of_projects.ALL[::EVERY],
     "services": edits_of_services.ALL[::EVERY],
     "objects": edits_of_objects.ALL[::EVERY],
-    "reviews": edits_of_reviews.ALL[::EVERY],
+    "reviews": edits_of_reviews.ALL[:: 2 * EVERY],
     "commits": edits_of_commits.ALL[::EVERY],
     "sites": edits_of_sites.ALL[::EVERY],
     "systems": edits_of_systems.ALL[::EVERY],
