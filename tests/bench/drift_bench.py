@@ -48,22 +48,25 @@ def imported(folder, names):
 def measure(report, modules=200, definitions=2000):
     rounds, texts = report.rounds(50), LoadedSources()
     drift = Drift(texts)
-    texts.begin()
+    texts.start_recording()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with imported(folder, write(folder, modules, definitions)):
-            samples = {"the first time": [timed_ms(lambda: drift.rows(name))]}
-            assert drift.rows(name) == []
-            ways = {UNCHANGED: lambda: drift.rows(name), "old objects alone": lambda: drift.rows(name, "old")}
+            samples = {"the first time": [timed_ms(lambda: drift.find_differences(name))]}
+            assert drift.find_differences(name) == []
+            ways = {
+                UNCHANGED: lambda: drift.find_differences(name),
+                "old objects alone": lambda: drift.find_differences(name, "old"),
+            }
             samples |= in_turns(ways, rounds)
             edited = folder / "bench_7.py"
             edited.write_text(edited.read_text().replace("* 3", "* 33"))
-            assert len(drift.rows(name)) == 1
-            samples |= in_turns({"one file edited": lambda: drift.rows(name)}, rounds)
+            assert len(drift.find_differences(name)) == 1
+            samples |= in_turns({"one file edited": lambda: drift.find_differences(name)}, rounds)
             for file in folder.glob("*.py"):
                 file.write_text(file.read_text().replace("* 2", "* 22"))
-            samples["every file edited, the first time"] = [timed_ms(lambda: drift.rows(name))]
-    texts.end()
+            samples["every file edited, the first time"] = [timed_ms(lambda: drift.find_differences(name))]
+    texts.stop_recording()
     title = f"compare {modules} Python files, {definitions} definitions, with what is loaded"
     report.table(title, "ms", samples, base=UNCHANGED)
 

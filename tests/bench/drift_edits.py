@@ -115,16 +115,16 @@ def main():
             lay(name, root)
         sys.path.insert(0, place)
         texts = LoadedSources()
-        texts.begin()
+        texts.start_recording()
         drift = Drift(texts)
         # Compiled modules count by their age.
         time.sleep(MAX_CLOCK_DIFFERENCE_NS / 10**9 + 0.5)
-        texts.check()
+        texts.record_names()
         for name in asked.names:
             space = {"__name__": f"use_of_{name}"}
             for statement in ast.parse(USES.get(name, f"import {name}")).body:
                 exec(compile(ast.Module([statement], []), "<eval 1>", "exec"), space)
-                texts.note()
+                texts.record_names()
             texts.read_recent_sources()
         report(drift, texts, root)
         if asked.edits:
@@ -152,13 +152,13 @@ def loads_below(texts, root):
 
 
 def report(drift, texts, root):
-    rows = drift.rows(str(root))
+    rows = drift.find_differences(str(root))
     loads = loads_below(texts, root)
     began = time.perf_counter()
-    drift.rows(str(root))
+    drift.find_differences(str(root))
     took = (time.perf_counter() - began) * 1000
     began = time.perf_counter()
-    drift.rows(str(root), "edited")
+    drift.find_differences(str(root), "edited")
     took_text = (time.perf_counter() - began) * 1000
     size = sum(len(load.data or b"") for load in loads.values())
     kept = sum(load.stored_bytes for load in loads.values())
@@ -184,7 +184,7 @@ def edit(drift, texts, root, chance, edits):
         kind, text = made
         file.write_text(text, encoding="utf-8")
         began = time.perf_counter()
-        rows = [row for row in drift.rows(str(root), "edited") if row["kind"] not in ("unbound", "unknown")]
+        rows = [row for row in drift.find_differences(str(root), "edited") if row["kind"] not in ("unbound", "unknown")]
         slow.append(time.perf_counter() - began)
         file.write_bytes(before)
         kinds.setdefault(kind, [0, 0])[0] += 1
@@ -193,7 +193,7 @@ def edit(drift, texts, root, chance, edits):
         one_row += len(rows) == 1
         if not rows:
             print_line(f"missed: {kind} {file}")
-    drift.rows(str(root), "edited")
+    drift.find_differences(str(root), "edited")
     total = sum(made for made, _ in kinds.values())
     print_line(
         f"found {found} of {total} edits, {len(kinds)} kinds, {one_row} by one row;"
@@ -212,7 +212,7 @@ def load(drift, texts, root, chance, loads):
     done, left, ran, slow = 0, 0, 0, []
     while done < loads:
         name = chance.choice(names)
-        file = Path(texts.of(name).file)
+        file = Path(texts.find_load(name).file)
         before = file.read_text(encoding="utf-8")
         text = with_another_body(before, chance)
         if text is None:
@@ -220,17 +220,17 @@ def load(drift, texts, root, chance, loads):
         for now in (text, before):
             file.write_text(now, encoding="utf-8")
             began = time.perf_counter()
-            one = ModuleLoad(name, str(file), now, UndoRecords([]).of(""), drift, home=sys)
-            one.begin()
-            steps = one.steps()
+            one = ModuleLoad(name, str(file), now, UndoRecords([]).record_for(""), drift, home=sys)
+            one.prepare()
+            steps = one.plan_steps()
             ran += len(steps)
-            one.end(has_failed=False)
+            one.finish(has_failed=False)
             slow.append(time.perf_counter() - began)
         done += 1
         left += stale(str(file), now)
     print_line(f"{2 * done} loads of another body: {left} left a former code, {ran} statements ran;"
         f" {1000 * sorted(slow)[len(slow) // 2]:.1f} ms at the median;"
-        f" {len(drift.rows(str(root)))} rows afterwards")  # fmt: skip
+        f" {len(drift.find_differences(str(root)))} rows afterwards")  # fmt: skip
 
 
 def with_another_body(text, chance):

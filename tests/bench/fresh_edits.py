@@ -50,7 +50,7 @@ from worker.fresh.leaves import LeafDescriber, split_leaf_path
 found = {}
 for path in paths:
     module, name = split_leaf_path(path, sys.modules)
-    found.update(LeafDescriber(json.loads(sys.argv[5]), 60).of_module(module, [name]))
+    found.update(LeafDescriber(json.loads(sys.argv[5]), 60).describe_module(module, [name]))
 print(json.dumps([{path: found.get(path) for path in paths}, (used.ru_utime + used.ru_stime) * 1000]))
 """
 

@@ -52,7 +52,7 @@ state = {"box": {"n": 0}}
 def measure_events(report):
     """Measure an event and an epoch: disabled, enabled, and with subscribers."""
     title = "seam: events"
-    recording.forget()
+    recording.reset()
     report.fact(title, "emit, the seam is off", best_ns(emits, EVENTS), "ns", at_most=1000)
     seam.install(True)
     seam.frame("bench", lambda: state["box"], snapshot="none")
@@ -76,7 +76,7 @@ def measure_reads(report):
 def measure(report):
     measure_events(report)
     measure_reads(report)
-    recording.forget()
+    recording.reset()
 
 
 if __name__ == "__main__":

@@ -87,7 +87,9 @@ def _measure_looks(report):
         reader = Reader(client, live.workspace)
 
         def begin(code, **arguments):
-            message, _ = reader.ask("tools/call", {"name": "evaluate_code", "arguments": {"code": code, **arguments}})
+            message, _ = reader.request(
+                "tools/call", {"name": "evaluate_code", "arguments": {"code": code, **arguments}}
+            )
             text = text_of(message["result"])
             return json.loads(text)["evaluationId"], len(normalized(text.encode(), live.workspace))
 

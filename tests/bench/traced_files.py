@@ -59,7 +59,7 @@ class Tests:
     def __init__(self, repl, names):
         self.repl = repl
         self.codes = [
-            WORKER_PYTHON.expression("test", ns=one, name="", match="", words=[], only=(), root=str(repl.folder))
+            WORKER_PYTHON.program_code("test", ns=one, name="", match="", words=[], only=(), root=str(repl.folder))
             for one in names
         ]
 
