@@ -45,7 +45,7 @@ HANG_UP = """\
 import gc, threading
 def drop(repl=next(one for one in gc.get_objects() if type(one).__name__ == "EmbeddedRepl" and one.port)):
     for connection in repl._connections:
-        connection.drop()
+        connection.close()
 threading.Timer(0.02, drop).start()
 del drop
 """

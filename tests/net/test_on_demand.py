@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import forked
 import pytest
 from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
 
+from codriver.files.codriver_paths import server_directory
 from codriver.net.registration import allow_start, is_stopped_for_good, stop_for_good
+from codriver.net.server_record import is_claimed
 from codriver.protocol.calls import NEW_SERVER_NOTE
 
 
@@ -56,6 +60,50 @@ def test_a_server_that_fails_to_start_is_explained_by_its_own_message(run, works
     assert "exited with status 1" in done.stderr
     assert 'maxDepth = "deep" is invalid; use a whole number from 1 to 1000' in done.stderr
     assert "serve.log" in done.stderr
+
+
+def processes(*words):
+    """Return the directories in `/proc` of processes that were started with these words."""
+    return [file.parent for file in Path("/proc").glob("[0-9]*/cmdline") if {*words} <= words_of(file)]
+
+
+def words_of(file):
+    try:
+        return {*file.read_text().split("\0")}
+    except OSError:  # it has ended
+        return set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
+def test_start_waits_for_a_server_that_another_process_is_starting(run, workspace):
+    """`codriver run` starts one in the background, and a command with `--start` may follow immediately."""
+    release = workspace.parent / "release"
+    slow = f"""
+import os, time
+from codriver.net import registration
+publish = registration.Claim.publish
+def wait(*arguments):
+    while not os.path.exists({str(release)!r}): time.sleep(0.01)
+    publish(*arguments)
+registration.Claim.publish = wait
+from codriver.__main__ import main
+main()
+"""
+    env = environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    words = [sys.executable, "-c", slow, "serve", "--workspace", str(workspace)]
+    with subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starting:
+        try:
+            until(lambda: is_claimed(server_directory(workspace)), "the claim")
+            found = []
+            waiting = threading.Thread(target=lambda: found.append(run("eval", "--start", "6 * 7")))
+            waiting.start()
+            (second,) = until(lambda: processes("--on-demand", str(workspace)), "the second start")
+            until(lambda: not second.exists(), "the second start to fail, and to be noticed")
+            release.touch()
+            waiting.join(WAIT_S)
+            assert (found[0].returncode, found[0].stdout) == (0, "42\n"), found[0].stderr
+        finally:
+            starting.terminate()
 
 
 def test_a_server_started_by_a_relay_outlives_it(tmp_path):

@@ -287,7 +287,7 @@ def connect(
                     workspace,
                     "the server was stopped with `codriver stop --for-good`, so none is started automatically",
                 ) from None
-            if status:
+            if status and not server_record.is_claimed(directory):  # otherwise, another process is starting one
                 raise ServerFailedError(workspace, directory / "serve.log", status) from None
             if time.monotonic() > deadline:
                 raise
