@@ -50,7 +50,7 @@ HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
 
 
 class ActivityArguments(Arguments):
-    """The arguments of the tool `activity`."""
+    """Arguments of `activity`: filters by time, caller, file and text."""
 
     by: str | None = Field(None, description='For activity and jobs: "others", "me", "human" or a name.')
     since: str | None = Field(None, description='"20m", "2d", "09:30", "yesterday".')

@@ -48,7 +48,7 @@ DESCRIPTION_TEMPLATE: Final = (
 
 
 class EditFilesArguments(Evaluating):
-    """The arguments of the tool `edit_files`."""
+    """Arguments of `edit_files`: the edits, whether to load and test them, and when to revert them."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

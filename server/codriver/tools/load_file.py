@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class LoadFileArguments(Evaluating):
-    """The arguments of the tool `load_file`."""
+    """Arguments of `load_file`: the file, and whether to load its dependents too."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

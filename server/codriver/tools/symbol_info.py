@@ -40,7 +40,7 @@ async def describe_symbol(
 
 
 class SymbolArguments(Arguments):
-    """The arguments of the tool `symbol_info`."""
+    """Arguments of `symbol_info`: the symbol, where to look it up, and what to return."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

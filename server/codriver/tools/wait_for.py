@@ -46,7 +46,7 @@ MAX_COMPARED_ROWS = 100_000
 
 
 class WaitArguments(Arguments):
-    """The arguments of the tool `wait_for`."""
+    """Arguments of `wait_for`: the query, the line after which rows are new, and the time limit."""
 
     query: str = Field(description="As in repl_output_log.")
     inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED_KEY: True})

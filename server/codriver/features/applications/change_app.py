@@ -40,7 +40,7 @@ REPLACED_FIELDS: Final = frozenset({"result", "values"})
 
 
 class ChangeAppArguments(Evaluating):
-    """Arguments of the tool `change_app`."""
+    """Arguments of `change_app`: the operation, and the event, epoch or state for it."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

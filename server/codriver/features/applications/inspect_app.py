@@ -31,7 +31,7 @@ NO_EVENTS_MESSAGE: Final = "no event yet; watch_logging(), watch_threads() and o
 
 
 class InspectAppArguments(Arguments):
-    """Arguments of the tool `inspect_app`."""
+    """Arguments of `inspect_app`: what to read, the frame and path, and filters."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

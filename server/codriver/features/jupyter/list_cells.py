@@ -40,7 +40,7 @@ MAX_FIRST_LINE_CHARACTERS = 80
 
 
 class ListCellsArguments(Arguments):
-    """Arguments of the tool `list_cells`."""
+    """Arguments of `list_cells`: the notebook, and the cells to list or the cell to read."""
 
     file_path: str
     cell: CellName | None = Field(None, description="Its source: id, or index from 0.")

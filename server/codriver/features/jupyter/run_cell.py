@@ -61,7 +61,7 @@ DEFAULT_ALL_CELLS_TIMEOUT_MS = 600_000
 
 
 class RunCellArguments(Evaluating):
-    """Arguments of the tool `run_cell`."""
+    """Arguments of `run_cell`: the notebook, and the cell or cells to run."""
 
     file_path: str
     cell: CellName | None = Field(None, description="The cell's id, or its index from 0.")

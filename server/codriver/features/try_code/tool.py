@@ -77,7 +77,7 @@ Candidates = Annotated[
 
 
 class TryCodeArguments(Evaluating):
-    """Arguments of the tool `try_code`."""
+    """Arguments of `try_code`: the candidates, the tests to run for each, and the candidate to keep."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Move the images of an answer out of its text, up to a number and a size."""
+"""Move images out of the text of an answer, up to a maximum number and size."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _DEFINING_SYMBOLS: Final = frozenset(
 )
 """Symbols that start a Lisp form that defines a function, type or protocol."""
 _METHOD_SYMBOLS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
-"""Symbols that start a Lisp form that adds methods, and runs in its place among the steps."""
+"""Symbols that start a Lisp form that adds methods to a multimethod, type or protocol, or defines a multimethod."""
 _ASSIGNMENT_SYMBOLS: Final = frozenset({"def", "defonce", "setv", "declare"})
 """Symbols that start a Lisp form that assigns a value to a name."""
 LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})

@@ -348,7 +348,6 @@ class _Walk:
     # Statements
 
     def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # one branch per case
-        """Visit a statement."""
         self.found.nodes += 1
         if self.found.nodes > MAX_VISITED_NODES:
             self._record_effect(node)
