@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import alike
-import compiled_once
+import compilation_cache
 import hung_tests
 import lent_servers
 import needs
@@ -128,14 +128,14 @@ def pytest_xdist_make_scheduler(config, log):
         return None
     from unit_scheduler import UnitScheduling  # noqa: PLC0415  # xdist is there where it asks
 
-    compiling = compiled_once.basilisp()  # while the processes of the run collect
+    compiling = compilation_cache.basilisp()  # while the processes of the run collect
     return UnitScheduling(config, log, unit_of=unit_of, before=compiling.wait if compiling else lambda: None)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session):
     """Let processes that collect the same tests for the first time do so one after the other."""
-    with compiled_once.one_collects_first() if hasattr(session.config, "workerinput") else contextlib.nullcontext():
+    with compilation_cache.one_collects_first() if hasattr(session.config, "workerinput") else contextlib.nullcontext():
         return (yield)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from trust.load import Plan, run_again
+from trust.client_load import Plan, run_again
 
 
 def main():

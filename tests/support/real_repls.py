@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import compiled_once
+import compilation_cache
 import pytest
 from lent_servers import POLL_S, Watched, borrow, new_directory
 from needs import NODE_MODULES, do_without, missing_node
@@ -84,7 +84,7 @@ def compiled(command):
     paths = command[at].split(os.pathsep)
     if paths[: len(jars)] != jars:
         return command
-    program, jars = compiled_once.nrepl(command[: at - 1], jars)
+    program, jars = compilation_cache.nrepl(command[: at - 1], jars)
     return [*program, "-cp", os.pathsep.join([*jars, *paths[len(jars) :]]), *command[at + 1 :]]
 
 
@@ -116,7 +116,7 @@ def short_lived_recipes():
     folder, jars = new_directory("recipes"), recipes._debian_jars()
     programs = {"node": (node, ())}
     if jars is not None and shutil.which("java"):
-        programs["java"] = compiled_once.nrepl(java, jars)
+        programs["java"] = compilation_cache.nrepl(java, jars)
     for name, (words, taken) in programs.items():
         if found := shutil.which(name):
             program = shlex.join([found, *words[1:]])

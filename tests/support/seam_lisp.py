@@ -10,7 +10,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-import compiled_once
+import compilation_cache
 import needs
 from real_repls import clojure, compiled, node
 
@@ -41,7 +41,7 @@ def compiled_seam():
         shutil.copytree(SEAM, made, dirs_exist_ok=True)  # with its times: classes are taken that are not older
         made.rename(folder)
 
-    return compiled_once.cached_directory("seam", (command, (SEAM / "codriver" / "seam.cljc").read_text()), make)
+    return compilation_cache.cached_directory("seam", (command, (SEAM / "codriver" / "seam.cljc").read_text()), make)
 
 
 def edn(value):

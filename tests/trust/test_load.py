@@ -7,7 +7,7 @@ import sys
 import pytest
 from alike import rounds
 
-from trust.load import Plan, run
+from trust.client_load import Plan, run
 
 HIGHEST_KIB = 256 * 1024
 """The bound: 80 MiB for the program, 16 MiB of log and 64 MiB of what evaluations said, at most; and for each client

@@ -1,7 +1,7 @@
 """Count edits after which a process differs from a new one, how many are reported, and false reports.
 
 Run it with Codriver's own interpreter, and name one that has flask, fastapi, click, sqlalchemy, pydantic and attrs:
-`python tests/bench/fresh_truths.py --python ENV/bin/python [NAME…]`. Each case consists of two sources `m` and `n` that
+`python tests/bench/drift_accuracy.py --python ENV/bin/python [NAME…]`. Each case consists of two sources `m` and `n` that
 use each other, an edit of `m`, a use of it, and an expression that is evaluated in the REPL and in a new process.
 """
 
