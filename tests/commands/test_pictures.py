@@ -74,7 +74,7 @@ def test_an_evaluation_without_an_image_is_reported(live):
     for words, told in [
         (("image", "nope"), "no image of an evaluation nope"),
         (("image", live.ids[0], "-n", "2"), "the evaluation has 1 image"),
-        (("image", "--run", "-9"), "no run -9"),
+        (("image", "--run", "-9"), "no stored run -9"),
     ]:
         done = live.run(*words)
         assert (done.returncode, told in done.stderr) == (1, True), done.stderr
