@@ -136,7 +136,7 @@ def test_documentation_is_omitted_if_the_source_contains_it(client):
 
 def test_private_names_are_found_only_by_an_explicit_pattern(client):
     assert lines(client, "py", "*conceal*") == []
-    assert lines(client, "py", "_conceal*") == ["shapes._concealed()"]
+    assert lines(client, "py", "_conceal*") == ["shapes._concealed() :19"]
 
 
 def test_a_name_containing_an_asterisk_is_looked_up_first(client):

@@ -205,7 +205,7 @@ def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
     assert about(client, "_shelf*")["names"] == ["warehouse.shelves._shelf_row() :5"]
     client.call("evaluate_code", code="import warehouse.shelves")
     assert "imported" not in about(client, "shelf_of").get("extra", {})
-    assert about(client, "*SHELF_of")["names"] == ["warehouse.shelves.shelf_of(item)"]
+    assert about(client, "*SHELF_of")["names"] == ["warehouse.shelves.shelf_of(item) :1"]
 
 
 def test_an_undefined_name_is_reported_with_the_import_from_the_workspace_that_defines_it(client, live):

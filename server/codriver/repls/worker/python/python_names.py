@@ -153,7 +153,7 @@ def list_names(name_or_pattern: str, current: types.ModuleType, home: types.Modu
             rows = [row for row in rows if is_match(row["name"]) and (with_private or not _is_private(row["name"]))]
             return _limit_rows([{**row, "name": owner + "." + row["name"]} for row in rows])
         loaded = list(_iter_matches(name_or_pattern, current, home))
-        rows = [_row(name, value) for name, value in loaded[:MAX_LISTED_NAMES]]
+        rows = [{**_row(name, value), **_line(value)} for name, value in loaded[:MAX_LISTED_NAMES]]
         return _limit_rows(
             [*rows, *_unimported_matches(name_or_pattern)], omitted=max(0, len(loaded) - MAX_LISTED_NAMES)
         )
@@ -328,6 +328,14 @@ def _row(name: str, value: object) -> dict[str, str]:
     elif kind == "variable":
         row["args"] = ": " + type(value).__name__
     return {key: text for key, text in row.items() if text}
+
+
+def _line(value: object) -> dict[str, str]:
+    """Return the field of a row with the first line of a function in a file, or nothing for other values."""
+    function = unwrap_function(value)
+    if function is None or function.__code__.co_filename.startswith("<"):
+        return {}
+    return {"line": str(function.__code__.co_firstlineno)}
 
 
 def _parameters(value: Any) -> str:
