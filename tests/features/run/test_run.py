@@ -483,6 +483,22 @@ def test_the_threads_of_the_repl_are_not_profiled_or_traced(live, client):
         assert profiled.do("print(sorted(SEEN - {'_run_untraced'}))") == ["[]"]
 
 
+def test_coverage_is_the_same_with_and_without_a_repl(live, client, tmp_path):
+    pytest.importorskip("coverage")
+    data, file = f"--data-file={tmp_path / 'data'}", live.workspace / "covered.py"
+    reports = []
+    for is_attached in (False, True):
+        command = (sys.executable, "-m", "coverage", "run", data, str(file))
+        with program(live, SHOP, "covered.py", command=command) as covered:
+            if is_attached:
+                answer = client.call("evaluate_code", code="6 * 7", replSessionKey="covered")
+                assert answer.get("result") == "42", answer
+            assert covered.end() == 3
+        words = [sys.executable, "-m", "coverage", "report", data]
+        reports.append(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert reports[0] == reports[1]
+
+
 def test_a_program_whose_main_thread_has_ended_is_refused_with_the_reason(live, client):
     """From Python 3.12 on, no thread can be started while the main thread waits for others to end."""
     text = "import sys, threading\nprint('starts', flush=True)\nthreading.Thread(target=sys.stdin.read).start()\n"
