@@ -1,5 +1,6 @@
 """Warm and plain runs of the same tests, and what differs between them."""
 
+import math
 import os
 import re
 import shutil
@@ -158,8 +159,13 @@ class Project:
 
 
 @asynccontextmanager
-async def project(python, directory, files=None, *, preloading="packages", min_saving_s=0.0, saved=None, **options):
-    """Create a project with warm runs. `saved` contains what earlier ones learned."""
+async def project(
+    python, directory, files=None, *, preloading="packages", min_saving_s=-math.inf, saved=None, **options
+):
+    """Create a project with warm runs. `saved` contains what earlier ones learned.
+
+    By default, runs stay warm even if they are slower than plain ones, as they may be on a busy machine.
+    """
     settings = WarmOptions(preloading=preloading, min_saving_s=min_saving_s, **options)
     async with warm_tests(settings, saved) as owner:
         made = Project(owner, python, directory)

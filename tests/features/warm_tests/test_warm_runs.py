@@ -1,5 +1,6 @@
 """Warm runs of small projects with the pytest of this test suite: they report what a plain process reports."""
 
+import math
 import os
 import shutil
 import subprocess
@@ -877,7 +878,7 @@ def test_warm_processes_that_exceed_the_memory_limit_together_end_with_the_least
     async def act(made):
         await made.warm_up()
         limit = made.status.memory_mb * 3 // 2
-        options = WarmOptions(preloading="packages", min_saving_s=0.0, memory_mb=limit)
+        options = WarmOptions(preloading="packages", min_saving_s=-math.inf, memory_mb=limit)
         made.owner._present_options = lambda: options
         (made.directory / "other").mkdir()
         other = Project(made.owner, made.python, made.directory / "other")
