@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
 
 PAGE_REQUEST = "page"
-"""The name of the request for an address at which the page can be opened."""
+"""Name of the request for an address that opens the page."""
 
 
 def _server() -> ServerHooks:

@@ -1,4 +1,4 @@
-"""The open connections of the page. Their number is limited, and idle ones are closed to make room for new ones."""
+"""Open connections to the page. Their number is limited, and idle ones are closed to make room for new ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Connection:
 
     def __init__(self) -> None:
         self.has_been_used = False
-        """Whether a request has been admitted. Connections without one are closed first."""
+        """Whether the connection has been used for an admitted request. Unused connections are closed first."""
         self.waiting: anyio.CancelScope | None = None
-        """The scope of the wait for a request, during which the connection may be closed."""
+        """The scope of a wait for a request. The connection may be closed during such a wait."""
 
     async def wait_for(self, request: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Call `request` and return its result. Return None if the connection is closed to make room for another."""
+        """Call `request` and return its result. Return None if the connection is closed to make room for a new one."""
         with anyio.CancelScope() as scope:
             self.waiting = scope
             try:

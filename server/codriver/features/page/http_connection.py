@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections of the page, using h11: requests with small bodies, and complete or streamed responses.
+"""HTTP/1.1 connections to the page, using h11: requests with small bodies, and complete or streamed responses.
 
 Source: RFC 9112.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 MAX_READ_BYTES: Final = 64 * 1024
 """Maximum number of bytes to read at a time."""
 MAX_HEAD_BYTES: Final = 16 * 1024
-"""Maximum size of the first line and the headers of a request."""
+"""Maximum size of a request's first line and headers."""
 MAX_BODY_BYTES: Final = 64 * 1024
-"""Maximum size of a request body. A typed query is about a hundredth of this."""
+"""Maximum size of a request body. A typed query takes about a hundredth of this."""
 IDLE_TIMEOUT_S: Final = 60.0
 """How long a connection may be idle."""
 REQUEST_TIMEOUT_S: Final = 10.0
-"""Maximum time for a request to arrive, from its first byte."""
+"""Maximum time to receive a request after its first byte."""
 
 Headers = Mapping[str, str]
 
@@ -48,7 +48,7 @@ class HttpConnection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def request(self) -> Request | None:
-        """Return the next request. Return None if it is not received in time or is not supported."""
+        """Return the next request, or None if it is not received in time or is not supported."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         if self._http.our_state is not h11.IDLE:
@@ -61,7 +61,7 @@ class HttpConnection:
         return None
 
     async def _read_request(self, patience: anyio.CancelScope) -> Request | None:
-        """Read a request. The deadline of `patience` is moved when the first bytes are received."""
+        """Read a request. The deadline of `patience` is reset when the first bytes are received."""
         head: h11.Request | None = None
         body = b""
         while True:
@@ -92,15 +92,15 @@ class HttpConnection:
         await self.finish_response()
 
     async def start_response(self, status: int, headers: Headers) -> None:
-        """Send the head of a response, whose body is sent with `send` and ended with `finish_response`."""
+        """Send the head of a response. Send its body with `send`, and end it with `finish_response`."""
         await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
 
     async def send(self, data: bytes) -> None:
-        """Send a part of the response's body."""
+        """Send part of the response body."""
         await self._write(h11.Data(data=data))
 
     async def finish_response(self) -> None:
-        """End the body of the response."""
+        """End the response body."""
         await self._write(h11.EndOfMessage())
 
     async def wait_for_disconnect(self) -> None:

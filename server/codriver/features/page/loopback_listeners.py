@@ -1,7 +1,7 @@
-"""Listeners on loopback that other programs cannot replace: on 127.0.0.1 and [::1], at the same port.
+"""Loopback listeners that other programs cannot replace: on 127.0.0.1 and [::1], with the same port.
 
 A browser tries both addresses of a name below `localhost`. If a server used only one of them, any user of the machine
-could listen on the other.
+could listen on the other one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Address = tuple[socket.AddressFamily, str]
 IPV4_LOOPBACK: Final[Address] = (socket.AF_INET, "127.0.0.1")
 IPV6_LOOPBACK: Final[Address] = (socket.AF_INET6, "::1")
 MAX_TRIED_PORTS: Final = 64
-"""Maximum number of ports to try. That many are only in use if somebody deliberately blocks them."""
+"""Maximum number of ports to try. That many are in use only if somebody deliberately blocks them."""
 MAX_WAITING_CONNECTIONS: Final = 128
-"""Maximum number of connections that wait to be accepted."""
+"""Maximum number of connections waiting to be accepted."""
 IN_USE_ERRORS: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
 """Error numbers for a port that is in use. Windows uses the second if another program bound the port exclusively."""
 ABSENT_ADDRESS_ERRORS: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
@@ -44,9 +44,9 @@ class NoPortError(StartError):
 
 
 async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) -> tuple[list[SocketListener], int]:
-    """Listen on 127.0.0.1 and [::1] at the same port. Return the listeners and the port.
+    """Listen on 127.0.0.1 and [::1] with the same port. Return the listeners and the port.
 
-    `ports` are tried in order. The port 0 means any free port. If the machine has no IPv6, listen on 127.0.0.1
+    `ports` are tried in order. Port 0 means any free port. If the machine has no IPv6, listen on 127.0.0.1
     only.
 
     Raises:
@@ -54,7 +54,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) 
         OSError: listening fails for another reason.
     """
     for number, port in enumerate(ports):
-        # The system chooses a port for the first address. Alternating the addresses prevents others from blocking both.
+        # The system chooses a port for the first address. Alternating addresses prevents others from blocking both.
         addresses = (IPV4_LOOPBACK, IPV6_LOOPBACK) if number % 2 == 0 else (IPV6_LOOPBACK, IPV4_LOOPBACK)
         try:
             sockets = _bind_all(addresses, port)
@@ -70,7 +70,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIED_PORTS)) 
 
 
 def _bind_all(addresses: Iterable[Address], port: int) -> list[socket.socket]:
-    """Bind a socket to each of the addresses at the same port, except addresses that this machine does not have."""
+    """Bind a socket to the port on each of the addresses. Skip addresses that this machine does not have."""
     sockets: list[socket.socket] = []
     with contextlib.ExitStack() as opened:
         for address in addresses:

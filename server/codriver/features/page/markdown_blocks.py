@@ -1,8 +1,8 @@
-"""Convert Markdown to blocks of plain text, for the features that notebooks use.
+"""Convert Markdown to blocks of plain text. Only the syntax that notebooks commonly use is supported.
 
 Links are not clickable, because a program wrote them. A block is `{"tag", "spans"}`; a list is `{"tag": "ul",
-"items"}`, a table `{"tag": "table", "head", "rows"}`, and code `{"tag": "pre", "text"}`. A span is a tag, which may be
-empty, and a text.
+"items"}`, a table `{"tag": "table", "head", "rows"}`, and code `{"tag": "pre", "text"}`. A span consists of a tag,
+which may be empty, and its text.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Span = tuple[str, str]
 
 
 MAX_CONVERTED_LINES: Final = 5000
-"""Maximum number of lines of a Markdown text that are converted to blocks."""
+"""Maximum number of lines of a Markdown text to convert to blocks."""
 
 
 _SPAN_MARKUP: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]*)\]\(([^)\s]*)\)")
-"""Matches code, strong text, emphasized text, or a link in a line of Markdown."""
+"""Matches code, strong text, emphasized text or a link in a line of Markdown."""
 
 
 _SPAN_TAGS: Final = ("code", "strong", "em")
@@ -36,14 +36,14 @@ _HEADING_LINE: Final = re.compile(r"(#{1,6})\s+(.*)")
 
 
 _LIST_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+(.*)")
-"""An item of a list, after its mark."""
+"""Matches a list item. The first group is the text after its marker."""
 
 
 _TABLE_ROW: Final = re.compile(r"\s*\|.*\|\s*")
 
 
 _TABLE_RULE: Final = re.compile(r"[\s|:-]+")
-"""The line between the head and the rows of a table."""
+"""Matches the line between the head and the rows of a table."""
 
 
 def parse_markdown_blocks(text: str) -> list[Block]:
@@ -88,7 +88,7 @@ def _continues_block(first: str, line: str) -> bool:
 
 
 def _fenced_block(lines: list[str], at: int) -> tuple[Block | None, int]:
-    """Return the code block whose fence is the line `at`, and the index of the line after it."""
+    """Return the code block that starts with the fence at line `at`, and the index of the line after the block."""
     end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("```")), len(lines))
     return {"tag": "pre", "text": "\n".join(lines[at + 1 : end])}, end + 1
 

@@ -1,4 +1,4 @@
-"""The page of a server. It is created on request, and again after it was closed."""
+"""The page of a server. It is created on request, and recreated if it has been closed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class Page:
     """The web page on which a person can watch the activity of a server.
 
-    It is opened on request, and closed when nobody has viewed it for a while.
+    It is opened on request and closed when nobody has viewed it for a while.
     """
 
     def __init__(self, services: Services, tasks: TaskGroup) -> None:
@@ -36,13 +36,13 @@ class Page:
         self._redirect = redirect_file(services.workspace)
         self._tasks = tasks
         self._page: PageServer | None = None
-        """The server of the page while it is open."""
+        """The page's server while the page is open."""
         self._opening = anyio.Lock()
         self._scope = anyio.CancelScope()
-        """The scope in which the page is served, while it is open."""
+        """The scope in which the page is served while it is open."""
 
     async def open(self, server: RunningServer, host: str) -> Mapping[str, object]:
-        """Open the page unless it is open. Return a new address at this host, or the reason why it cannot be opened."""
+        """Open the page unless it is already open. Return a new address at this host, or the reason for a failure."""
         settings = self._live.settings
         if not settings.value_of(ENABLE_PAGE_SETTING):
             policy = settings.policy_path(ENABLE_PAGE_SETTING.name)

@@ -1,7 +1,7 @@
 """Access to the page: its random host name, its token, and the one-time codes that are exchanged for the token.
 
 The name has 128 random bits and changes each time the page is opened, so an origin is never reused. Scripts, service
-workers and cached files that another program served at an earlier address cannot affect the page.
+workers and cached files that another program served from an earlier address cannot affect the page.
 
 Source: RFC 6761, section 6.3: names below `localhost` are loopback, and resolvers do not look them up. HTML, "secure
 contexts": such an origin may use WebCrypto.
@@ -28,9 +28,9 @@ CODE_LIFETIME_S: Final = 600.0
 MAX_CODES: Final = 8
 """Maximum number of valid codes. A new code replaces the oldest one."""
 MAX_INVALID_CODES: Final = 64
-"""Maximum number of invalid codes that are remembered in order to report why they are invalid."""
+"""Maximum number of invalid codes to remember in order to report why they are invalid."""
 NONCE_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
-"""Matches a nonce, for which the server may be asked to prove that it knows the token."""
+"""Matches a nonce. From a nonce, the server computes a proof that it knows the token."""
 PROOF_PREFIX: Final = "codriver page "
 """Prefix of the nonce in a proof, so that the proof cannot be used for anything else."""
 
@@ -62,7 +62,7 @@ class PageAccess:
     def serves(self, host: str) -> bool:
         """Return whether the page is served at this host.
 
-        The loopback address is served only after it was requested for an address of the page.
+        The loopback address is served only after a code has been issued for it.
         """
         return host == self.random_host or (self._serves_loopback and host == LOOPBACK_HOST)
 

@@ -1,9 +1,9 @@
 """Decide which requests to the page are admitted, by their host, origin and token.
 
-A request that another site makes a browser send fails several of these checks and is not answered: its host is not the
-page's random name (a rebound DNS name, the address of an earlier page), its origin differs, the browser marks it as
-cross-site, or it requests the script of a service worker. The port in the host may differ, because the page can be
-forwarded, but the origin must have the same port.
+If another site makes a browser send a request, the request fails several of these checks and is not answered: its host
+is not the page's random name (for example, with a rebound DNS name or the address of an earlier page), its origin
+differs, the browser marks it as cross-site, or it requests a service worker script. The port in the host may differ,
+because the page can be forwarded, but the origin must have the same port.
 
 Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; Fetch, `Origin`; RFC 9110, `Host`; Service Workers,
 `Service-Worker: script`.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.features.page.page_access import PageAccess
 
 Kind = Literal["file", "frame", "enter", "prove", "call", "refuse"]
-"""The kind of a request. `file`: part of the empty page, without data from the log. `frame`: a table, at an address
+"""The kind of a request. `file`: a file of the empty page, without data from the log. `frame`: a table, at an address
 that works once. `enter`: a code to exchange for the token. `prove`: a nonce to prove knowledge of the token. `call`: a
 request that reads the log or acts.
 """
@@ -33,16 +33,16 @@ FRAME_PATH_PREFIX: Final = "/frame/"
 CALL_PATH_PREFIX: Final = "/do/"
 """Path prefix of calls."""
 ENTER_PATH: Final = "/enter"
-"""Path at which the page exchanges a one-time code for the token."""
+"""Path where the page exchanges a one-time code for the token."""
 PROVE_PATH: Final = "/prove"
-"""Path at which the server proves to the page that it knows the token."""
+"""Path where the server proves to the page that it knows the token."""
 JSON_TYPE: Final = "application/json"
 FORBIDDEN_HEADERS: Final = ("upgrade", "service-worker")
-"""Headers of requests that are refused: those of WebSockets and of service worker scripts."""
+"""Requests with these headers are refused: requests for WebSockets and for service worker scripts."""
 PAGE_FILE_DESTINATIONS: Final = frozenset({"script", "style", "image"})
-"""Values of `Sec-Fetch-Dest` with which the page loads its own files. Workers are not among them."""
+"""Values of `Sec-Fetch-Dest` in requests for the page's own files. Workers are not among them."""
 OPENING_SITES: Final = frozenset({"none", "same-origin"})
-"""Values of `Sec-Fetch-Site` with which any host may open the page: a typed address, a bookmark, or a reload."""
+"""Values of `Sec-Fetch-Site` with which the page can be opened at any host: a typed address, a bookmark or a reload."""
 HOST_HEADER: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
 """Matches a `Host` header, with the host name as its first group."""
 
@@ -54,7 +54,7 @@ def request_host(request: Request) -> str:
 
 
 def classify_request(request: Request, access: PageAccess) -> Kind:
-    """Return the kind of a request. Requests of the kind `refuse` must not be answered."""
+    """Return the kind of a request. `refuse` requests must not be answered."""
     headers = request.headers
     host = request_host(request)
     if not access.serves(host) or any(name in headers for name in FORBIDDEN_HEADERS):
@@ -93,13 +93,13 @@ def _is_same_origin_post(request: Request) -> bool:
 
 
 def _is_page_resource(request: Request) -> bool:
-    """Return whether the page requests one of its files, such as a script."""
+    """Return whether the page is requesting one of its files, such as a script."""
     headers = request.headers
     return headers.get("sec-fetch-site") == "same-origin" and headers.get("sec-fetch-dest") in PAGE_FILE_DESTINATIONS
 
 
 def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:
-    """Return whether a browser requests the page for a tab.
+    """Return whether a browser is opening the page in a tab.
 
     With `by_link`, this may be by a link from another site, such as the redirect file. Only someone who knows the
     page's random host name can create such a link.

@@ -1,4 +1,4 @@
-"""Handle the calls of the page's scripts, whose answers are JSON.
+"""Handle calls from the page's scripts. The answers are JSON.
 
 The page calls tools as `human`, through the same checks as an agent, and its actions are recorded in the log. It cannot
 evaluate code.
@@ -48,21 +48,21 @@ READING_TOOLS: Final = frozenset(
         "what_changed",
     }
 )
-"""The tools that the page may call to read the state of the server."""
+"""The tools that the page may call to read the server's state."""
 ACTING_TOOLS: Final = frozenset({"interrupt_evaluation", "send_input"})
-"""The tools behind the two buttons of the page."""
+"""The tools behind the page's two buttons."""
 HANDOFF_TIMEOUT_S: Final = 10.0
 """Time limit for creating the handoff."""
 MAX_HANDOFF_BYTES: Final = 16_000
 """Maximum size of the handoff on the page."""
 TITLED_LINE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
-"""Matches a line of the handoff, with its title and its parts."""
+"""Matches a line of the handoff. The groups are its title and its parts."""
 MAX_VALID_FRAMES: Final = 64
-"""Maximum number of tables with a valid address."""
+"""Maximum number of tables with valid addresses."""
 FRAME_LIFETIME_S: Final = 60.0
-"""How long the address of a table remains valid after its last use."""
+"""How long an unused table address remains valid."""
 MAX_DISPLAY_CHARACTERS: Final = 2**18
-"""Maximum length of a table, Markdown or LaTeX text that the page displays."""
+"""Maximum length of a table or a Markdown or LaTeX text that the page displays."""
 DISPLAY_TIMEOUT_S: Final = 20.0
 """How long to wait for a busy REPL to return a value in other formats."""
 HTML_TYPE: Final = "text/html"
@@ -83,7 +83,7 @@ class UnknownCallError(Exception):
 
 
 class PageCalls:
-    """Answers the calls that the scripts of the web page make to the server."""
+    """Answers the calls that the page's scripts make to the server."""
 
     def __init__(self, services: Services, caller: ToolRunner) -> None:
         self._services = services
@@ -162,7 +162,7 @@ class PageCalls:
         return f'{{"answer":{answered.text},"images":{json.dumps(images)}}}'
 
     def _code(self, evaluation: str) -> dict[str, object]:
-        """Return the complete code of an evaluation and the other log entries about it."""
+        """Return the complete code of an evaluation, and the other log entries about it."""
         entries = self._services.log.entries(evaluation=evaluation)
         code = [entry.text for entry in entries if entry.category == "evaluatedCode"]
         other_output = [entry.text for entry in entries if entry.category.startswith("other")]
@@ -202,7 +202,7 @@ class PageCalls:
         return address
 
     async def _handoff(self, client: ClientSession) -> dict[str, object]:
-        """Return the text of the handoff, its first line, and the title and the parts of the other lines."""
+        """Return the text of the handoff, its first line, and the title and parts of each other line."""
         text = await write_handoff(
             self._services,
             HUMAN_CALLER,

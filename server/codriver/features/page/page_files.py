@@ -19,9 +19,9 @@ CONTENT_TYPES: Final = MappingProxyType(
         ".svg": "image/svg+xml",
     }
 )
-"""The content types of the page's files by suffix."""
+"""Content types of the page's files, by suffix."""
 START_FILE: Final = "index.html"
-"""The file that is served at the path `/`."""
+"""The file served at the path `/`."""
 
 SECURITY_HEADERS: Final = MappingProxyType(
     {
@@ -40,7 +40,7 @@ PAGE_POLICY: Final = (
     "img-src 'self' blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content security policy of the page: allows only Codriver's own scripts, and connections only to its server.
+"""Content security policy of the page. It allows only Codriver's own scripts and connections to its server.
 
 Source: CSP Level 3.
 """
@@ -48,7 +48,7 @@ Source: CSP Level 3.
 FRAME_POLICY: Final = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; form-action 'none'"
 )
-"""Content security policy of a table: allows its own styles and images, but no scripts, no forms and no origin."""
+"""Content security policy of a table. It allows the table's own styles and images, but no scripts, forms or origin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The Datalog queries of the page: the examples that it offers, the history, earlier runs, and matching rows."""
+"""The page's Datalog queries: the examples it offers, the history, earlier runs, and matching rows."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ _PART_CLAUSES: Final = (
     '[{0} ?e :output/line ?line] [(get-else {0} ?e :output/evaluation "") ?id]]'
 )
 ENTRIES_WITH_PART_QUERY: Final = f"[:find ?line ?id :in $ ?part :where {_PART_CLAUSES.format('$')}"
-"""Query for the entries whose text contains a part, ignoring case."""
+"""Query for entries that contain a given text, ignoring case."""
 EVENTS_WITH_PART_QUERY: Final = f"[:find ?line ?id :in $ $app ?part :where {_PART_CLAUSES.format('$app')}"
-"""Query for events of applications that contain a given text, ignoring case."""
+"""Query for application events that contain a given text, ignoring case."""
 RUNS_QUERY: Final = (
     "[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] "
     "[$memory ?e :output/timestamp ?when]]"
 )
-"""Query for the earlier runs: name, start, end, number of entries."""
+"""Query for earlier runs: name, start, end and number of entries."""
 RUN_ENTRIES_QUERY: Final = (
     "[:find ?line ?when ?category ?who ?text :in $ $memory ?run :where [$memory ?e :output/run ?run] "
     "[$memory ?e :output/line ?line] [$memory ?e :output/timestamp ?when] [$memory ?e :output/category ?category] "
@@ -126,7 +126,7 @@ async def _query(services: Services, client: ClientSession, text: str, *inputs: 
 
 
 async def search_history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
-    """Return the code in the workspace's history that contains a text, newest first.
+    """Return the code in the workspace's history that contains a text, starting with the newest.
 
     Each row has the time, the caller, the session and the code.
     """
@@ -136,7 +136,7 @@ async def search_history(services: Services, client: ClientSession, part: str) -
 
 
 async def matching_row_ids(services: Services, client: ClientSession, part: str) -> list[str]:
-    """Return the ids of the rows whose text contains `part`. Case is ignored."""
+    """Return the ids of the rows whose text contains `part`, ignoring case."""
     entries = await _query(services, client, ENTRIES_WITH_PART_QUERY, part.lower())
     events = await _query(services, client, EVENTS_WITH_PART_QUERY, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in entries} | {f"a{line}" for line, _ in events})
@@ -154,9 +154,9 @@ async def read_run_entries(services: Services, client: ClientSession, name: str)
 
 
 def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
-    """Return the id of the evaluation to which a result of a query refers, or None.
+    """Return the id of the evaluation that a row of a query's result refers to, or None.
 
-    The result may contain the id, a line number of the log, or a text.
+    The row may contain the id, a line number in the log, or a text from the log.
     """
     values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()

@@ -23,7 +23,7 @@ REDIRECT_TEMPLATE: Final = """<!doctype html>
 <script>location.replace({script})</script>
 <noscript><a href="{link}">Open the page</a></noscript>
 """
-"""The text of the redirect file."""
+"""The template of the redirect file."""
 
 
 def redirect_file(workspace: Path) -> Path:

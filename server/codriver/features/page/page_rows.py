@@ -1,9 +1,9 @@
 """Rows of the page, created from the log's entries and the state of evaluations.
 
-A row represents an evaluation, or an entry that belongs to none. An update contains only the new fields, and the reader
-merges them by `id`. Entries that were in the log before the page was opened are sent newest first, between the updates.
-The server therefore only stores the position of each reader, and a flood of output costs one text per row. A row has at
-most 6,000 bytes; its texts are truncated.
+A row represents an evaluation, or a log entry that belongs to no evaluation. An update contains only the new fields,
+and the reader merges them by `id`. Entries that were in the log before the page was opened are sent newest first,
+between the updates. The server therefore stores only the position of each reader, and a flood of output costs one text
+per row. A row has at most 6,000 bytes, so its texts are truncated.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ MAX_ERROR_BYTES: Final = 800
 MAX_NAME_BYTES: Final = 120
 """Maximum size of `who`, `where` and other names, some of which are chosen by clients."""
 MAX_UPDATE_ROWS: Final = 500
-"""Maximum number of rows in an update. The rest is sent with the next one."""
+"""Maximum number of rows in an update. The rest are sent with the next one."""
 IMAGE_PREFIX: Final = "data:image/"
-"""The beginning of an image that a value contains."""
+"""Prefix of an image in a value."""
 TRACEBACK_START: Final = "Traceback (most recent call last)"
-"""The first line of a traceback of Python."""
+"""The first line of a Python traceback."""
 PAST_STATUS: Final = "past"
-"""Status of an evaluation that the server no longer knows."""
+"""Status of an evaluation that is no longer in the server's state."""
 TEST_OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
 OUTCOME_CATEGORIES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
 """Categories of log entries that contain a value or an error."""
 
 
 class RowReader:
-    """Reads the rows of activity to send to one open web page, and remembers which rows were sent."""
+    """Reads the rows of activity to send to one open page, and keeps track of which rows have been sent."""
 
     def __init__(self, services: Services, since: int = 0, before: int = 0) -> None:
-        """Start where an earlier stream to the same page ended (`since`, `before`), or with 0 for a new page."""
+        """Start where an earlier stream to the same page ended (`since`, `before`). Both are 0 for a new page."""
         self._services = services
         is_first = not since
         self.since = self._last_line() if is_first else since
-        """The last line that has been sent."""
+        """The last line that was sent."""
         self.before = self.since + 1 if is_first and self.since else before
-        """The first line that has been sent; 0 once all earlier lines have been sent, too."""
+        """The first line that was sent, or 0 if all earlier lines have been sent as well."""
         self._live: Mapping[str, str] = {}
         """The last reported status of evaluations that were still running, by id."""
         self._tests: Mapping[str, Row] = {}
         self._seen: State | None = None
         self.gap = 0
-        """Number of entries that left the log before they could be sent."""
+        """Number of entries that were evicted from the log before they could be sent."""
 
     def _last_line(self) -> int:
         """Return the highest line number of all logs."""
@@ -86,7 +86,7 @@ class RowReader:
             yield from store.entries(since=since, until=until, limit=MAX_UPDATE_ROWS)
 
     def older_rows(self) -> list[Row]:
-        """Return the newest of the earlier rows that have not been sent, or an empty list if all were sent."""
+        """Return the newest of the earlier rows that have not been sent, or an empty list if all have been sent."""
         if not self.before:
             return []
         log, state = self._services.log, self._services.core.state
@@ -102,14 +102,14 @@ class RowReader:
         return [*rows.values()]
 
     def _add_to_row(self, rows: dict[str, Row], item: Entry | Mapping[str, Any], state: State) -> None:
-        """Add an entry of a log to the row to which it belongs."""
+        """Add a log entry to the row to which it belongs."""
         if isinstance(item, Entry):
             self._add_entry(rows, item, state)
         else:
             rows[f"a{_line_of(item)}"] = _event_row(item)
 
     def changes(self, tests: Mapping[str, Row]) -> list[Row]:
-        """Return the rows that have changed since the last call, in the order of their changes.
+        """Return the rows that have changed since the previous call, in the order of their changes.
 
         `tests` is the result of `running_test_progress`.
         """
@@ -137,7 +137,7 @@ class RowReader:
         return [*rows.values()]
 
     def _add_entry(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
-        """Add an entry of the server's log to the row to which it belongs."""
+        """Add an entry from the server's log to the row to which it belongs."""
         if entry.evaluation is None:
             rows[f"s{entry.line}"] = self._server_row(entry)
             return
@@ -188,7 +188,7 @@ class RowReader:
         return row
 
     def _update_running(self, rows: dict[str, Row], state: State) -> None:
-        """Update the status in the rows of evaluations that are running, or were at the last update."""
+        """Update the status of evaluations that are running, or that were running at the last update."""
         live = {evaluation.id: evaluation.status for evaluation in state.unfinished()}
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):
@@ -209,7 +209,7 @@ class RowReader:
 async def running_test_progress(services: Services) -> Mapping[str, Row]:
     """Return the progress of each running test run, by evaluation.
 
-    The fields are `done`, the number of finished tests, `of`, the total number or None if it is not known, and `red`,
+    The fields are `done`, the number of finished tests; `of`, the total number, or None if it is unknown; and `red`,
     the number of failures.
     """
     found: dict[str, Row] = {}
@@ -234,13 +234,13 @@ def _line_of(item: Entry | Mapping[str, Any]) -> int:
 
 
 def _shorten(text: str, most: int) -> str:
-    """Return at most `most` bytes from the start of a text, followed by an ellipsis if it was shortened."""
+    """Return at most `most` bytes from the start of a text, followed by an ellipsis if it was truncated."""
     cut = cut_to_head(text, most)
     return f"{cut.text}…" if cut.omitted else text
 
 
 def _caller_fields(entry: Entry) -> Row:
-    """Return the fields of a row with the caller, the session and the namespace of an entry."""
+    """Return row fields with the caller, the session and the namespace of an entry."""
     row = {}
     for name, value in (("who", entry.who), ("where", entry.session_key), ("ns", entry.namespace)):
         if value:
@@ -281,7 +281,7 @@ def _add_report(row: Row, entry: Entry) -> None:
 
 
 def _evaluation_status(evaluation: Evaluation | None) -> Row:
-    """Return the fields of a row with the status of an evaluation.
+    """Return row fields with the status of an evaluation.
 
     The status is `past` if the evaluation is no longer in the server's state.
     """
@@ -327,7 +327,7 @@ PHASE_DESCRIPTIONS: Final = MappingProxyType(
 
 
 def server_header(services: Services) -> dict[str, object]:
-    """Return the state of the server for the header of the page: its clients, its REPLs, and what they are doing."""
+    """Return the server's state for the page header: its clients, its REPLs, and what they are doing."""
     state = services.core.state
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
     return {
@@ -340,7 +340,7 @@ def server_header(services: Services) -> dict[str, object]:
 
 
 def _repl(state: State, repl: Repl) -> Row:
-    """Return the state of a REPL as a word and as text, its start, and the evaluation that keeps it busy."""
+    """Return a REPL's state as a keyword and as text, when it started, and the evaluation that keeps it busy."""
     live = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl.id]
     busy = [evaluation for evaluation in live if evaluation.status != "queued"]
     about: Row = {"state": "idle", "words": "idle"}

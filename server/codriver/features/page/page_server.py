@@ -1,6 +1,6 @@
 """The server of the page. It listens on loopback and serves clients that have its token, until nobody views the page.
 
-Connections of other users are closed unread, as at the port for clients. `page_admission` checks each request, and
+Connections from other users are closed unread, as on the port for clients. `page_admission` checks each request, and
 refused requests get no answer. The files of the empty page contain nothing from the log.
 """
 
@@ -53,19 +53,19 @@ MAX_CONNECTIONS: Final = 64
 EVENTS_PATH: Final = f"{CALL_PATH_PREFIX}events"
 """The path of the call for events."""
 NEW_CODE_PATH: Final = f"{CALL_PATH_PREFIX}another"
-"""The path of the call that returns a code for opening the page in another tab."""
+"""The path of the call that returns a one-time code for opening the page in another tab."""
 MIN_UPDATE_INTERVAL_S: Final = 0.05
-"""Minimum time between two updates of a page, at most twenty per second."""
+"""Minimum time between two updates of a page, which allows at most twenty per second."""
 PAUSE_RATIO: Final = 20
-"""Ratio of the pause after an update to its duration, so that pages use at most a twentieth of the time."""
+"""Ratio of the pause after an update to the update's duration. Pages thus use at most a twentieth of the time."""
 MAX_PAUSE_S: Final = 1.0
 """Maximum pause after an update."""
 IDLE_CHECK_S: Final = 0.5
-"""Time between two checks while no code runs."""
+"""Time between two checks while no code is running."""
 MIN_HEADER_INTERVAL_S: Final = 0.25
-"""Minimum time between two updates of the server's state at the top of a page."""
+"""Minimum time between two updates of the page header."""
 HEARTBEAT_INTERVAL_S: Final = 10.0
-"""Time between two heartbeats to a page without updates, so that each side notices if the other is gone."""
+"""Time between two heartbeats to a page without updates. They let each side notice that the other is gone."""
 
 
 class PageServer:
@@ -74,7 +74,7 @@ class PageServer:
     def __init__(self, services: Services, protocol: McpServer, clients: Clients, *, redirect: Path) -> None:
         """Create the page.
 
-        `redirect` is the file that a command may write for a browser; it is removed when its code is used.
+        `redirect` is the redirect file that a command may write. It is removed when the code in it is used.
         """
         self._services = services
         self._clients = clients
@@ -91,7 +91,7 @@ class PageServer:
         self._looking = 0
         self._last_viewed = 0.0
         self._close: Callable[[], object] = lambda: None
-        """Closes the page while it is served."""
+        """Closes the page if it is being served."""
         self._client: ClientSession | None = None
         self._users = 0
 
@@ -113,7 +113,7 @@ class PageServer:
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def restart_idle_timer(self) -> None:
-        """Restart the countdown after which the page is closed if nobody views it."""
+        """Restart the countdown for closing a page that nobody views."""
         self._last_viewed = anyio.current_time()
 
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
@@ -223,7 +223,7 @@ class PageServer:
             client.has_left = True
 
     async def _stream(self, http: HttpConnection, reader: RowReader) -> None:
-        """Send the state of the server and all rows to a page, and then their changes, until the page disconnects."""
+        """Send the server's state and all rows to a page, followed by changes, until the page disconnects."""
         lifecycle = self._services.core.state.lifecycle
         about = {
             "workspace": lifecycle.workspace,
@@ -264,7 +264,7 @@ class PageServer:
         await self._send_event(http, "rows", {**about, "rows": rows})
 
     async def _await_log_growth(self) -> None:
-        """Wait until the log has new entries, or until it is time to check for other changes."""
+        """Wait until the log has new entries or it is time to check for other changes."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
         try:

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_INTEGER: Final = 2**53
-"""Maximum absolute value of an integer. JavaScript, which the page uses, cannot represent all larger ones."""
+"""Maximum absolute value of an integer. The page's JavaScript cannot represent all larger integers."""
 
 
 class BadBodyError(Exception):
-    """Raised when a request body is not a JSON object, or one of its members has the wrong type."""
+    """Raised when a request body is not a JSON object or one of its members has the wrong type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RequestBody:
 
 
 def parse_body(data: bytes) -> RequestBody:
-    """Parse the JSON object in a request body. An empty body is parsed as an empty object.
+    """Parse the JSON object in a request body. An empty body counts as an empty object.
 
     Raises:
         BadBodyError: the body is not a JSON object, or contains numbers or strings that JSON does not allow.

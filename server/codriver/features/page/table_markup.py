@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 from typing import Final
 
 VOID_ELEMENTS: Final = frozenset({"br", "col", "hr", "img", "input", "wbr"})
-"""Elements that have no content and no end tag."""
+"""Elements without content and end tags."""
 _ALLOWED_ELEMENT_NAMES: Final = (
     "table caption colgroup thead tbody tfoot tr th td a abbr article b bdi bdo big blockquote center cite code "
     "data dd del details dfn div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 header i ins kbd label "
@@ -40,21 +40,21 @@ _ALLOWED_ATTRIBUTE_NAMES: Final = (
 ALLOWED_ELEMENTS: Final = VOID_ELEMENTS | frozenset(_ALLOWED_ELEMENT_NAMES.split())
 """Elements that are allowed."""
 REMOVED_ELEMENTS: Final = frozenset(_REMOVED_ELEMENT_NAMES.split())
-"""Elements that are removed together with their content."""
+"""Elements that are removed along with their content."""
 ALLOWED_ATTRIBUTES: Final = frozenset(_ALLOWED_ATTRIBUTE_NAMES.split())
 """Attributes that are allowed."""
 LINK_ATTRIBUTES: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.compile(r"#[\w.:-]*")}
-"""Attributes that may refer to another part of the same markup, each with the pattern of its allowed values."""
+"""Attributes that may refer to another part of the same markup, each with a pattern that its values must match."""
 INLINE_IMAGE_ADDRESS: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
-"""Matches the address of an image that is included in the markup."""
+"""Matches the address of an image embedded in the markup."""
 SWITCH_INPUT_TYPES: Final = frozenset({"checkbox", "radio"})
-"""Types of inputs that tables use to fold and unfold parts."""
+"""Types of inputs with which tables fold and unfold parts."""
 REMOTE_STYLE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
-"""Matches parts of a style that may load something: an address other than an inline image or a part of the markup."""
+"""Matches parts of a style that may load something: addresses other than inline images or parts of the markup."""
 
 
 def remove_external_references(markup: str) -> str:
-    """Remove everything from HTML except known elements and attributes that refer to no external address."""
+    """Remove everything from HTML except known elements, and attributes without external addresses."""
     writer = _Writer()
     writer.feed(markup)
     writer.close()
@@ -68,7 +68,7 @@ class _Writer(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.written: list[str] = []
         self._hidden: list[str] = []
-        """The open elements whose content is not written."""
+        """Open elements whose content is omitted."""
         self._style: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

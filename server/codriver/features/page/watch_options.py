@@ -24,7 +24,7 @@ USAGE_NOTE = (
     "Open it in a browser on this machine. The address works once, within ten minutes. "
     "The page closes ten minutes after the last tab is closed."
 )
-"""The explanation printed below the address: how to use the page and when it closes."""
+"""The explanation printed below the address: how to use the page, and when it closes."""
 LOOPBACK_WARNING = (
     "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
     "workers) can read this page. Use it only where your browser cannot open the page's own name."
@@ -47,7 +47,7 @@ OPTIONS = (
 
 
 def extend_command(command: click.Command) -> click.Command:
-    """Return a copy of `codriver watch` with the options of the page before `--workspace`."""
+    """Return a copy of `codriver watch` with the page's options inserted before `--workspace`."""
     found, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # a decorated function always has one
     at = [parameter.name for parameter in command.params].index("workspace")
@@ -80,9 +80,9 @@ class NoPageError(CodriverError):
 
 
 def page_address(workspace: Path, host: str = "") -> str:
-    """Return an address that opens the page of the workspace's server once.
+    """Return a single-use address for the page of the workspace's server.
 
-    `host` is the host in the address. By default, it is the page's random name.
+    `host` is the host in the address. The default is the page's random name.
 
     Raises:
         NoServerError: no server is running.
