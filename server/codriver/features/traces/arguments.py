@@ -1,4 +1,4 @@
-"""The arguments `trace`, `profile` and `coverage`, and what they add to evaluations and test runs."""
+"""The arguments `trace`, `profile` and `coverage`, and their effect on evaluations and test runs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def can_record_calls(repl: Repl) -> bool:
 
 
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Check that a REPL can record calls, if `trace` is not None, and measure times, if `measures` is true.
+    """Check that a REPL can record calls if `trace` is not None, and measure times if `measures` is true.
 
     Raises:
         CapabilityMissingError: the REPL cannot do this.
@@ -92,7 +92,7 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
 
 
 def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
-    """Return the recording that the arguments of a call request, or None.
+    """Return the recording requested by the arguments of a tool call, or None.
 
     Raises:
         RefusedError: the REPL cannot record calls.
@@ -119,7 +119,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
 
 
 def requested_recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
-    """Return the options of each recorder that a test run needs. Blocks while the changed lines are determined."""
+    """Return the options of each recorder that a test run needs. Blocks while determining the changed lines."""
     given = call.added_arguments(TestTraceArguments)
     if given is None:
         return {}

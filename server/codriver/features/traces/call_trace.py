@@ -1,4 +1,4 @@
-"""The recording that a call requests together with an evaluation or a test run."""
+"""The recording of calls requested for an evaluation or a test run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RUN_REPORT: Final = "run"
-"""The name of the report with recorded calls, changed lines that did not run, and the slowest functions."""
+"""Name of the report with the recorded calls, the changed lines that did not run, and the slowest functions."""
 RUN_REPLY_FIELD: Final = "codriver/run"
-"""Field of a reply with the recorded calls of an evaluation."""
+"""Reply field with the recorded calls of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,6 @@ class CallTrace:
         return {**names, "codriver/profile": 1} if self.profiles else names
 
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
-        """Return the operation that starts the recording in a kernel, and its arguments."""
+        """Return the operation that starts the recording in a kernel, along with its arguments."""
         names = None if self.names is None else list(self.names)
         return "record", {"names": names, "directory": directory, "profiles": self.profiles}

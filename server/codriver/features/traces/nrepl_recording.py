@@ -1,4 +1,4 @@
-"""Record calls in an nREPL server for Clojure on the JVM, for the evaluations that request it.
+"""Record calls in an nREPL server for Clojure on the JVM, for evaluations that request it.
 
 Codriver's programs wrap the functions of a project during a run. The wrappers have a lease that this module renews. If
 the lease is not renewed, for example because the server was killed, the REPL restores the functions.
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 LEASE_S: Final = 60.0
-"""Time after which the REPL drops the programs, unless the lease is renewed."""
+"""The REPL drops the programs unless the lease is renewed within this time."""
 RENEWALS_PER_LEASE: Final = 4
-"""Number of renewals per lease, so that a pause of the REPL, as for garbage collection, does not end it."""
+"""Number of renewals per lease. With several, the lease survives a pause of the REPL, as for garbage collection."""
 PRINT_FIELD: Final = "nrepl.middleware.print/print"
-"""The field of a request that names its print function."""
+"""The request field that names the print function."""
 
 
 PROGRAMS_BY_DIALECT: Final = MappingProxyType(
@@ -54,7 +54,7 @@ PROGRAMS_BY_DIALECT: Final = MappingProxyType(
         ),
     }
 )
-"""The programs by dialect that manage runs and perform one step of a run.
+"""The programs that manage runs and perform one step of a run, by dialect.
 
 The REPL drops them when they are not used.
 """
@@ -106,7 +106,7 @@ class CallTraces:
                 await renewing.end()
                 with suppress(CodriverError):  # otherwise the run ends with its lease
                     answer = await self._sessions.evaluate(TOOL_SESSION, self._step_code("end", identity))
-                    # a record of many calls takes long to transfer
+                    # a record of many calls takes a long time to transfer
                     run = await anyio.to_thread.run_sync(
                         parse_program_data, "the recorded calls", answer, self._dialect
                     )
@@ -150,9 +150,9 @@ class CallTraces:
 
 
 def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request with functions that record calls as its evaluator and printer.
+    """Return request fields whose evaluator and printer record calls.
 
-    Without a printer, calls that are made while a lazy value is printed are not recorded.
+    Without a printer, calls made while a lazy value is printed are not recorded.
     """
     printed = {PRINT_FIELD: printer} if printer and PRINT_FIELD in fields else {}
     return {**fields, "eval": evaluator, **printed}

@@ -1,6 +1,6 @@
-"""Recorded runs: the calls of evaluations and test runs, as the Datalog source `$run` and for `get_evaluation`.
+"""Recorded runs: the calls made by evaluations and test runs, for the Datalog source `$run` and for `get_evaluation`.
 
-A REPL sends each run as one JSON text. The text is parsed when it is first used, because most runs are only used for
+A REPL sends each run as one JSON text. The text is parsed when it is first used, because most runs are used for only
 one answer. The newest runs are stored, limited by number and bytes.
 """
 
@@ -30,11 +30,11 @@ MAX_STORED_RUNS: Final = 8
 MAX_STORED_BYTES: Final = 24 * 2**20
 """Maximum total size of the stored texts. A parsed run takes about three times as much memory."""
 MAX_ENTITIES: Final = 20_000
-"""Maximum number of entities of one run: its calls, and as many of their arguments as fit."""
+"""Maximum number of entities in one run: its calls, and as many of their arguments as fit."""
 STORED_RECORDERS: Final = ("calls", "lines")
-"""The recorders of test runs whose records are stored."""
+"""The test-run recorders whose records are stored."""
 RUNS_SOURCE: Final = "$run"
-"""The name of the source with recorded runs in queries."""
+"""Name of the source with recorded runs in queries."""
 RUN_SCHEMA: Final = Schema(
     namespace="run",
     attributes=(
@@ -45,16 +45,16 @@ RUN_SCHEMA: Final = Schema(
     indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
     only_in=(RUNS_SOURCE, 0),
 )  # fmt: skip
-"""The attributes of a call. Those from `of` on belong to an argument: the row of its call, its name and its value."""
+"""The attributes of a call. From `of` on, they describe an argument: the row of its call, its name and its value."""
 QUERY_RULES: Final = """[
     [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
     [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
     [(before ?a ?b) [$run ?a :run/id ?run] [$run ?a :run/call ?x]
                     [$run ?b :run/id ?run] [$run ?b :run/call ?y] [(< ?x ?y)]]
 ]"""
-"""Datalog rules for all queries.
+"""Datalog rules available in all queries.
 
-They find out whether `?b` was called during `?a`, directly or indirectly, and whether `?a` started first.
+They determine whether `?b` was called during `?a`, directly or indirectly, and whether `?a` started first.
 """
 PRINTED_NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
 """Matches a printed number."""
@@ -68,7 +68,7 @@ class MalformedRunError(ValueError):
 class Function:
     """A function that was called in a recorded run.
 
-    `is_capped` is true if it was called more often than calls are recorded.
+    `is_capped` is true if there were more calls than are recorded.
     """
 
     module: str
@@ -83,7 +83,7 @@ class Function:
     text_mark: int | None = None
     """A hash of the function's code, or in Clojure of its source in the file at the end of the run; None if unknown."""
     changed_ms: int = 0
-    """When a load last changed the function's code, in milliseconds since the epoch; 0 if unknown."""
+    """When loading last changed the function's code, in milliseconds since the epoch; 0 if unknown."""
 
     @property
     def name(self) -> str:
@@ -97,7 +97,7 @@ class Function:
 
     @property
     def short_name(self) -> str:
-        """Return the name of the function with the last component of its module's name."""
+        """Return the name of the function, qualified with the last component of its module's name."""
         return self.name if "." not in self.module else self._qualify(self.module.rpartition(".")[2])
 
     def _qualify(self, module: str) -> str:
@@ -105,13 +105,13 @@ class Function:
         return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
 
     def is_named(self, name: str) -> bool:
-        """Return whether `name` is the qualified name of the function, or the last components of it."""
+        """Return whether `name` is the qualified name of the function, or its last components."""
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
     def pair_with_parameters(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
         """Pair arguments with the names of their parameters.
 
-        In a Lisp, all arguments of a rest parameter are joined to one list.
+        In a Lisp, all arguments of a rest parameter are combined into one list.
         """
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
@@ -124,7 +124,7 @@ class Function:
 
     @property
     def call_count_text(self) -> str:
-        """Return the number of calls as text, with `+` after it if not all calls were recorded."""
+        """Return the number of calls as text, followed by `+` if not all calls were recorded."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
 
@@ -164,7 +164,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The recorded calls of an evaluation or a test run. `refused` is the reason if nothing was recorded."""
+    """The recorded calls of an evaluation or a test run. If nothing was recorded, `refused` is the reason."""
 
     id: str
     functions: tuple[Function, ...] = ()
@@ -173,7 +173,7 @@ class Run:
     notes: tuple[str, ...] = ()
     refused: str = ""
     is_traced: bool = True
-    """Whether calls were recorded. Otherwise the run only has the other requested data."""
+    """Whether calls were recorded. Otherwise, the run contains only the other requested data."""
     unrun: tuple[tuple[str, tuple[int, ...]], ...] | None = None
     """The changed lines that no code ran, by file; None if they were not requested."""
     profile: tuple[tuple[str, str, int, int, int, int], ...] | None = None
@@ -181,7 +181,7 @@ class Run:
 
     @property
     def count(self) -> str:
-        """Return the total number of calls as text, with `+` after it if not all calls were recorded."""
+        """Return the total number of calls as text, followed by `+` if not all calls were recorded."""
         more = any(function.is_capped for function in self.functions)
         return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
 
@@ -196,7 +196,7 @@ class Run:
 class RecordedRuns:
     """Stores the latest recorded runs of a server. Thread-safe.
 
-    Runs are stored as text, and parsed when they are first used. `redact` is applied to all of their texts.
+    Runs are stored as text and parsed when they are first used. `redact` is applied to all of their texts.
     """
 
     def __init__(self, *, redact: Callable[[str], str] = str) -> None:
@@ -220,7 +220,7 @@ class RecordedRuns:
                 self._forget(next(iter(self._unparsed)))
 
     def store_test_run(self, identity: str, job: TestJob, report: TestReport) -> None:
-        """Store the calls that were recorded in a test run, and the changed lines that it did not execute."""
+        """Store the calls recorded during a test run, and the changed lines that it did not execute."""
         if job.spec.recorders.keys().isdisjoint(STORED_RECORDERS):
             return
         found: dict[str, object] = {}
@@ -243,7 +243,7 @@ class RecordedRuns:
     def get(self, evaluation: str) -> Run | None:
         """Return the run of an evaluation, or None if it is not stored.
 
-        Parsing a large run at the first call may take 0.1 s.
+        The first call parses the run, which may take 0.1 s if it is large.
         """
         with self._lock:
             text = self._unparsed.get(evaluation)
@@ -315,7 +315,7 @@ def _split_timed_row(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
 
 
 def _parse_function(row: Sequence[Any]) -> Function:
-    """Parse a function of a Python run from its row."""
+    """Parse a function in a Python run from its row."""
     module, name, file, line, parameters, count, is_capped, *marks = row
     mark, changed_ms = (*marks, None, 0)[:2] if len(marks) != 1 else (marks[0], 0)
     return Function(
@@ -336,7 +336,7 @@ def _parse_call(
     calls: Sequence[CallRecord],
     redact: Callable[[str], str],
 ) -> CallRecord:
-    """Parse a call from its row, with all texts redacted."""
+    """Parse a call from its row, redacting all of its texts."""
     function_index, parent, thread, at, duration, arguments, result, error, yields = row
     caller = calls[parent] if parent >= 0 else None
     arguments_text = tuple([redact(argument) for argument in arguments])
@@ -348,7 +348,7 @@ def _parse_call(
 
 
 def run_records(run: Run, first_row: int) -> Iterator[Record]:
-    """Yield the entities of a run in the order of their rows: first its calls, and then their arguments."""
+    """Yield the entities of a run in the order of their rows: first its calls, then their arguments."""
     record = partial(RUN_SCHEMA.record)
     for call in run.calls:
         caller = call.parent

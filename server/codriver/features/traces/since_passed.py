@@ -1,8 +1,8 @@
 """Find what changed since a failed test last passed, by running it with the current and with the previous files.
 
 The previous files are those that `edit_files` changed since the test passed, if nobody else changed them afterwards. No
-answer waits for the comparison. It starts when the answer about the failed run has been sent, and the next test run
-cancels it. The caller's next answer includes the first difference, as does a later answer about the run.
+answer waits for the comparison. It starts once the answer about the failed run has been sent, and the next test run
+cancels it. The first difference is included in the caller's next answer and in later answers about the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_TEST_S: Final = 1.0
-"""Maximum duration of a test for it to be run again automatically."""
+"""Maximum duration of a test to rerun automatically."""
 COMPARISON_TIMEOUT_S: Final = 8.0
 """Maximum duration of a comparison."""
 MAX_EDITED_FILES: Final = 20
@@ -46,7 +46,7 @@ LINE_PREFIX: Final = "since it passed: "
 
 
 def start_comparison(call: Call, job: str) -> None:
-    """Start comparing a failed test run with the last run in which the test passed.
+    """Start comparing a failed test run with the last run in which its failed test passed.
 
     Do nothing if no test failed, or if the run was already compared.
     """
@@ -78,7 +78,7 @@ async def _compare(call: Call, job: str, job_report: JobReport) -> None:
 
 
 async def _find_difference(call: Call, job: str, job_report: JobReport) -> str:
-    """Run a failed test with the current and the previous files. Return the first difference between its calls.
+    """Run a failed test with the current and the previous files. Return the first difference in its calls.
 
     Return an empty string if there is no such test or no difference.
     """
@@ -130,7 +130,7 @@ def _find_passed_before(call: Call, job: str, job_report: JobReport) -> tuple[Te
 async def _previous_contents(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
     """Return the previous contents of the files that Codriver has edited since `since_ms`.
 
-    Return an empty mapping if one of them has been changed otherwise since then.
+    Return an empty mapping if one of them has been changed in another way since then.
     """
     changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.changes_since(since_ms)
     if len(changed) > MAX_EDITED_FILES:
@@ -146,7 +146,7 @@ async def _previous_contents(call: Call, since_ms: int) -> Mapping[str, bytes | 
 
 
 async def _run_comparison(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | None:
-    """Run a test. Return its outcome and its recorded calls, or None if it did not run."""
+    """Run a test. Return its outcome and recorded calls, or None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
     await wait_for_evaluation(call, name, 2 * COMPARISON_TIMEOUT_S, owns=False)

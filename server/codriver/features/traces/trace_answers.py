@@ -1,6 +1,6 @@
-"""Answers about recorded runs: the lines added to an evaluation's result, and the parts that `get_evaluation` returns.
+"""Answers about recorded runs: lines added to an evaluation's result, and parts that `get_evaluation` returns.
 
-A run is shown as an outline of a few lines, as one call with its calls, or compared with another run.
+A run is displayed as an outline of a few lines or as one call with its nested calls, or compared with another run.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
 
 
 def _run_fields(run: Run, workspace: str) -> dict[str, object]:
-    """Return the answer's fields for a run: outline, changed lines that did not run, and slowest functions."""
+    """Return answer fields for a run: the outline, the changed lines that did not run, and the slowest functions."""
     fields: dict[str, object] = {}
     if run.is_traced or run.refused:
         fields["trace"] = "\n".join(outline_run(run))
@@ -100,7 +100,7 @@ async def describe_run_part(call: Call, evaluation: Evaluation, arguments: GetAr
 async def _run_part_fields(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
-    """Return the fields for a part of a run, or for its differences from another run."""
+    """Return answer fields for a part of a run, or for its differences from another run."""
     run = await find_run(call, evaluation)
     if diff_with is not None:
         other = await find_run(call, diff_with)
@@ -127,7 +127,7 @@ async def _run_part_fields(
 MAX_OUTLINE_LINES: Final = 12
 """Maximum number of lines of an outline."""
 MAX_OUTLINE_BYTES: Final = 680
-"""Maximum size of a run in an answer about an evaluation. With one more request, this adds up to 1,500 bytes."""
+"""Maximum size of a run in an answer about an evaluation. With one follow-up request, the total is 1,500 bytes."""
 MAX_LINE_CHARACTERS: Final = 88
 """Maximum length of a line about a call."""
 MAX_SLOWEST_CALLS: Final = 3
@@ -135,39 +135,39 @@ MAX_SLOWEST_CALLS: Final = 3
 MAX_RUN_DIFFERENCES: Final = 12
 """Maximum number of reported differences between two runs."""
 MIN_SLOW_US: Final = 1000
-"""Minimum duration of a call that is reported as one of the slowest."""
+"""Minimum duration for a call to be reported as one of the slowest."""
 MAX_PROFILE_BYTES: Final = 600
 """Maximum size of the list of the slowest functions."""
 SAME_CHANGE_MS: Final = 2000
-"""Maximum time between changes of functions that count as one change, because one edit may load several files."""
+"""Changes to functions within this time count as one change, because one edit may load several files."""
 MAX_CHANGED_FUNCTIONS: Final = 2
 """Maximum number of changed functions in an outline."""
 MORE_CALLS_HINT: Final = "; for others, pass part trace and path [number of a call] to get_evaluation"
-"""Addition to the first line of an outline that does not have all calls."""
+"""Hint appended to the first line of an outline that does not include all calls."""
 INDENT: Final = "  "
 """Indentation of a call below its caller."""
 LINE_OVERHEAD_BYTES: Final = 2
-"""Bytes that each line adds to an answer besides its text."""
+"""Bytes that each line adds to an answer in addition to its text."""
 LAZY_RESULT: Final = "<lazy>"
 """The result of a Clojure call without computed elements. It is treated as equal to any other result."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Consecutive calls of the same function by the same caller, which are displayed as one line."""
+    """Consecutive calls of the same function by the same caller, displayed as one line."""
 
     calls: tuple[CallRecord, ...]
 
     @property
     def representative(self) -> CallRecord:
-        """Return the call that is displayed: the first that failed, or else the first of the group."""
+        """Return the call to display: the first that failed, or else the first in the group."""
         return next((call for call in self.calls if call.error), self.calls[0])
 
 
 def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
-    """Return the lines of an outline of a run.
+    """Return the lines of a run's outline.
 
-    These are the counts, the tree of calls with repeated calls folded, the call that failed, and the slowest calls.
+    These are the counts, the call tree with repeated calls folded, the call that failed, and the slowest calls.
     """
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
@@ -199,7 +199,7 @@ def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
 
 
 def format_unrun_lines(run: Run, workspace: str) -> list[str]:
-    """Return the changed lines that no test executed, one file per line, such as `shop.py:4-6,9`."""
+    """Format the changed lines that no test executed, one file per line, such as `shop.py:4-6,9`."""
     return [f"{file.removeprefix(f'{workspace}/')}:{_format_ranges(lines)}" for file, lines in run.unrun or ()]
 
 
@@ -215,11 +215,10 @@ def _format_ranges(lines: Sequence[int]) -> str:
 
 
 def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int = MAX_WALK_BYTES) -> list[str]:
-    """Return the lines about a part of a run.
+    """Return lines about a part of a run.
 
-    If the path ends with a number, these are the call with this number and the calls that it made, level by level until
-    `most_bytes` is reached. If it ends with a name, these are all calls of the function. If it is empty, return the
-    outline.
+    If the path ends with a number, list the call with this number and the calls that it made, level by level until
+    `most_bytes` is reached. If it ends with a name, list all calls of the function. If it is empty, return the outline.
     """
     if run.refused or not path:
         return outline_run(run, most)
@@ -245,7 +244,7 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
 def _nested_lines(
     call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int
 ) -> list[str]:
-    """Return lines about the calls that a call made, level by level, with repeated calls folded.
+    """Return lines about the calls that a call made, level by level. Repeated calls are folded.
 
     All calls of the first level are included, deeper ones only up to `most` lines and `most_bytes` bytes.
     """
@@ -271,7 +270,7 @@ def format_call(call: CallRecord, indent: str = "", times: int = 1) -> str:
 
 
 def format_outcome(call: CallRecord) -> str:
-    """Return the result or the error of a call, to be appended to the call's text."""
+    """Return a call's result or error, to be appended to the call's text."""
     if call.error is not None:
         return f" raised {call.error}"
     if call.yields:
@@ -313,7 +312,7 @@ def _groups(calls: Sequence[CallRecord]) -> list[CallGroup]:
 
 
 def _nested_groups(group: CallGroup, children: Mapping[int, Sequence[CallRecord]]) -> list[CallGroup]:
-    """Return the calls that the displayed call of a group made, and calls of other functions by the other calls."""
+    """Return the calls made by a group's displayed call, and calls to other functions made by the other calls."""
     found = _groups(children.get(group.representative.number, ()))
     known = {id(selected.representative.function) for selected in found}
     others: dict[int, list[CallRecord]] = {}
@@ -325,7 +324,7 @@ def _nested_groups(group: CallGroup, children: Mapping[int, Sequence[CallRecord]
 
 
 def _last_changed_lines(run: Run) -> dict[int, str]:
-    """Return lines about functions that were changed last or redefined, by the number of a call.
+    """Return lines about functions that were changed most recently or redefined, by call number.
 
     Return an empty mapping if the run did not fail.
     """
@@ -350,8 +349,8 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
 def _call_tree_lines(run: Run, most: int, most_bytes: int) -> tuple[dict[int, str], bool]:
     """Return the lines of the call tree by call number, and whether these are all.
 
-    If not all calls fit, those below the last failed call are preferred, with later calls first. Other calls that lead
-    to errors follow, and then calls closer to the roots.
+    If not all calls fit, calls below the last failed call are preferred, later ones first. They are followed by other
+    calls that lead to errors, and then by calls closer to the roots.
     """
     children, failing = run.children(), _failing_numbers(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
@@ -467,9 +466,10 @@ class CallPair:
 def compare_runs(before: Run, now: Run) -> list[CallPair]:
     """Return the calls that differ between two runs, starting with the likely cause.
 
-    The likely cause is a call that has the same arguments in both runs, but another outcome or other nested calls, and
-    that contains no such call itself. Calls of functions whose code has changed are preferred. If the code of the cause
-    has not changed, the difference may be due to hidden state, so earlier calls of changed functions precede it.
+    The likely cause is a call that has the same arguments in both runs, but a different outcome or different nested
+    calls, and that contains no such call itself. Calls of functions whose code has changed are preferred. If the code
+    of the cause has not changed, the difference may be due to hidden state, so earlier calls of changed functions
+    precede it.
 
     The other differences follow in the order in which the calls started. A call that exists in only one run is ignored
     if not all calls of its function were recorded.
@@ -531,7 +531,7 @@ def format_difference(pair: CallPair) -> str:
 
 
 def _outcome_text(call: CallRecord) -> str:
-    """Return the outcome of a call without a leading arrow."""
+    """Return a call's outcome without the leading arrow."""
     return format_outcome(call).removeprefix(" -> ").strip()
 
 
@@ -543,9 +543,9 @@ def _compare(
     causes: list[CallPair],
     rest: list[CallPair],
 ) -> bool:
-    """Compare the calls that were made within a pair of calls, and add the differences to `causes` and `rest`.
+    """Compare the calls made within a pair of calls, and add the differences to `causes` and `rest`.
 
-    Return whether one of them has the same arguments in both runs but differs otherwise.
+    Return whether one of the calls has the same arguments in both runs but differs otherwise.
     """
     has_cause = False
     for pair in _pair_calls(before.get(_call_number(above.before), ()), now.get(_call_number(above.now), ())):
@@ -568,9 +568,9 @@ def _call_number(call: CallRecord | None) -> int:
 
 
 def _pair_calls(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
-    """Pair the calls of two callers by their function and the number of earlier calls of this function.
+    """Pair the calls made by two callers by function and by the number of earlier calls of that function.
 
-    The pairs are in the order of the new run, followed by calls that only the old run has.
+    The pairs are in the order of the new run, followed by calls that exist only in the old run.
     """
     waiting: dict[str, list[CallRecord]] = {}
     for call in before:

@@ -1,4 +1,4 @@
-"""The tool `watch_calls`: record the calls of a function while the program runs."""
+"""The tool `watch_calls`: record the calls of a function while the program is running."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 DEFAULT_CALL_LIMIT: Final = 50
-"""Number of calls after which a watch ends, unless the caller gives another."""
+"""Number of calls after which a watch ends by default."""
 MAX_CALL_LIMIT: Final = 1000
-"""The highest limit that a caller may give."""
+"""Maximum limit that a caller may specify."""
 WATCHED_CALLS_QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] [$calls ?e :output/text ?t]]'  # noqa: E501  # one query
-"""Query for `wait_for` that matches the calls of a watch."""
+"""Query for `wait_for` that matches the calls recorded by a watch."""
 BAD_ARGUMENTS_HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
 UNSUPPORTED_MESSAGE: Final = (
     "watch_calls needs a REPL with Python 3.12 or later that is Codriver's embedded REPL or an ipykernel"
@@ -44,7 +44,7 @@ class WatchCallsArguments(Arguments):
 
 
 async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
-    """Start a watch for the calls of a function.
+    """Start watching the calls of a function.
 
     If the limit is 0, end the caller's watches for the function instead.
     """

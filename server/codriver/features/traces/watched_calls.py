@@ -1,7 +1,7 @@
 """The calls of watched functions: their log, which is the Datalog source `$calls`, and the watches of clients.
 
 A watched function may be called hundreds of times, which would evict evaluations from the output log. Therefore, calls
-have a separate store. Both take their line numbers from the same counter.
+have a log of their own. Both logs take their line numbers from the same counter.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 WATCH_OP: Final = "codriver/watch-calls"
 """The op of Codriver's worker that starts and ends watches."""
 CALLS_FIELD: Final = "codriver/watched-calls"
-"""The field in which Codriver's worker sends calls."""
+"""The field in which Codriver's worker sends watched calls."""
 CALLS_REPORT: Final = "watched calls"
-"""The name of the report with calls."""
+"""The name of the report with watched calls."""
 CALL_LOG: Final = EventLog("call", "$calls", "calls", "callLog", "watched functions", "magenta", ">")
 CALL_SCHEMA: Final = replace(
     ENTRY_SCHEMA,
@@ -46,12 +46,12 @@ CALL_SCHEMA: Final = replace(
 )
 """The attributes of a call."""
 CALL_SOURCE: Final = QuerySource(CALL_LOG.source, CALL_SCHEMA, log=CALL_LOG)
-"""The log of watched calls as a source of queries."""
+"""The log of watched calls as a source for queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedCall:
-    """A recorded call of a watched function, or an entry about the watch itself, which only has a text."""
+    """A recorded call of a watched function, or an entry about the watch itself, which has only a text."""
 
     text: str
     timestamp: int
@@ -80,7 +80,7 @@ class CallLog(EventStore):
     schema = CALL_SCHEMA
 
     def record(self, call: WatchedCall) -> int:
-        """Store a call with its texts redacted and shortened. Return its line number."""
+        """Redact and shorten a call's texts, and store the call. Return its line number."""
         call = replace(
             call,
             text=self.redact_and_shorten(call.text),
@@ -96,7 +96,7 @@ class CallLog(EventStore):
 
 @dataclass(frozen=True, slots=True)
 class CallWatch:
-    """A client's watch for the calls of a function. It ends when the client or the REPL disconnects."""
+    """A client's watch on the calls of a function. It ends when the client or the REPL disconnects."""
 
     id: str
     repl: str
@@ -104,7 +104,7 @@ class CallWatch:
     client: str
     who: str
     function: str
-    """The name of the function as the caller gave it."""
+    """The name of the function as given by the caller."""
 
 
 class EndWatch(Protocol):
@@ -129,10 +129,10 @@ class CallWatches:
         self._workspace = workspace
         self._watches: dict[str, CallWatch] = {}
         self._observing = ExitStack()
-        """Observes the core's state while there are watches."""
+        """Observes the core's state as long as there are watches."""
 
     def find(self, repl: str, who: str, function: str) -> list[CallWatch]:
-        """Return the watches that a caller has started for a function in a REPL."""
+        """Return the watches that a caller has started on a function in a REPL."""
         key = (repl, who, function)
         return [watch for watch in self._watches.values() if (watch.repl, watch.who, watch.function) == key]
 
@@ -148,7 +148,7 @@ class CallWatches:
             self._observing.close()
 
     def end_if_disconnected(self, watch: CallWatch) -> None:
-        """End a watch again if its client has disconnected while it was being started."""
+        """End a watch if its client disconnected while it was being started."""
         if watch.client not in self._core.state.clients:
             self._end_soon(watch)
 
