@@ -1,6 +1,6 @@
 """Compare the results of warm and plain runs.
 
-A difference only counts after each side has shown it three times out of three.
+A difference counts only after each side has shown it three times out of three.
 """
 
 from __future__ import annotations

@@ -26,16 +26,16 @@ SAVES_TOO_LITTLE_REASON: Final = "it saves too little time"
 MAX_LOW_SAVING_RUNS: Final = 3
 """Maximum number of consecutive runs that save too little. After that, a project is no longer warmed."""
 MAX_FAILED_STARTS: Final = 5
-"""Maximum number of consecutive failed attempts to start a warm process, each under other circumstances."""
+"""Maximum number of consecutive failed attempts to start a warm process, each under different circumstances."""
 MAX_CORRECTIONS: Final = 6
-"""Maximum number of consecutive corrections without a successful warm run.
+"""Maximum number of consecutive corrections without a successful warm run in between.
 
 After that, all runs of the project are plain.
 """
 START_VARIABLE_PREFIXES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
 """Prefixes of environment variables that Python and the C library read when a process starts."""
 PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
-"""Variables that require a plain run: a fixed hash seed, or coverage from the start of the process."""
+"""Variables that require a plain run. They fix the hash seed, or measure coverage from the start of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class Project:
     off: str = ""
     """The reason why runs stay plain until packages change."""
     unfit: str = ""
-    """The reason why there is no warm process. Unlike `off` it is not saved, and tried again when `circumstances`
-    change.
+    """The reason why there is no warm process. Unlike `off`, it is not saved, and another attempt is made when
+    `circumstances` change.
     """
     circumstances: str = ""
-    """A digest of the environment and the files with which the warm process failed to start."""
+    """A digest of the environment and files with which the warm process failed to start."""
     failed_starts: int = 0
     """The number of consecutive failed starts."""
     is_restored: bool = False
-    """Whether an earlier server learned this, and no run has used it yet."""
+    """Whether this was learned by an earlier server and has not been used by a run yet."""
     comparison: Comparison | None = None
     plain_start_s: float | None = None
     """How long the last plain run took to collect its tests."""
@@ -80,7 +80,7 @@ class WarmState:
     environment: Mapping[str, str]
     """The environment variables of the process."""
     has_startup_code: bool = False
-    """Whether the interpreter runs code when it starts that may read any variable, such as `sitecustomize`."""
+    """Whether the interpreter runs code at startup that may read any variable, such as `sitecustomize`."""
     runs: int = 0
     age_s: float = 0.0
 
@@ -92,9 +92,9 @@ class WarmState:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision whether a run uses a fork of the warm process or a new, plain process.
+    """Whether a run uses a fork of the warm process or a new, plain process.
 
-    `reason` explains why it uses a plain process.
+    For a plain process, `reason` is the reason.
     """
 
     is_warm: bool
@@ -106,7 +106,7 @@ WARM_START: Final = Decision(is_warm=True)
 
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that Python or the C library reads when a process starts."""
+    """Return the environment variables that Python or the C library reads at process startup."""
     return {key: value for key, value in environment.items() if key.startswith(START_VARIABLE_PREFIXES)}
 
 
@@ -149,7 +149,7 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
 
 
 def record_failed_start(project: Project, reason: str, circumstances: str) -> Project:
-    """Record that a warm process could not be started, and a digest of the circumstances."""
+    """Record that a warm process could not be started, along with a digest of the circumstances."""
     return replace(project, unfit=reason, circumstances=circumstances, failed_starts=project.failed_starts + 1)
 
 
@@ -179,7 +179,7 @@ def record_warm_start(project: Project, arguments: tuple[str, ...], warm_start_s
 def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
     """Record how long a plain run took to collect its tests.
 
-    If warm runs were off because they saved too little, and the project has become slower, forget everything about it.
+    If warm runs were off because they saved too little, and the project has become slower, forget what was learned.
     """
     if project.off == SAVES_TOO_LITTLE_REASON and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
         return Project()

@@ -16,14 +16,14 @@ ObstacleKind = Literal[
 ]  # fmt: skip
 
 MAX_FILE_CHANGES: Final = 3
-"""Maximum number of changes to a file that a module reads during import. After more, it is not preloaded."""
+"""Maximum number of changes to a file that a module reads during import. After that, the module is not preloaded."""
 
 PYTEST_PACKAGES: Final = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
-"""Top-level packages of pytest and the distributions that it requires."""
+"""Top-level packages of pytest and of the distributions that it requires."""
 IMPORTS_PREFIX: Final = "imports "
 """Prefix of the reason for not preloading a module that imports an unsuitable one."""
 REPLACED_CLOCK_REASON: Final = "it is imported while something has replaced the clock"
-"""Reason for not preloading a module that may keep functions of the replaced clock."""
+"""Reason for not preloading a module that may retain functions of the replaced clock."""
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, which had a different value",
     "file": "the file {about} has changed",
@@ -50,11 +50,11 @@ class Obstacle:
     kind: ObstacleKind
     about: str
     others: tuple[str, ...]
-    """Other modules of the same import that have an obstacle of this kind."""
+    """Other modules in the same import with an obstacle of this kind."""
     variables: Mapping[str, str | None]
-    """The current values of the variables that the import read and that differ."""
+    """The current values of those variables that the import read and that have changed."""
     has_started: bool
-    """Whether a test had started, so that the run could not be restarted."""
+    """Whether a test had started, in which case the run could not be restarted."""
 
     @classmethod
     def parse(cls, text: str) -> Obstacle:
@@ -78,7 +78,7 @@ class Obstacle:
 
     @property
     def hidden_module(self) -> str:
-        """Return the top-level module that another file now hides or provides, or an empty string."""
+        """Return the top-level module that is now hidden or provided by a different file, or an empty string."""
         if self.kind in ("hidden", "namespace"):
             return self.module.partition(".")[0]
         return self.about if self.kind == "found" else ""
@@ -98,7 +98,7 @@ class Plan:
     libraries: tuple[str, ...]
     """The interpreter's library directories, each with a trailing separator."""
     is_pytest_only: bool = False
-    """Whether only pytest is preloaded, with everything that it imports."""
+    """Whether to preload only pytest and everything that it imports."""
     early: tuple[str, ...]
     """Modules that were loaded before the workspace's first module, in order."""
     late: tuple[str, ...] = ()
@@ -106,15 +106,15 @@ class Plan:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables as the workspace's conftest sets them."""
     unlearnable: frozenset[str] = frozenset()
-    """Variables that the run did not have when it imported a module that reads them."""
+    """Variables that were not set when the run imported a module that reads them."""
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Modules and packages that must not be preloaded, with reasons."""
+    """Modules and packages that must not be preloaded, with the reasons."""
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Attributes that other packages replace when they are imported, by module."""
+    """Attributes that are replaced when other packages are imported, by module."""
     registries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Containers that imports of other modules change, by module."""
     changed_files: Mapping[str, int] = field(default_factory=dict)
-    """How often a file that the import of a module reads has changed, by module."""
+    """How often a file read by a module's import has changed, by module."""
 
     def may_preload(self, name: str) -> bool:
         """Return whether a module may be added to the plan."""
@@ -144,7 +144,7 @@ class RunRecord:
     imported_s: float = 0.0
     """How long a warm run spent importing libraries that were not preloaded."""
     under_replaced_clock: frozenset[str] = frozenset()
-    """Modules that were imported while something had replaced the clock."""
+    """Modules that were imported while the clock was replaced."""
 
     @classmethod
     def parse(cls, text: str) -> RunRecord:
@@ -162,7 +162,7 @@ class RunRecord:
             raise ValueError(text[:200]) from error
 
     def missing_modules(self, plan: Plan) -> tuple[str, ...]:
-        """Return the library modules that the run imported and the plan does not contain."""
+        """Return the library modules that the run imported but that are not in the plan."""
         known = {*plan.early, *plan.late}
         return tuple(
             name
@@ -208,9 +208,9 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str], *, is_pytest_only:
 
 
 def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return the unsuitable modules that remain unsuitable when files of the workspace change.
+    """Return the unsuitable modules that remain unsuitable when files in the workspace change.
 
-    The others import a module of the workspace, for example one that hides a module of the standard library.
+    The others import a module in the workspace, for example one that hides a standard library module.
     """
 
     def is_lasting(name: str, seen: frozenset[str]) -> bool:
@@ -225,15 +225,15 @@ def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> di
 
 
 def extend_plan(plan: Plan, record: RunRecord) -> Plan:
-    """Return the plan with the missing library modules of a warm run added."""
+    """Return the plan with the library modules that a warm run was missing."""
     return replace(plan, late=(*plan.late, *record.missing_modules(plan)))
 
 
 def correct_plan(plan: Plan, obstacle: Obstacle, *, is_hidden_by_workspace: bool = False) -> Plan:
     """Return a plan that avoids an obstacle.
 
-    `is_hidden_by_workspace` is true if a file in the directory of the runs hides the module. A new process finds this
-    file too, so the plan need not change.
+    `is_hidden_by_workspace` is true if a file in the runs' directory hides the module. A new process finds this file
+    too, so the plan need not change.
     """
     if obstacle.kind == "startup" or is_hidden_by_workspace:  # a new process reads the file again
         return plan

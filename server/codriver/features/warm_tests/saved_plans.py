@@ -1,7 +1,7 @@
 """Save what was learned about a project's test runs, so that even a server's first run can be warm.
 
 There is one file per interpreter, directory and value of the setting, in the user's cache. Values of environment
-variables are only saved if native code reads them, such as OMP_NUM_THREADS, because others may be secrets. All
+variables are saved only if native code reads the variables, such as OMP_NUM_THREADS, because others may be secrets. All
 functions block.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = 1
-"""The version of the format of the files. Files with another version are ignored."""
+"""The version of the file format. Files with a different version are ignored."""
 PLAN_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=4 * files.MEBIBYTE)
 """Limits for reading a plan. A plan with 10,000 modules takes 400 KB."""
 MAX_PLANS: Final = 64
@@ -51,7 +51,7 @@ class SavedPlans:
             return None
 
     def save(self, python: str, directory: Path, preloading: Preloading, project: Project) -> None:
-        """Save what was learned about a project. Errors are ignored, because without the file it is learned again."""
+        """Save what was learned about a project. Errors are ignored, because it can be learned again."""
         if project.plan is None:
             return
         text = json.dumps(_to_data(project, project.plan, python, directory, preloading))
@@ -100,7 +100,7 @@ def _from_data(data: Any, python: str, directory: Path, preloading: Preloading) 
     """Create a project from the content of its file.
 
     Raises:
-        ValueError: the file is for another project, or was written by another version.
+        ValueError: the file is for a different project or has a different format version.
     """
     found = data["version"], data["python"], data["directory"], data["preloading"]
     if found != (FORMAT_VERSION, python, str(directory), preloading):

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from codriver.settings.declared import DeclaredSetting
 
 Preloading = Literal["off", "pytest", "packages"]
-"""What the process that runs are copied from imports: nothing, because there is none, pytest, or all packages."""
+"""What the warm process preloads. With `off`, there is no such process."""
 
 
 def _annotation() -> Any:

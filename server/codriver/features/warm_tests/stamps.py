@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 SOURCE_SUFFIXES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
-"""Suffixes of the files that are compared to find out whether two runs had the same sources.
+"""Suffixes of the files to compare to find out whether two runs had the same sources.
 
-Tests may write other files.
+Other files are ignored, because tests may write them.
 """
 SKIPPED_DIRECTORIES: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
 """Names of directories that are not searched for sources."""
 MAX_WORKSPACE_FILES: Final = 20_000
-"""Maximum number of files in a workspace for its runs to be compared."""
+"""Maximum number of files in a workspace. Runs in larger workspaces are not compared."""
 
 
 def digest_packages(libraries: Iterable[str]) -> str:
@@ -44,7 +44,7 @@ def digest_packages(libraries: Iterable[str]) -> str:
 def digest_start_conditions(directory: Path, environment: Mapping[str, str], memory_mb: int) -> str:
     """Return a digest of the conditions under which a warm process starts.
 
-    These are environment variables, the memory limit, and files that shadow modules.
+    The conditions are environment variables, the memory limit, and files that shadow modules.
     """
     digest = hashlib.sha256(repr((sorted(environment.items()), memory_mb)).encode(errors="replace"))
     paths = [directory, *map(Path, filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))]
@@ -60,7 +60,7 @@ def digest_start_conditions(directory: Path, environment: Mapping[str, str], mem
 
 
 def has_module(directory: Path, name: str) -> bool:
-    """Return whether a directory has a top-level module or package with a name."""
+    """Return whether a directory contains a module or package with this name."""
     return (directory / name).is_dir() or (directory / f"{name}.py").exists()
 
 
@@ -94,8 +94,8 @@ def _sources(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
 def workspace_modules(libraries: Iterable[str], directory: Path) -> tuple[str, ...]:
     """Return the top-level modules of installed distributions whose source is the workspace.
 
-    These are distributions installed from a directory, for example in editable mode, and the one with the name of the
-    project.
+    These are distributions installed from a directory, for example in editable mode, and the one with the project's
+    name.
     """
     project_name = _normalize_name(_project_name(directory))
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Start test runs: warm if that is known to give the same results as a plain process, otherwise plain."""
+"""Start test runs: warm if this is known to give the same results as a plain process, otherwise plain."""
 
 from __future__ import annotations
 
@@ -52,22 +52,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_REMEMBERED_PROJECTS: Final = 16
-"""Maximum number of remembered pairs of interpreter and directory. The least recently used one is dropped."""
+"""Maximum number of remembered pairs of interpreter and directory. The least recently used ones are dropped."""
 IDLE_CHECK_S: Final = 30.0
 """Time between two checks for idle processes."""
 IS_FORK_SAFE: Final = sys.platform == "linux"
-"""Whether a process that has imported packages can be copied on this system."""
+"""Whether a process that has imported packages can be forked safely on this system."""
 STARTED_EVENT_PART: Final = '"event":"started"'
-"""A string that the file of events contains after a test has started."""
+"""A string that the events file contains once a test has started."""
 COLLECTION_NAME: Final = "the collection"
-"""The name, in messages, of what a run does before its first test."""
+"""Name used in messages for what a run does before its first test."""
 NO_PYTEST_REASON: Final = "pytest is not installed in the interpreter's own library directories"
 MIN_FIRST_WAIT_S: Final = 2.0
-"""Minimum time that the first run of a server waits for the warm process."""
+"""Lower bound on the maximum time that a server's first run waits for the warm process."""
 MAX_FIRST_WAIT_RATIO: Final = 2.0
-"""Maximum time that the first run of a server waits for the warm process, as a multiple of a plain start's duration."""
+"""Maximum time that a server's first run waits for the warm process, as a multiple of a plain start's duration."""
 MAX_LATE_IMPORT_S: Final = 0.3
-"""Maximum time that a warm run imports packages that were not preloaded. If it takes longer, the process is replaced.
+"""Maximum time that a warm run may spend importing packages that were not preloaded.
+
+If it takes longer, the process is replaced.
 """
 
 
@@ -77,7 +79,7 @@ class WarmOptions:
 
     preloading: Preloading = "off"
     memory_mb: int = 1024
-    """Maximum memory of all warm processes together."""
+    """Maximum total memory of all warm processes, in MiB."""
     min_saving_s: float = decisions.MIN_SAVING_S
     """Minimum time that a warm start has to save for the project to be warmed."""
 
@@ -97,10 +99,9 @@ class _Entry:
     """Whether the plan saved by an earlier server has been looked up."""
     is_preloading: bool = False
     settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the process that is being started is ready, or there will be none."""
+    """Set when the process being started is ready or has failed to start."""
     unlearned: dict[int, anyio.Event] = field(default_factory=dict)
-    """Events of the runs that have finished and are still being evaluated, by number. Each is set at the end of that.
-    """
+    """Events of finished runs whose results are still being evaluated, by number. Each is set when this is done."""
     reason: str = ""
 
     async def wait_until_learned(self) -> None:
@@ -115,7 +116,7 @@ class WarmTests:
     def __init__(self, options: Callable[[], WarmOptions], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
         """Create the starter. Nothing is started before the first run.
 
-        `options` returns the current settings. `tasks` owns the warm processes. `saved` has what earlier servers
+        `options` returns the current settings. `tasks` owns the warm processes. `saved` stores what earlier servers
         learned.
         """
         self._present_options = options
@@ -127,7 +128,7 @@ class WarmTests:
 
     @asynccontextmanager
     async def __call__(self, spec: RunSpec) -> AsyncIterator[TestProcess]:
-        """Start a run: see `StartRun`."""
+        """Start a run. See `StartRun`."""
         if self._unsupported_reason() or decisions.never_warm_reason(spec):
             async with start_in_process(spec, open_plain_process) as plain:
                 yield plain
@@ -183,7 +184,7 @@ class WarmTests:
         )
 
     def is_off(self, python: str, directory: Path) -> bool:
-        """Return whether the runs of a project are always plain at present."""
+        """Return whether a project's runs are currently always plain."""
         entry = self._entries.get((python, directory))
         return entry is not None and bool(entry.project.off or entry.project.unfit)
 
@@ -204,7 +205,7 @@ class WarmTests:
         return self._present_options()
 
     async def _create_directory(self) -> None:
-        """Create the directory for the files of runs. A background task removes it at the end."""
+        """Create the directory for the files of runs. A background task eventually removes it."""
         if self._directory is None:
             self._directory = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
             self._tasks.start_soon(self._clean_up, self._directory)
@@ -218,7 +219,7 @@ class WarmTests:
     def _find_entry(self, spec: RunSpec) -> _Entry:
         """Return the state for the interpreter and directory of a run.
 
-        If there are too many states, drop the one that was least recently used.
+        If there are too many states, drop the least recently used one.
         """
         key, preloading = (spec.python, spec.directory), self._options.preloading
         entry = self._entries.pop(key, None) or _Entry(*key, preloading)
@@ -232,7 +233,7 @@ class WarmTests:
         return entry
 
     def _end_process(self, entry: _Entry) -> None:
-        """End the warm process when its runs have finished."""
+        """End the warm process once its runs have finished."""
         process, entry.process = entry.process, None
         if process is not None:
             self._tasks.start_soon(_end_when_idle, process)
@@ -283,7 +284,7 @@ class WarmTests:
         *,
         is_warm: bool,
     ) -> None:
-        """Learn from a finished run in a background task, for which the next run of the project waits.
+        """Learn from a finished run in a background task. The project's next run waits for this task.
 
         `record` is the record of imports that the run wrote, or None.
         """
@@ -370,7 +371,7 @@ class WarmTests:
     ) -> None:
         """Compare the outcomes of a run with earlier plain and warm runs of the same files.
 
-        If they differ, the runs of the project stay plain.
+        If they differ, the project's runs remain plain from then on.
         """
         files_stamp = await to_thread.run_sync(digest_sources, spec.directory, observations.started_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
@@ -401,7 +402,7 @@ class WarmTests:
             self._tasks.start_soon(self._run_process, spec, entry)
 
     async def _run_process(self, spec: RunSpec, entry: _Entry) -> None:
-        """Start a warm process, and end it when the process is no longer needed."""
+        """Start a warm process, and end it when it is no longer needed."""
         plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
         circumstances = await self._digest_circumstances(spec)
@@ -491,14 +492,14 @@ class RunObservations:
     started_ns: int
     started_s: float
     collected_s: float | None = None
-    """The time from the start until the tests were collected."""
+    """Seconds from the start of the run until the tests were collected."""
     last_s: float = 0.0
     running: str = COLLECTION_NAME
     stalled_at: str = ""
 
     @classmethod
     def start(cls) -> RunObservations:
-        """Return new observations of a run that starts now."""
+        """Return new observations for a run that starts now."""
         now_s = time.monotonic()
         return cls(time.time_ns(), now_s, last_s=now_s)
 
@@ -567,7 +568,7 @@ class _Run:
         )
 
     async def _open_recorded(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
-        """Start the run in a plain process. The imports of the first plain run of a project are recorded."""
+        """Start the run in a plain process. The imports of a project's first plain run are recorded."""
         if self._entry.project.plan is None:
             how = "unordered" if self._entry.preloading == "pytest" else "in-order"
             command = (command[0], str(RECORDER_SCRIPT), how, str(self._record), *command[1:])
@@ -622,11 +623,11 @@ class _Run:
         return True
 
     def _finish_event(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
-        """Return the last event of a warm run with the hash seed added, and with an error if the run was aborted."""
+        """Return the last event of a warm run with the hash seed added, and an error if the run was aborted."""
         seed = self._process.seed if self._process is not None else None
         if obstacle is None:
             return replace(event, hash_seed=seed)
-        # The run interrupted itself, unless someone else did.
+        # The run interrupted itself, unless it was interrupted from outside.
         interruption = event.interruption if self._is_stopped else None
         return replace(event, hash_seed=seed, error=_obstacle_error(obstacle), interruption=interruption)
 
@@ -672,7 +673,7 @@ def _obstacle_error(obstacle: Obstacle) -> RunError:
 
 
 def _record_hang_check(project: Project, report: TestReport) -> Project:
-    """Turn warm runs off if a plain run finished the test at which a warm run had stalled."""
+    """Turn warm runs off if a plain run finished the test at which a warm run stalled."""
     nodeid = project.stalled
     found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds

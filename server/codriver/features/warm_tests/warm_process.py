@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from anyio.abc import Process
 
 WARM_PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
-"""The program that a warm process runs."""
+"""The program run by a warm process."""
 RECORDER_SCRIPT: Final = WARM_PROGRAM.with_name("record_plan.py")
 PRELOAD_TIMEOUT_S: Final = 300.0
-"""Maximum duration of a start. Importing torch takes seconds, and is repeated if modules have to be excluded."""
+"""Maximum duration of a start. Importing torch takes seconds and is repeated if modules have to be excluded."""
 FORK_TIMEOUT_S: Final = 10.0
-"""Maximum time for the process to fork a child."""
+"""How long the process may take to fork a child."""
 END_TIMEOUT_S: Final = 5.0
 """How long the process may take to end before it is killed."""
 MAX_LINE_BYTES: Final = 2**22
-"""Maximum length of a line that the process writes."""
+"""Maximum length of a line written by the process."""
 
 
 class WarmProcessError(CodriverError):
@@ -110,7 +110,7 @@ class WarmProcess:
                 script_command(python, str(WARM_PROGRAM), str(plan)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,  # what Python prints when it starts, see `_read_message`
+                stderr=subprocess.STDOUT,  # what Python prints at startup, see `_read_message`
                 cwd=directory,
                 env={**environment, **moved, "PYTHONHASHSEED": str(seed)},
                 start_new_session=True,
@@ -152,7 +152,7 @@ class WarmProcess:
             await self._idle.wait()
 
     def state(self) -> WarmState:
-        """Return the properties of the process on which decisions depend."""
+        """Return the properties of the process that decisions depend on."""
         return WarmState(
             is_ready=self.is_ready and not self.has_exited,
             environment=self.environment,
@@ -213,7 +213,7 @@ class WarmProcess:
         """Read the next message from the process. Return None when it has exited.
 
         Raises:
-            WarmProcessError: the process printed something else, for example in a `sitecustomize`.
+            WarmProcessError: the process printed something else, for example from a `sitecustomize` module.
         """
         try:
             line = await self._output.receive_until(b"\n", MAX_LINE_BYTES)

@@ -6,12 +6,12 @@ and after the environment variables in `variables` are set. `excluded` maps modu
 reasons, and `watched` lists attributes that imports replace. A module cannot be unloaded. If some modules turn out to
 be unsuitable, the process rewrites the plan and restarts without them.
 
-Standard input and output carry such literals, one per line. The first line of output is the state, see `Forker.state`.
+Standard input and output carry such literals, one per line. The first line of output is the state (see `Forker.state`).
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
-(the file for its output), `record` (a file for the modules it imports, see `RunRecord`, or an empty string), `answer`
-(a file for the reason why it needs a plain process), `events` and `begun` (a file, and a string that it contains once a
-test has started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid", "status"}`, with
-an exit status as in `subprocess`. The process exits at the end of standard input.
+(the file for its output), `record` (a file for the modules that it imports, or an empty string; see `RunRecord`),
+`answer` (a file for the reason why it needs a plain process), `events` and `begun` (a file, and a string that it
+contains once a test has started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid",
+"status"}`, with an exit status as in `subprocess`. The process exits at the end of standard input.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 NEEDS_PLAIN_STATUS = 250
-"""Exit status of a child whose run has to start again in a plain process."""
+"""Exit status of a child whose run has to be repeated in a plain process."""
 MIN_PYTHON_VERSION = (3, 11)
 """The oldest version of CPython whose processes can be copied safely."""
 MAX_RESTARTS = 10
 """Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
 RESTARTS_EXHAUSTED_REASON = "the list of modules that must not be preloaded keeps growing"
-"""Reason for not being suitable after the maximum number of restarts."""
+"""The reason for being unsuitable after the maximum number of restarts."""
 
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
@@ -56,7 +56,7 @@ STARTUP_MODULES = ("sitecustomize", "usercustomize", "encodings")
 
 
 def startup_files() -> dict[str, tuple[int, int, int] | None]:
-    """Return the files that Python read or looked for at its start, with their stats.
+    """Return the files that Python read or looked for at startup, with their stats.
 
     Files in the directories of installed packages are omitted, because the server compares these directories itself.
     """
@@ -72,9 +72,9 @@ def startup_files() -> dict[str, tuple[int, int, int] | None]:
 
 
 def has_startup_code() -> bool:
-    """Return whether the interpreter runs code of the environment at its start.
+    """Return whether the interpreter runs code from the environment at startup.
 
-    This is code in `sitecustomize`, in `usercustomize`, or in lines of `.pth` files that start with `import`. It may
+    Such code is in `sitecustomize`, in `usercustomize`, or in lines of `.pth` files that start with `import`. It may
     read any environment variable.
     """
     if not sys.modules.keys().isdisjoint(STARTUP_MODULES[:2]):
@@ -117,10 +117,10 @@ class Forker:
         self.plan_path = plan_path
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
-                stream.flush()  # what was printed when Python started, which makes the process unsuitable
+                stream.flush()  # any output of Python at startup makes the process unsuitable
         self.seed = os.environ.pop("PYTHONHASHSEED", "")
         self.environment = dict(os.environ)
-        # The lowest descriptors are free in a new process, so move these to higher numbers.
+        # The lowest descriptors are free in a new process, so move these to higher ones.
         self.control = os.dup(0), os.dup(1)
         self.outputs = {name: os.memfd_create(name) for name in ("stdout", "stderr")}
         redirect_descriptor(0, os.devnull, os.O_RDONLY)
@@ -141,7 +141,7 @@ class Forker:
         Return the reason why the process cannot be used, or an empty string.
         """
         base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE_MODULES - {"__main__"}]
-        # The plan has the other ones, and it cannot be read before imports are recorded.
+        # The plan lists the others, and it cannot be read before imports are recorded.
         standard = os.path.join(os.path.dirname(os.__file__), "")
         self.preloader = preloader = Preloader(BASE_MODULES, (standard,), {}, {})
         with preloader.record_imports(self.outputs):
@@ -178,7 +178,7 @@ class Forker:
         return ""
 
     def import_pytest(self) -> Any:
-        """Import pytest and its plugins with assertion rewriting, and return the import hook that rewrites them."""
+        """Import pytest and its plugins with assertion rewriting, and return the import hook that rewrites."""
         try:
             config_module = import_module("_pytest.config")
             assertion = import_module("_pytest.assertion")
@@ -200,10 +200,10 @@ class Forker:
     def restart_without(
         self, obstacles: dict[str, str], changes: dict[str, list[str]], registries: dict[str, list[str]]
     ) -> None:
-        """Start the process again with a changed plan, if there is any change.
+        """Restart the process with a changed plan. Do nothing if there are no changes.
 
-        The new plan excludes modules that must not be preloaded, and watches modules that imports of other modules
-        change.
+        The new plan excludes modules that must not be preloaded, and watches modules that are changed by imports of
+        other modules.
         """
         if not (obstacles or changes or registries):
             return
@@ -245,7 +245,7 @@ class Forker:
         os.write(self.control[1], ascii(value).encode() + b"\n")
 
     def serve(self) -> dict[str, Any]:
-        """Handle requests of the server, and fork a child for each run.
+        """Handle requests from the server, and fork a child for each run.
 
         Return only in a child process, with the run that the child is for.
         """
@@ -302,7 +302,7 @@ class Forker:
 
 
 class PlainProcessRequest:
-    """Aborts the run in a child process, so that the server repeats the run in a plain process."""
+    """Aborts the run in a child process to have the server repeat it in a plain process."""
 
     def __init__(self, run: dict[str, Any]) -> None:
         self.run = run
@@ -338,7 +338,7 @@ class PlainProcessRequest:
         os._exit(NEEDS_PLAIN_STATUS)
 
     def has_started(self) -> bool:
-        """Return whether a test has started, so that the run cannot be repeated without repeating side effects."""
+        """Return whether a test has started. If so, repeating the run would repeat side effects."""
         try:
             with open(self.run["events"], "rb") as file:
                 return self.run["begun"].encode() in file.read()
@@ -347,7 +347,7 @@ class PlainProcessRequest:
 
 
 def redirect_descriptor(descriptor: int, path: str, flags: int) -> None:
-    """Redirect a file descriptor to the file at `path`, which is opened with `flags`."""
+    """Redirect a file descriptor to the file at `path`, opened with `flags`."""
     opened = os.open(path, flags)
     os.dup2(opened, descriptor)
     os.close(opened)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 MISSING_VALUE = object()
-"""Stands for the value of an attribute that does not exist."""
+"""Represents the value of a missing attribute."""
 
 
 def current_effects() -> dict[tuple[str, Any], Effect]:
-    """Return the current state that imports may add to and that can be restored later, such as loggers.
+    """Return current state that imports may add to and that can be restored later, such as loggers.
 
-    The keys are the same at each call, so the differences between two calls are the effects of an import.
+    The keys are the same on each call, so the differences between two calls are the effects of an import.
     """
     found: dict[tuple[str, Any], Effect] = {}
     last = len(sys.meta_path) - 1
@@ -106,7 +106,7 @@ def set_attribute(owner: Any, path: str, value: Any) -> None:
 
 
 def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
-    """Repeat an effect of an import in the process that now imports the module."""
+    """Repeat an effect of an import in the process that is now importing the module."""
     if kind == "finder":
         finder, is_first = value
         sys.meta_path.insert(0 if is_first else len(sys.meta_path), finder)
@@ -131,7 +131,7 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
 
 
 def repeat_plain_effect(kind: str, value: Any) -> None:
-    """Repeat an effect that does not need any other module."""
+    """Repeat an effect that does not depend on other modules."""
     if kind == "entries":
         add_entries(*value[2:])
     elif kind == "attribute":
@@ -192,7 +192,7 @@ def warning_action(value: tuple[Warning, type[Warning], str, int, str], warnings
 
 
 def add_logger(name: str, logger: Any, *, manager: Any) -> None:
-    """Add a logger that an import created, and link it with its parents and children."""
+    """Add a logger that an import created, and link it to its parents and children."""
     placeholder = manager.loggerDict.get(name)
     manager.loggerDict[name] = logger
     logger._cache.clear()

@@ -13,13 +13,13 @@ NATIVE_VARIABLE_PREFIXES = tuple(
     b"PYTORCH_ ATEN_ DNNL_ ONEDNN_ MKLDNN_ POLARS_ RAYON_ ARROW_ GRPC_ OPENCV_ HDF5_ GDAL_ PROJ_ QT_ GEVENT_ MALLOC_ "
     b"OPENSSL_ SSL_ LC_ LANG TZ".split()
 )
-"""Prefixes of environment variables that native code reads, which Python code cannot observe."""
+"""Prefixes of environment variables that native code may read. Python code cannot observe such reads."""
 
 
 class ImportRecord:
     """What happened during the import of a module.
 
-    If imports are nested, an event is only recorded for the innermost module.
+    If imports are nested, an event is recorded only for the innermost module.
     """
 
     __slots__ = (
@@ -29,21 +29,21 @@ class ImportRecord:
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = {}
-        """The modules that it imported, whether they were already loaded or not, in order."""
+        """The modules that it imported, in order, including those that were already loaded."""
         self.environment: dict[bytes, bytes | None] = {}
         """The environment variables that it read, with their values."""
         self.whole_environment: dict[bytes, bytes] | None = None
         """All environment variables, if it iterated over them."""
         self.native: dict[bytes, bytes] | None = None
-        """The variables that native code reads, if this is native code outside the standard library."""
+        """The variables that native code may read, if this module is native code outside the standard library."""
         self.missed: set[str] = set()
-        """Top-level modules that it tried to import but that do not exist."""
+        """Nonexistent top-level modules that it tried to import."""
         self.files: dict[str, tuple[int, int, int] | None] = {}
         """Other files that it read or looked for, with their stats; None if the file did not exist."""
         self.effects: list[tuple[str, Any]] = []
-        """The effects to repeat when the module is revealed, in order: see `effects`."""
+        """The effects to repeat when the module is revealed, in order (see `effects`)."""
         self.obstacle = ""
-        """The reason why the module must not be preloaded; empty if there is none."""
+        """The reason why the module must not be preloaded, or an empty string."""
         self.loader = ""
         self.origin = ""
         self.stat: tuple[int, int, int] | None = None

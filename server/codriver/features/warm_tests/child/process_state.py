@@ -1,4 +1,4 @@
-"""The state of this process according to the system and the interpreter: threads, descriptors, handlers, settings."""
+"""The state of this process as seen by the system and the interpreter: threads, descriptors, handlers and settings."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ FORK_SAFE_THREADS = frozenset({"jemalloc_bg_thd"})
 
 real_stat = os.stat
 real_fork: Any = getattr(os, "fork", None)  # missing on Windows, where nothing is forked
-"""The original function, not the wrapper that records what imports do."""
+"""The original `os.fork`, without the wrapper that records what imports do."""
 
 TRIAL_FORK_FILE = __file__
-"""The file name in warnings about the trial forks of `thread_ids`."""
+"""The file name in warnings about the trial forks in `thread_ids`."""
 
 FILE_TYPE, DIRECTORY = 0o170000, 0o040000
-"""Bits of a file's mode, as in `stat`, which not every new interpreter has loaded."""
+"""File mode bits, as in `stat`, a module that not every new interpreter has loaded."""
 
 CHECKED_SIGNALS = range(1, 32)
 """The signals whose handlers an import may change. Libraries do not use real-time signals."""
 
 
 def thread_ids(*, after_fork: bool = False) -> set[str]:
-    """Return the operating system's ids of all threads in the process, including those of native code.
+    """Return the operating system's ids of all threads in the process, including those started by native code.
 
     With `after_fork`, return the threads that exist after a trial fork. Some libraries, such as OpenBLAS, stop their
     threads before a fork.
@@ -91,7 +91,7 @@ def process_settings() -> dict[str, Any]:
 def read_umask() -> str:
     """Return the umask.
 
-    It is read from the system, because `os.umask` can only return it by changing it.
+    It is read from the system, because `os.umask` can return it only by changing it.
     """
     with open("/proc/self/status") as file:
         return next((line.split()[1] for line in file if line.startswith("Umask:")), "")

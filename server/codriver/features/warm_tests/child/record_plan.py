@@ -1,6 +1,7 @@
-"""Run a script as Python does, and record what it imports: `python record_plan.py HOW RECORD SCRIPT ARGUMENT...`.
+"""Run a script like Python does, and record what it imports: `python record_plan.py HOW RECORD SCRIPT ARGUMENT...`.
 
-HOW is `in-order` to record the order in which imports start, which adds a frame of importlib to them, or `unordered`.
+HOW is `in-order` or `unordered`. `in-order` also records the order in which imports start. This adds an importlib frame
+to each import.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Registries: containers in one module to which imports of other modules add entries.
 
-A hidden module must not leave an entry behind, or a run that does not import it would see it registered. The containers
-of a module are copied after its import. Containers that have changed at the end are watched by the next start of the
-warm process, which finds out whose import changed them. Entries that an import added are removed when modules are
-hidden, and added again when the module is revealed. A module that changed a container in another way is not preloaded.
+A hidden module must not leave an entry behind, or a run that does not import it would see it registered. A module's
+containers are copied after its import. Containers that have changed by the end are watched during the next start of the
+warm process, to find out whose import changed them. Entries that an import added are removed when modules are hidden,
+and added again when the module is revealed. A module that changed a container in another way is not preloaded.
 
-The containers are those of a module, of its classes and of its module-level objects, and containers nested in these.
+The containers are those in a module, in its classes and in its module-level objects, and containers nested in these.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     """Containers and copies of them, by path."""
 
 CONTAINER_TYPES = (dict, list, set)
-"""Types of the containers that are compared."""
+"""Types of containers to compare."""
 MAX_COPIED_ENTRIES = 2000
-"""Maximum number of entries of a container that is copied. Larger containers are assumed to be tables."""
+"""Maximum number of entries for a container to be copied. Larger ones are assumed to be tables."""
 INTERNAL_MODULES = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
     "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",
@@ -31,7 +31,7 @@ INTERNAL_MODULES = frozenset({
     "inspect", "traceback", "contextvars", "collections", "operator", "types", "random", "ctypes", "locale", "site",
     "_pytest", "pluggy",
 })  # fmt: skip
-"""Modules whose containers are internal to Python or pytest, or are handled by other code."""
+"""Modules whose containers are internal to Python or pytest or are handled by other code."""
 
 
 def copy_containers(module: Any) -> Containers:
@@ -133,7 +133,7 @@ def remove_entries(container: Any, entries: Any) -> None:
 
 
 def add_entries(container: Any, entries: Any) -> None:
-    """Add the entries of an import to a container again."""
+    """Add entries from an import to a container again."""
     if type(container) is list:
         container.extend(entries)
     else:
@@ -152,7 +152,7 @@ class Registries:
         self.effects: list[tuple[str, str, str, Any, Any]] = []
         """Additions by imports, in order: the importing module, the owner, the path, the container and the entries."""
         self.changers: dict[str, str] = {}
-        """Modules that changed a container in another way than by adding, with the container."""
+        """Modules that changed a container other than by adding entries, with the container."""
 
     def copy_after_import(self, name: str, module: Any) -> None:
         """Record what an import added to watched containers, and copy the containers of the imported module."""
@@ -170,7 +170,7 @@ class Registries:
         self._known[name] = copy_containers(module)
 
     def unwatched_changes(self) -> dict[str, list[str]]:
-        """Return containers that were changed after the import of their module, and are not watched yet."""
+        """Return containers that were changed after their module was imported and that are not watched yet."""
         found = {}
         for name, known in self._known.items():
             paths = [
@@ -181,5 +181,5 @@ class Registries:
         return found
 
     def discard_copies(self) -> None:
-        """Discard the copies of the containers, to free their memory."""
+        """Discard the copies of the containers to free memory."""
         self._known.clear()

@@ -1,7 +1,8 @@
 """Reveal a preloaded module when a test run imports it, if the import would still have the same result.
 
-`sys.modules` always looks like that of a new process. If the import of a module would read something different now, it
-is not repeated, because two copies of a module in one process are dangerous. The run then requests a plain process.
+`sys.modules` always looks like that of a new process. If importing a module would read something different now, the
+import is not repeated, because two copies of a module in one process are dangerous. The run then requests a plain
+process.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ external: Any = sys.modules["_frozen_importlib_external"]
 CLOCK_MODULES = frozenset({"time", "datetime", "uuid"})
 """Modules in which freezegun and time-machine replace functions."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
-"""Environment variables that a run sets itself."""
+"""Environment variables that a run itself sets."""
 
 
 class Revealer:
     """Reveals hidden modules to the imports of one run.
 
     To reveal a module is to insert it into `sys.modules` and to repeat the effects of its import. If an import would
-    have another result now, `request_plain` is called to abort the run, which is then repeated in a plain process. Its
-    arguments are a module, the kind of the obstacle, its subject, and other modules of the import with an obstacle of
-    this kind.
+    have a different result now, `request_plain` is called to abort the run, which is then repeated in a plain process.
+    Its arguments are a module, the kind of the obstacle, its subject, and other modules in the import with an obstacle
+    of the same kind.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Revealer:
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
-        """Replace importlib's function that finds modules. The replacement does not appear in tracebacks."""
+        """Replace the importlib function that finds modules. The replacement does not appear in tracebacks."""
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
             __tracebackhide__ = True  # where pytest displays frames of importlib
@@ -91,7 +92,7 @@ class Revealer:
     # Checks
 
     def check_import(self, name: str) -> None:
-        """Request a plain process if importing a module would have another result than when it was preloaded."""
+        """Request a plain process if importing a module would have a different result than when it was preloaded."""
         ahead, closure = [name], {name}
         while ahead:
             module_name = ahead.pop()
@@ -114,7 +115,7 @@ class Revealer:
             self.request_plain(module_name, kind, about, others)
 
     def replaced_modules(self) -> dict[str, list[Any]]:
-        """Return the revealed modules in which functions were replaced, with the original functions."""
+        """Return the revealed modules in which functions have been replaced, with the original functions."""
         found = {}
         for name, functions in self.preloader.functions.items():
             if (module := sys.modules.get(name)) is not None:
@@ -126,10 +127,10 @@ class Revealer:
     def replaced_function_obstacle(
         self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]
     ) -> tuple[str, str] | None:
-        """Return an obstacle if the import would use functions that were replaced in this run, or None.
+        """Return an obstacle if the import would use functions replaced in this run, and otherwise None.
 
-        If only clocks are replaced, this applies to modules that store an original function, because other modules look
-        it up when they call it. Replaced locks and sockets have other effects too.
+        If only clocks are replaced, this applies only to modules that store an original function, because other modules
+        look it up when they call it. Replaced locks and sockets have other effects, too.
         """
         concerned = [module_name for module_name in replaced if module_name in record.imports]
         if not concerned:
@@ -143,7 +144,7 @@ class Revealer:
     def find_obstacle(
         self, name: str, record: ImportRecord, replaced: dict[str, list[Any]], hook: Any
     ) -> tuple[str, str] | None:
-        """Return the first reason why a module must not be revealed, as a kind and a subject, or None."""
+        """Return the kind and the subject of the first obstacle to revealing a module, or None if there is none."""
         return (
             self.changed_variables_obstacle(record)
             or self.changed_file_obstacle(record)
@@ -154,9 +155,9 @@ class Revealer:
         )
 
     def changed_variables_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return an obstacle if environment variables that the import read have changed, or None.
+        """Return an obstacle if environment variables that the import read have changed, and otherwise None.
 
-        Variables that imports themselves set, such as those of scikit-learn, may change.
+        Variables that imports themselves set, as scikit-learn does, may change.
         """
         if not record.environment and record.native is None and record.whole_environment is None:
             return None
@@ -176,13 +177,13 @@ class Revealer:
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return an obstacle if the file of the module, or a file that its import read, has changed, or None."""
+        """Return an obstacle if the module's file or a file that its import read has changed, and otherwise None."""
         if record.stat is not None and file_stat(record.origin) != record.stat:
             return "file", record.origin
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
 
     def changed_module_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return an obstacle if the import would now load another module, or None.
+        """Return an obstacle if the import would now load a different module, and otherwise None.
 
         This includes finding a top-level module that was missing before.
         """
@@ -214,7 +215,7 @@ class Revealer:
         return None
 
     def rewriting_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return an obstacle if pytest would rewrite the module's assertions in another way than before, or None."""
+        """Return an obstacle if pytest would rewrite the module's assertions differently now, and otherwise None."""
         is_rewritten = record.loader == "AssertionRewritingHook"
         if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
             return None
@@ -223,7 +224,7 @@ class Revealer:
         return None
 
     def changed_effect_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return an obstacle if a side effect of the import would differ from the recorded one, or None."""
+        """Return an obstacle if a side effect of the import would differ from the recorded one, and otherwise None."""
         warnings, logging = sys.modules.get("warnings"), sys.modules.get("logging")
         loggers = logging.root.manager.loggerDict if logging is not None else {}
         for kind, value in record.effects:
@@ -241,7 +242,7 @@ class Revealer:
     # Revealing
 
     def reveal(self, name: str) -> None:
-        """Insert a hidden module with its parents and imports into `sys.modules`, and repeat the effects."""
+        """Insert a hidden module, its parents and its imports into `sys.modules`, and repeat their effects."""
         parent, _, child = name.rpartition(".")
         if parent in self.hidden:
             self.reveal(parent)
@@ -266,12 +267,12 @@ class Revealer:
 
 
 def logger_class(logging: Any) -> object:
-    """Return the class that is used for new loggers."""
+    """Return the class used for new loggers."""
     return logging.root.manager.loggerClass or logging.getLoggerClass()
 
 
 def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
-    """Return whether objects of a module refer to one of these functions or classes, or to an instance of one.
+    """Return whether objects in a module refer to one of these functions or classes, or to an instance of one.
 
     The objects are those in the module's namespace, in its containers, functions, closures and classes.
     """
@@ -308,7 +309,7 @@ FUNCTION_TYPE = type(refers_to_any)
 
 
 def closure_cell_contents(cell: Any) -> list[Any]:
-    """Return the content of a closure cell in a list, or an empty list for an empty cell."""
+    """Return a list with the content of a closure cell. The list is empty for an empty cell."""
     try:
         return [cell.cell_contents]
     except ValueError:
@@ -331,7 +332,7 @@ def would_rewrite(hook: Any, name: str, origin: str) -> bool:
 
 
 def draw_again(name: str, module: ModuleType) -> None:
-    """Draw the random numbers and the time of an import again, so that they differ between child processes."""
+    """Redraw an import's random numbers and time, so that they differ between child processes."""
     found: Any = module
     if name in ("random", "numpy.random"):
         found.seed()

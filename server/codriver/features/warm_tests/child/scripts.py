@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 IMPORTLIB_FILE_NAME = "<frozen importlib._bootstrap>"
-"""File name that makes frames count as part of importlib.
+"""File name with which frames count as part of importlib.
 
 Tracebacks, and warnings with a `stacklevel`, skip such frames.
 """
@@ -32,8 +32,8 @@ def compile_script(path: str) -> Any:
 def create_main_namespace(script: str, arguments: list[str], record: RunRecord) -> dict[str, Any]:
     """Return the namespace of a new `__main__` module for a script.
 
-    It contains `before_retention`, which writes the record before a process is retained. Such a process exits much
-    later than its run ends.
+    It contains `before_retention`, which writes the record before a process is retained. Such a process exits long
+    after its run has ended.
     """
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
@@ -56,7 +56,7 @@ class RunRecord:
         self.is_warm = is_warm
         self.pid = os.getpid()
         self.imported_s = 0.0
-        """Total duration of imports of libraries that were not preloaded."""
+        """Total time spent importing libraries that were not preloaded."""
         self.started: dict[str, None] = {}
         """The modules in the order in which their imports started. `sys.modules` has the order in which they finished.
         """
