@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 END_TIMEOUT_S: Final = 10.0
 """Time allowed for a run to end after its limit, and to start after the previous one."""
 MAX_LISTED_DIFFERENCES: Final = 10
-"""Maximum number of listed tests whose outcomes differ."""
+"""Maximum number of listed tests with differing outcomes."""
 MAX_NAMED_FAILURES: Final = 5
-"""Maximum number of failed tests that are named for a candidate."""
+"""Maximum number of failed tests to name for a candidate."""
 MAX_MESSAGE_CHARACTERS: Final = 300
 """Maximum length of a failure's message."""
 
@@ -64,11 +64,11 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The tests to run for each candidate. `tests` are names of tests, or only `affected`."""
+    """The tests to run for each candidate. `tests` are names of tests, or just `affected`."""
 
     tests: tuple[str, ...]
     limit_s: float
-    """Maximum duration of the tests of one candidate."""
+    """Maximum duration of one candidate's tests."""
     is_parallel: bool
     given_who: str | None
     session_key: str | None
@@ -79,7 +79,7 @@ async def check_candidates(
 ) -> dict[str, CandidateResult]:
     """Run the same tests for each candidate, and return the results by label.
 
-    `outcomes` contains the files as each candidate's edits would leave them, by label.
+    `outcomes` maps labels to the files as the candidates' edits would leave them.
     """
     if not outcomes:
         return {}
@@ -121,7 +121,7 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
 async def _run_candidates(
     call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
 ) -> dict[str, CandidateResult]:
-    """Run the tests of each candidate, one candidate after another or all in parallel."""
+    """Run each candidate's tests, one candidate after another or all in parallel."""
     results: dict[str, CandidateResult] = {}
 
     async def check(label: str, outcome: Outcome) -> None:
@@ -145,7 +145,7 @@ async def _run_candidates(
 
 
 def candidate_result(call: Call, label: str, job_report: JobReport | None) -> CandidateResult:
-    """Create the result of a candidate from the report of its test run."""
+    """Create a candidate's result from the report on its test run."""
     if job_report is None:
         return CandidateResult(label, "undecided", {}, {"error": "another test run did not finish in time"})
     report = job_report.report
@@ -173,7 +173,7 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
 
 
 def describe_outcome_differences(tried: Sequence[CandidateResult]) -> list[str]:
-    """Return a line for each test whose outcome is not the same for all candidates."""
+    """Return a line for each test whose outcome differs between candidates."""
     lines = []
     for test in dict.fromkeys(name for trial in tried for name in trial.outcomes):
         by_outcome: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
 """The tool `try_code`: test alternative edits with the same tests, and apply only the one to keep.
 
-The tests of a candidate run in a new process, which reads the candidate's contents in place of the files, as do the
-Python processes that it starts. Nothing is written.
+A candidate's tests run in a new process, which reads the candidate's contents in place of the files, as do the Python
+processes that it starts. Nothing is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_CANDIDATES: Final = 8
 """Maximum number of candidates."""
 MAX_LABEL_CHARACTERS: Final = 40
 DEFAULT_TESTS_TIMEOUT_MS: Final = 10_000
-"""Default maximum duration of the tests of one candidate."""
+"""Default maximum duration of one candidate's tests."""
 SELECT_FIRST_PASSING: Final = "first-green"
 """Value of `keep` that applies the first candidate whose tests all pass."""
 _LISTED_EDIT_FIELDS: Final = ("type", "filePath", "oldText", "newText", "name", "code")
@@ -87,7 +87,7 @@ class TryCodeArguments(Evaluating):
     parallel: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to test all candidates at once. They then share databases and ports."""
     limit_ms: int = Field(DEFAULT_TESTS_TIMEOUT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
-    """Time limit for the tests of one candidate, in milliseconds."""
+    """Time limit for one candidate's tests, in milliseconds."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
     @model_validator(mode="after")
@@ -121,7 +121,7 @@ async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
 async def _plan_candidates(
     call: Call, arguments: TryCodeArguments
 ) -> tuple[dict[str, Outcome], dict[str, CandidateResult]]:
-    """Return the files that each candidate's edits would produce, and the results of those that cannot be applied."""
+    """Return the files that each candidate's edits would produce, and results for candidates that cannot be applied."""
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, CandidateResult] = {}
     for candidate in arguments.candidates:
