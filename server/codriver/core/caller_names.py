@@ -1,7 +1,7 @@
 """Remember the last name of each caller, and attribute its evaluations from before it had a name.
 
-A name stays valid until the caller gives another. Evaluations of the same conversation before the first name was given
-belong to that caller too. Sub-agents that use names of their own remain separate callers.
+A name stays valid until the caller gives another. Evaluations from the same conversation before the first name was
+given belong to that caller too. Sub-agents that use names of their own remain separate callers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
 def caller_name(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
     """Return the name that was last passed in a conversation, or None.
 
-    If `client_name` is given, names passed over earlier connections of clients with this name are considered, too.
+    If `client_name` is given, names passed over earlier connections by clients with this name are also considered.
     """
     known = state.clients.get(client)
     name = known.names.get(conversation) if known is not None else None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """Base class of effects, which are instructions for code outside of the core.
+    """Base class of effects, which are instructions for code outside the core.
 
     `then` has the actions to dispatch with the result of the effect, if it has one.
     """
@@ -159,7 +159,7 @@ class StartGracePeriod(Effect):
 
 @dataclass(frozen=True)
 class WakeWaiters(Effect):
-    """An instruction to wake the callers that wait for an evaluation, because its status has changed."""
+    """An instruction to wake the callers waiting for an evaluation, because its status has changed."""
 
     evaluation: str
 
@@ -338,7 +338,7 @@ PENDING_RESULT: Final = object()
 def resolve_references(record: R, sources: Mapping[str, object]) -> R:
     """Return a copy of a record with its references replaced by values from `sources`.
 
-    A record without references is returned itself.
+    A record without references is returned as is.
 
     Raises:
         UnresolvedReferenceError: a source does not have the value.

@@ -5,7 +5,7 @@ and clients take turns. An evaluation that is accepted while its REPL is startin
 
 A turn is one evaluation, however long it runs. Each evaluation gets a position in the order of turns when it arrives.
 When an evaluation finishes, the same client's next one moves behind everything that has arrived so far. So a client
-waits at most for the running evaluation and for one evaluation of each other waiting client, and cannot starve the
+waits at most for the running evaluation and for one evaluation from each other waiting client, and cannot starve the
 others. A client is a connection: callers that share one also share its turns, whatever their names.
 """
 
@@ -358,7 +358,7 @@ def record_running_reported(state: State, evaluation: Evaluation, _action: Runni
 
 
 def request_stop(state: State, evaluation: Evaluation, action: StopRequested) -> Outcome:
-    """Record who requested that the evaluation stops and why, for the answer about it."""
+    """Record who requested that the evaluation stop and why, for the answer about it."""
     return Outcome(with_evaluation(state, replace(evaluation, stop_requested=action.why)))
 
 
@@ -374,7 +374,7 @@ def cancel_queued(state: State, evaluation: Evaluation, action: CancelQueued) ->
 def record_input_request(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
     """Mark an evaluation as waiting for input, and wake the callers whose evaluations are queued behind it.
 
-    It is stopped if no connected client can send input.
+    The evaluation is stopped if no connected client can send input.
     """
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     finished = orphans.stop_unwanted_orphans(waiting.state)
@@ -394,7 +394,7 @@ def record_input_sent(state: State, evaluation: Evaluation, _action: InputSent) 
 
 
 def finish_evaluation(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
-    """Record the outcome of an evaluation, wake the callers that wait for it, and start the next one in its queue."""
+    """Record the outcome of an evaluation, wake the callers waiting for it, and start the next one in its queue."""
     state = _with_finished(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
     if evaluation.is_job:
@@ -463,7 +463,7 @@ def _with_finished(state: State, evaluation: Evaluation, action: EvaluationFinis
 
 
 def _stop_notes(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
-    """Return a note about who stopped an evaluation and why. There is none if nobody did."""
+    """Return a note about who stopped an evaluation and why, or nothing if nobody did."""
     if evaluation.stop_requested is None or action.status not in ("interrupted", "failed"):
         return ()
     how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
@@ -475,7 +475,7 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 
 def startable_evaluations(state: State, repl: str) -> list[Evaluation]:
-    """Return the evaluations of a REPL that should start now: in each free queue, the one with the lowest turn."""
+    """Return a REPL's evaluations that should start now: in each free queue, the one with the lowest turn."""
     unfinished = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
     busy = {evaluation_queue(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING_STATUSES}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}

@@ -8,7 +8,7 @@ from codriver.core.records import dataclass
 from codriver.core.requests import Kind, Request, execution_session_for
 
 TEST_JOBS_REPL = "tests"
-"""The pseudo REPL, and session key, of test runs that have a process of their own."""
+"""The pseudo REPL, and session key, for test runs in a process of their own."""
 EXTERNAL_CALLER = "jupyter"
 """The `who` of code that was run in a REPL without this server, usually by a person in a document."""
 
@@ -28,7 +28,7 @@ class Failure:
 
     Lines, columns and the number `form` of the failing form are counted from 1. In a `chain`, `relation` is the
     relation of each error to the failure: `cause`, `context` if the failure was raised while handling it, `thrown
-    around` if the error wraps the failure, or `member 1` of a group. A relation to another error of the chain is
+    around` if the error wraps the failure, or `member 1` of a group. A relation to another error in the chain is
     followed by `of` and that error. The relation `omitted` marks errors that are left out.
     """
 
@@ -91,15 +91,15 @@ class Evaluation:
     If there is none, the number of the latest evaluation when its client connected.
     """
     turn: int = 0
-    """The position in the order of turns. Among the next evaluations of all clients, the lowest one runs first."""
+    """The position in the order of turns. Among clients' next evaluations, the lowest position runs first."""
     is_in_frame: bool = False
     """Whether the code ran in a frame of an error. That error stays the session's last one, however the code ends."""
     is_background: bool = False
     """Whether the code runs concurrently with all other code and waits for none of it."""
     is_answered: bool = False
-    """Whether an answer has informed the caller that the evaluation is running or waits for input."""
+    """Whether an answer has informed the caller that the evaluation is running or waiting for input."""
     stop_requested: str | None = None
-    """Who last requested the end of the evaluation, and why."""
+    """Who last requested that the evaluation stop, and why."""
     is_orphan: bool = False
     """Whether the client has disconnected and its grace period has passed."""
     kind: Kind = "evaluate"
@@ -112,7 +112,7 @@ class Evaluation:
 
     @property
     def execution_session(self) -> str:
-        """Return the session of the REPL in which the code runs. Tests run in a session of their own."""
+        """Return the REPL session in which the code runs. Tests run in a session of their own."""
         return execution_session_for(self.kind, self.session)
 
     @property

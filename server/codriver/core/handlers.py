@@ -104,7 +104,7 @@ def record_acceptance(state: State, _action: WorkspaceAccepted) -> Outcome:
 
 
 def store_programs(state: State, action: ProgramsFound) -> Outcome:
-    """Store the programs of the workspace that are listening on a port."""
+    """Store the workspace's programs that are listening on a port."""
     return Outcome(replace(state, programs=action.programs))
 
 
@@ -199,4 +199,4 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.WithdrawError: withdraw_error,
     }
 )
-"""The handler of each class of actions."""
+"""The handler for each class of actions."""

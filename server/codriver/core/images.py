@@ -1,7 +1,7 @@
-"""Images within text: find `data:` URLs and replace them by marks that describe the image.
+"""Images within text: find `data:` URLs and replace them with markers that describe the image.
 
-A mark gives the media type, the width and height in pixels, the size and a digest: `<<image/png 640x480, 22 KB,
-sha256:…>>`. Marks can be parsed back. Dimensions are read from the file headers alone, without a library. Source: PNG
+A marker gives the media type, the width and height in pixels, the size and a digest: `<<image/png 640x480, 22 KB,
+sha256:…>>`. Markers can be parsed back. Dimensions are read from the file headers alone, without a library. Source: PNG
 5.6 "IHDR"; GIF89a 18 "Logical Screen Descriptor"; ITU-T T.81 B.2.2 "Frame header"; RFC 9649 "WebP Image Format"; RFC
 2397.
 """
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DATA_URL_PATTERN: Final = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
-"""Pattern of an image's `data:` URL. Its groups are the media type and the base64 data."""
+"""Matches an image's `data:` URL. Its groups are the media type and the base64 data."""
 CUT_MARK_PATTERN: Final = r"(?:\n\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.\n[A-Za-z0-9+/]*={0,2})?"
-"""Pattern of the line by which the log replaces the middle of a long string, with any base64 that follows."""
+"""Matches the line with which the log replaces the middle of a long string, and any base64 that follows."""
 _CUT_DATA_URL_PATTERN: Final = re.compile(DATA_URL_PATTERN.pattern + f"({CUT_MARK_PATTERN})")
 MARK_PATTERN: Final = re.compile(
     r"<<(image/[a-z0-9.+-]+)(?: (\d+)x(\d+))?, (\d+) KB(?:, sha256:([0-9a-f]{16})|, not kept whole)>>"
 )
-"""Pattern of a mark. Its groups are the media type, width, height, kilobytes and digest."""
+"""Matches a marker. Its groups are the media type, width, height, kilobytes and digest."""
 IRREGULAR_SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
-"""File suffixes of the subtypes whose suffix differs from their name."""
+"""File suffixes for the subtypes whose suffix differs from their name."""
 _DIGEST_CHARACTERS: Final = 16
-"""Length of the digest in the mark of an image."""
+"""Length of the digest in an image's marker."""
 _NON_FRAME_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
 """JPEG markers in the range of the frame headers that mean something else, such as Huffman tables."""
 _MAX_HEADER_BYTES: Final = 2**20
@@ -58,7 +58,7 @@ class ImageFacts:
 
     @property
     def mark(self) -> str:
-        """Return the mark that replaces the image in a text."""
+        """Return the marker that replaces the image in a text."""
         return f"<<{self.description}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
 
     @property
@@ -86,7 +86,7 @@ def decode_base64(data: str) -> bytes:
 
 
 def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda facts: facts.mark) -> str:
-    """Replace the data of each image in a text by its mark, or by the result of `describe`."""
+    """Replace the data of each image in a text with its marker, or with the result of `describe`."""
     if "data:image/" not in text:
         return text
     return _CUT_DATA_URL_PATTERN.sub(
@@ -95,12 +95,12 @@ def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda
 
 
 def replace_marks(text: str, describe: Callable[[ImageFacts], str]) -> str:
-    """Replace each image mark in a text by the result of `describe`."""
+    """Replace each image marker in a text with the result of `describe`."""
     return MARK_PATTERN.sub(lambda found: describe(_parse_mark(found)), text) if "<<image/" in text else text
 
 
 def find_images(text: str) -> tuple[ImageFacts, ...]:
-    """Return the images whose marks occur in a text, in order."""
+    """Return the images whose markers occur in a text, in order."""
     return tuple(map(_parse_mark, MARK_PATTERN.finditer(text))) if "<<image/" in text else ()
 
 

@@ -1,9 +1,10 @@
 """Lanes: separate sessions in a REPL, created automatically for each client.
 
 A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Only REPLs that isolate sessions and
-run them concurrently have lanes. A lane is created at the client's first evaluation in the REPL. A client that
+run them concurrently have lanes. A lane is created on the client's first evaluation in the REPL. A client that
 reconnects under the same names gets its lane back. A lane is closed when its client has disconnected, the grace period
-has passed and nothing runs in it. If a REPL has its maximum number of lanes, further clients use the shared session.
+has passed and nothing is running in it. If a REPL has its maximum number of lanes, further clients use the shared
+session.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_LANES: Final = 64
 
 
 def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """Return the session that is the lane of a caller, or None.
+    """Return the session that is a caller's lane, or None.
 
     A session that belongs to the connection `client` is preferred to one whose client has disconnected.
     """
@@ -42,8 +43,8 @@ def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Sessi
 def claim_lane(state: State, repl: Repl, action: RequestLane) -> Outcome:
     """Assign a lane to a client.
 
-    A lane of the same caller whose client has disconnected is taken over with its evaluations. Otherwise, a new lane is
-    created if the limit allows it.
+    If the same caller has a lane whose client has disconnected, that lane is taken over with its evaluations.
+    Otherwise, a new lane is created if the limit allows it.
     """
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 

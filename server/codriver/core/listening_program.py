@@ -1,4 +1,4 @@
-"""A program of the workspace that listens on a port."""
+"""A program in the workspace that is listening on a port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from codriver.core.records import dataclass
 
 @dataclass(frozen=True)
 class ListeningProgram:
-    """A program of the workspace that is listening on a port, with its process id and address."""
+    """A program in the workspace that is listening on a port, with its process id and address."""
 
     pid: int
     address: str

@@ -1,4 +1,4 @@
-"""Structured data of the log entries that describe the server's own actions.
+"""Structured data in the log entries that describe the server's own actions.
 
 Code that reads the log uses these and never parses the text, which is for people.
 """
@@ -56,8 +56,8 @@ def encode_facts(**facts: object) -> str:
 def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str], job: str = "") -> str:
     """Return the JSON data of a log entry about edits, from pairs of a file's displayed path and its diff.
 
-    `job` is the id of the test run because of which the edit was undone. Secrets are removed before the data is
-    encoded, because escape sequences in JSON could hide them.
+    `job` is the id of the test run that caused the edit to be undone. Secrets are removed before the data is encoded,
+    because escape sequences in JSON could hide them.
     """
     rows: list[dict[str, str]] = []
     left = MAX_TOTAL_DIFF_CHARACTERS

@@ -1,8 +1,8 @@
 """Orphans: evaluations whose client has disconnected and whose grace period has passed.
 
 In a shared session or a lane, an orphan keeps running as long as it blocks nobody, and anyone can fetch its result. It
-is stopped when it waits for input, which nobody will send, when it runs in the background, and when a connected caller
-waits for its session.
+is stopped if it waits for input, which nobody will send, if it runs in the background, or if a connected caller is
+waiting for its session.
 
 A session that a client opened explicitly ends with that client: queued code is dropped and running code is stopped.
 """

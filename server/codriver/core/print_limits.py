@@ -19,14 +19,14 @@ class PrintLimits:
 
 
 NO_PRINT_LIMITS = PrintLimits()
-"""Limits that shorten no value."""
+"""No limits: values are printed in full."""
 
 
 @dataclass(frozen=True)
 class ValuePart:
     """A part of a stored value to print: the path to it, the first element, and the limits.
 
-    A step of the path is an index in a sequence, a key, or the name of a field. Keys that are strings are used as they
+    A step in the path is an index in a sequence, a key, or the name of a field. Keys that are strings are used as they
     are, and others as printed. If the first step is `$2`, the path starts at the evaluation's second value instead of
     its last.
     """

@@ -45,9 +45,9 @@ class Profile:
     queued: frozenset[str] = frozenset({"test"})
     """The capabilities for which calls wait while the REPL restarts, as evaluations do."""
     isolation: Literal["session", "connection", "none"] = "session"
-    """What keeps namespaces apart: sessions of one connection, only separate connections, or nothing."""
+    """What keeps namespaces apart: sessions on one connection, only separate connections, or nothing."""
     outside: str | None = None
-    """A sentence about packages of the project that are imported from outside its working tree."""
+    """A sentence about the project's packages that are imported from outside its working tree."""
     application: str = ""
     """The name of the running application that the REPL is part of, or empty if it is not part of one."""
     shares: str = ""
@@ -65,6 +65,6 @@ class Profile:
     other_tree: str | None = None
     """The other working tree of the workspace's repository that the REPL runs in, or None if it runs in this one."""
     thread_output: str = ""
-    """A description of where output of threads goes, or empty if Codriver receives it."""
+    """A description of where output from threads goes, or empty if Codriver receives it."""
     notes: tuple[str, ...] = ()
     """Sentences that users should know, such as why this REPL cannot be interrupted."""

@@ -1,4 +1,4 @@
-"""Frozen dataclasses that are much faster to create and replace than those of the standard library.
+"""Frozen dataclasses that are much faster to create and replace than the standard library's.
 
 The standard library sets each field of a frozen dataclass through a call that looks it up by name, and its `replace`
 passes every field to the constructor. One evaluation creates about sixty records with three hundred fields. This module
@@ -64,7 +64,7 @@ class _Factory:
 
 
 FACTORY_PLACEHOLDER = _Factory()
-"""Default in generated signatures for fields whose default a function creates."""
+"""Default in generated signatures for fields whose default is created by a function."""
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:

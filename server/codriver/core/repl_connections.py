@@ -1,9 +1,9 @@
 """Handle the life cycle of REPL connections, from discovery and retries to giving up.
 
 A REPL that cannot be reached is retried after 0.25 s, then after pauses that double up to 10 s. A process that Codriver
-started is restarted the same way when it ends. After four starts within a minute, it is given up with the reason. A
-REPL that was only discovered is given up after five attempts and without an error, as the file that led to it may be
-left from a process that has ended. Whenever it is discovered again, it is tried once.
+started is restarted the same way when it ends. After four starts within a minute, it is given up on, with the reason. A
+REPL that was only discovered is given up on after five attempts and without an error, as the file that led to it may be
+left over from a process that has ended. Whenever it is discovered again, it is tried once.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ FIRST_RETRY_PAUSE_S = 0.25
 MAX_RETRY_PAUSE_S = 10.0
 """Maximum pause between two attempts to connect."""
 MAX_STALE_RETRY_PAUSE_S = 60.0
-"""Maximum pause if nothing listens on the port in a port file. A rewritten file is read immediately."""
+"""Maximum pause if nothing is listening on the port in a port file. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4
-"""Maximum number of times that a process is started within a minute. After that, it is given up."""
+"""Maximum number of times that a process is started within a minute. After that, it is given up on."""
 MAX_DISCOVERED_REPL_ATTEMPTS = 5
 """Maximum number of attempts to reach a discovered REPL. The last one is about 8 s later, enough for a restart."""
 MINUTE_MS = 60_000
@@ -222,7 +222,7 @@ def _connection_messages(state: State, repl: Repl) -> tuple[Action, ...]:
 
 
 def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcome:
-    """Schedule a retry, or give the REPL up. Unfinished evaluations end if it was connected or is given up."""
+    """Schedule a retry, or give up on the REPL. Unfinished evaluations end if it was connected or is given up on."""
     # Start times may be in the future if the clock was set back.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
@@ -284,7 +284,7 @@ def _loss_messages(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Ac
 
 
 def _given_up_error_code(key: str) -> str:
-    """Return the code of the remembered error about a REPL that was given up."""
+    """Return the code of the remembered error about a REPL that was given up on."""
     return f"repl-given-up:{key}"
 
 
@@ -334,7 +334,7 @@ def _free_key(state: State, expected: str, repl_id: str) -> str:
 
 
 def _start_or_connect(state: State, repl: Repl, now: int) -> Outcome:
-    """Start the process of a REPL, or connect to a REPL that Codriver did not start."""
+    """Start a REPL's process, or connect to a REPL that Codriver did not start."""
     if not repl.is_owned:
         return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
     starts = (*repl.starts, now)[-MAX_REMEMBERED_STARTS:]

@@ -24,7 +24,7 @@ MAX_CALLERS = 64
 MAX_SESSIONS = 64
 """Maximum number of sessions whose reported status is remembered per caller."""
 MAX_UNRECORDED_EVALUATIONS = 16
-"""Number of new evaluations since a caller's last recorded report from which on another one is recorded."""
+"""A report to a caller is recorded once there are this many new evaluations since its last recorded one."""
 NO_KNOWLEDGE = CallerKnowledge(0, frozenset())
 """The knowledge of a caller that has not received an answer yet."""
 _EVALUATION_NUMBER = attrgetter("number")
@@ -45,8 +45,8 @@ def unreported_evaluations(state: State, reported: CallerKnowledge, client: str,
 def is_up_to_date(state: State, reported: CallerKnowledge, session: str | None, current: ReportedStatus | None) -> bool:
     """Return whether a new report to a caller would add so little that it does not have to be recorded.
 
-    This requires that no evaluation of others was unfinished at the last report, that few were accepted since, and that
-    the caller knows the current status of the session.
+    This requires that no other caller's evaluation was unfinished at the last report, that few have been accepted
+    since, and that the caller knows the current status of the session.
     """
     is_near = not reported.live and state.evaluated - reported.number < MAX_UNRECORDED_EVALUATIONS
     return is_near and (session is None or reported.seen.get(session) == current)

@@ -38,9 +38,9 @@ class TestSelection:
     """A selection of tests to run. An empty selection contains all tests."""
 
     namespace: str | None = None
-    """A namespace, a Python module, a file or directory of the workspace, or a node id of pytest."""
+    """A namespace, a Python module, a file or directory in the workspace, or a pytest node id."""
     test: str | None = None
-    """The name of a single test of the namespace."""
+    """The name of a single test in the namespace."""
     match: str | None = None
     """An expression of name parts with `and`, `or` and `not`, as for pytest's `-k`."""
     only: tuple[tuple[str, str], ...] = ()
@@ -97,20 +97,20 @@ class Request:
     Empty for none.
     """
     part: str | None = None
-    """The id of the part of `file` that the code is, for a file with parts that run separately."""
+    """The id of the part of `file` that the code comes from, for a file with parts that run separately."""
     is_partial: bool = False
-    """Whether more requests of the same evaluation follow, so that figures must be shown only at its end."""
+    """Whether more requests of the same evaluation follow, in which case figures must be displayed only at its end."""
     description: str | None = None
     """One line for the log."""
     background: bool = False
     """Whether to run the code concurrently with all other code, in a session that exists only for it."""
     who: str = ""
-    """The caller, for companions of the REPL that attribute effects of the code to it."""
+    """The caller, to whom the REPL's companions attribute the code's effects."""
     max_length: int | None = None
-    """The maximum number of elements of a collection to print, if the caller gives one."""
+    """The maximum number of elements to print per collection, if the caller gives one."""
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
-    """The print limits that apply if the caller gives none, or None for those of the settings."""
+    """The print limits that apply if the caller gives none, or None for those in the settings."""
     extras: tuple[Any, ...] = ()
     """Data that features attach to the evaluation: see `codriver.repls.contract.extras`."""
     tests: TestSelection | None = None

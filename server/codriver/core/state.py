@@ -28,7 +28,7 @@ ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
 """The phase of a REPL's connection.
 
 `starting`: its process is starting; `connecting`: an attempt to connect is running; `waiting`: the next attempt is
-scheduled; `stopped`: it was given up.
+scheduled; `stopped`: it was given up on.
 """
 
 MAX_NEARBY_PROGRAMS = 2
@@ -128,9 +128,9 @@ class Client:
     knowledge: Mapping[str, CallerKnowledge] = field(default_factory=lambda: MappingProxyType({}))
     """What each caller knows, by its `who` and newest last. Several callers can share one connection."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The `who` given last in each conversation, by the conversation's id."""
+    """The last `who` given in each conversation, by the conversation's id."""
     generated: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The `who` that was generated for a caller before it gave one, by the one that it gave."""
+    """The `who` that was generated for a caller before it gave one, by the one that it later gave."""
     used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The ids of the REPLs that each caller has evaluated in, by its `who`, most recently used last."""
 
@@ -146,7 +146,7 @@ class Session:
     who: str | None = None
     client: str | None = None
     is_leaving: bool = False
-    """Whether its client has disconnected. It then accepts no code and is closed as soon as nothing runs in it."""
+    """Whether its client has disconnected. It then accepts no code and is closed once nothing is running in it."""
     namespace: str | None = None
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -164,16 +164,16 @@ class Origin:
     kind: str
     """`address`, `port-file`, `process`, or the name that a feature gives to the REPLs that it finds."""
     text: str
-    """How the REPL is named or found: the address, the port file's path, or the word or command line to start."""
+    """How the REPL is named or found: the address, the port file's path, or the word or command line that starts it."""
     title: str = ""
-    """What a REPL of a feature is, for the instructions. Empty for a plain REPL."""
+    """What a feature's REPL is, for the instructions. Empty for a plain REPL."""
     is_discovered_only: bool = False
     """Whether the REPL was only discovered, not named by anyone.
 
     Such a REPL belongs to a person. It is used only by its key, or if it is the only REPL.
     """
     is_of_unverified_file: bool = False
-    """Whether a file led to the REPL, other than a port file, that this user may not have written."""
+    """Whether the REPL was found through a file that is not a port file and may not have been written by this user."""
     has_several_processes: bool = False
     """Whether all processes of one program have this text. A caller who names none of them gets the first one."""
     stand_in_note: str = ""
@@ -212,7 +212,7 @@ class Repl:
     caution: str | None = None
     remark: str | None = None
     """A sentence that is reported in a single answer per workspace, across all its servers."""
-    """A sentence for each caller's first answer from a REPL that is easily mistaken for another one."""
+    """A sentence for each caller's first answer from a REPL that is easily mistaken for a different one."""
     awaits_trust: bool = False
     """Whether this is a stand-in that is replaced as soon as the user accepts the workspace."""
     document: str | None = None
@@ -222,10 +222,10 @@ class Repl:
     """Why the previous generation ended or the current one is ending, if known."""
     failures: int = 0
     starts: tuple[int, ...] = ()
-    """The times at which the process was started, newest last. Only those of the last minute count."""
+    """The times at which the process was started, newest last. Only those from the last minute count."""
     profile: Profile | None = None
     formerly: frozenset[str] = frozenset()
-    """The capabilities of the last connection. While the REPL reconnects, it is expected to have them again."""
+    """The capabilities from the last connection. While the REPL reconnects, it is expected to have them again."""
     queued: frozenset[str] = frozenset()
     """The subset of `formerly` for which calls wait until the REPL is connected again, as evaluations do."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
@@ -246,7 +246,7 @@ class Repl:
         """Return whether the REPL is connected and its sessions can be used as lanes.
 
         This requires that sessions do not block each other. They do not if the REPL can interrupt a session, because it
-        then reads messages while code runs.
+        then reads messages while code is running.
         """
         profile = self.profile
         return (
@@ -271,7 +271,7 @@ class Repl:
 
     @property
     def is_stand_in(self) -> bool:
-        """Return whether the REPL replaces the project's own one until that can be used."""
+        """Return whether the REPL replaces the project's own REPL until that one can be used."""
         return self.awaits_trust or bool(self.origin.stand_in_note)
 
     @property
@@ -322,7 +322,7 @@ class State:
     repls: Mapping[str, Repl] = field(default_factory=lambda: MappingProxyType({}))
     evaluations: MappingProxyType[str, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
     conversations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The `who` given last by client name and conversation, including those of closed connections."""
+    """The last `who` given for each client name and conversation, including those on closed connections."""
     live: tuple[str, ...] = ()
     """The ids of the unfinished evaluations, in order of arrival."""
     evaluated: int = 0
@@ -333,13 +333,13 @@ class State:
     languages_of_files: frozenset[str] | None = None
     """The languages of the workspace's files, or None before the first scan."""
     repl_of_files: str = ""
-    """The value for the setting `repl` that fits the workspace's files, or empty if they are no project's."""
+    """The value for the setting `repl` that fits the workspace's files, or empty if they belong to no project."""
     repl_needs_trust: bool = False
     """Whether the user must accept the workspace before its REPL is started."""
     is_accepted: bool = True
     """Whether the user has accepted the workspace, or does not have to."""
     programs: tuple[ListeningProgram, ...] = ()
-    """The programs of the workspace that listen on a port, one entry per port."""
+    """The workspace's programs that are listening on a port, one entry per port."""
     latches: Mapping[str, LatchedError] = field(default_factory=lambda: MappingProxyType({}))
     rare: frozenset[str] = frozenset()
     """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
@@ -363,7 +363,7 @@ class State:
         return [self.evaluations[name] for name in self.live]
 
     def unfinished_in_session(self, repl: str, session: str) -> list[Evaluation]:
-        """Return the unfinished evaluations in a session of a REPL."""
+        """Return the unfinished evaluations in one of a REPL's sessions."""
         return [
             evaluation for evaluation in self.unfinished() if (evaluation.repl, evaluation.session) == (repl, session)
         ]
@@ -484,13 +484,13 @@ def awaits_acceptance(repl: Repl) -> bool:
 
 
 def first_answer_warnings(state: State, repl: Repl) -> tuple[str, ...]:
-    """Return warnings for each caller's first answer from a REPL, if it is easily mistaken for another one."""
+    """Return warnings for each caller's first answer from a REPL, if it is easily mistaken for a different one."""
     nearby = _nearby_programs_warning(state, repl) if state.programs else ""
     return tuple([words for words in (outside_workspace_warning(state, repl), repl.caution, nearby) if words])
 
 
 def _nearby_programs_warning(state: State, repl: Repl) -> str:
-    """Return a warning that other programs of the workspace listen on ports, or an empty string.
+    """Return a warning that other programs in the workspace are listening on ports, or an empty string.
 
     It is for Python REPLs that Codriver started, because they are not part of these programs.
     """
