@@ -12,9 +12,9 @@ Each module may import only from those before it::
 `starter`, `stored_answers`, `roots` and `windows` are imported only when they are needed. `hook` is the program for
 clients' hooks, which needs only the modules up to `target`.
 
-Clients wait for the relay to start, so it uses only modules of the standard library that are cheap to import. That is
-why it uses `_socket`, and no dataclasses, typing, pathlib, argparse or threading. `json` and `subprocess` are imported
-on demand. It imports nothing from the server, because it is copied to a stable directory where there is none.
+Clients wait for the relay to start, so it uses only standard-library modules that are cheap to import. That is why it
+uses `_socket`, and no dataclasses, typing, pathlib, argparse or threading. `json` and `subprocess` are imported on
+demand. It imports nothing from the server, because it is copied to a stable directory that does not contain the server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the relay: with `python -m codriver_relay`, as a script, or with the `python DIRECTORY` of a copied package."""
+"""Run the relay with `python -m codriver_relay`, as a script, or with `python DIRECTORY` for a copied package."""
 
 from __future__ import annotations
 

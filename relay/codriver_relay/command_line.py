@@ -38,7 +38,7 @@ Connects stdin and stdout to a Codriver server, given by its port or by the path
 
 
 VERSIONS, IN_USE = "relays", "in-use"
-"""The directory of the installed versions, and the name of the file in which each running relay locks a byte."""
+"""The directory for the installed versions, and the name of the file in which each running relay locks a byte."""
 
 
 class WrongUsageError(Exception):
@@ -126,7 +126,7 @@ def run_relay(words: list[str], flags: set[str], given: str | None, durations: D
         status = Relay(target, conversation, new_starter if "--start" in flags else None, durations, log).run()
     except KeyboardInterrupt:
         status = 130
-    os._exit(status)  # a thread may still be writing to a client that does not read
+    os._exit(status)  # a thread may still be writing to a client that is not reading
 
 
 def lock_version(directory: str) -> None:

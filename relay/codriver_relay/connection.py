@@ -1,7 +1,7 @@
 """The connection to the server, with the messages sent over it and the handshake that a new server needs.
 
-A handshake that was completed is repeated for each new server. An `initialize` that was refused opened no session and
-is never repeated. One without a reply is sent again, like any request that was not sent yet.
+A completed handshake is repeated for each new server. A refused `initialize` opened no session and is never repeated.
+One without a reply is sent again, like any request that has not been sent yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOST_CONNECTION_TEMPLATE = (
     'Check what ran before you repeat it: status with about: "activity" lists evaluations and edits, even after a new '
     "server has started. A test run ends with its server. The relay reconnects automatically"
 )
-"""Template of the error for a request whose connection was lost. Its slot is for the cause."""
+"""Template of the error for a request whose connection was lost. Its placeholder is for the cause."""
 
 
 class Connection:
@@ -146,7 +146,7 @@ class Connection:
 
 
 LIST_CHANGED_NOTIFICATION = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
-"""Notification after which a client lists the tools again, because the server is a new one."""
+"""Notification that makes a client list the tools again, because the server is a new one."""
 LEVEL_REQUEST_ID = "codriver-relay-level"
 """The id of the relay's own request that sets the level of log messages."""
 LEVEL_REQUEST_KEY = b'"codriver-relay-level"'

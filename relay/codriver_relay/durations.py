@@ -10,7 +10,7 @@ import os
 DURATIONS_VARIABLE = "CODRIVER_RELAY_DURATIONS"
 """The environment variable that overrides durations."""
 GIVE_UP_VARIABLE = "CODRIVER_RELAY_GIVE_UP_S"
-"""The environment variable with the seconds after which the relay gives up connecting."""
+"""The environment variable that sets after how many seconds the relay gives up connecting."""
 
 
 class WrongDurationError(Exception):
@@ -34,9 +34,9 @@ class Durations:
     give_up_s = 60.0
     """From the first attempt until all waiting requests are answered with the reason why there is no server."""
     absent_s = 2.0
-    """The same if no server runs and none may be started. Somebody may be starting one right now."""
+    """The same if no server is running and none may be started. Somebody may be starting one right now."""
     silent_s = 20.0
-    """The same for a server whose process runs but does not answer. Some clients give up after 30 s."""
+    """The same for a server whose process is running but does not answer. Some clients give up after 30 s."""
     connect_s = 5.0
     """For one attempt to connect."""
     handshake_s = 10.0
@@ -46,7 +46,7 @@ class Durations:
     goodbye_s = 1.0
     """For the server to close the connection after all requests were answered."""
     settled_s = 1.0
-    """After which a connection counts as working, as it does after any received data, so that `give_up_s` restarts."""
+    """After which a connection counts as working and `give_up_s` starts again. Received data has the same effect."""
     start_grace_s = 5.0
     """For a server to appear after the start command ended. It may have met another one that was starting."""
     roots_s = 10.0

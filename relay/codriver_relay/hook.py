@@ -5,7 +5,7 @@
     client's hook ──its input, JSON, on stdin──> codriver-hook ──note_edit over TCP──> codriver serve
                   <──its answer, JSON, on stdout──
 
-The program reads the event from its input, calls the tool `note_edit` of the workspace's running server, and writes the
+The program reads the event from its input, calls the `note_edit` tool of the workspace's running server, and writes the
 result in the client's format. If anything is missing, late, too long or malformed, it prints `{}` and exits with status
 0, so the client continues as if there were no hook. It never starts a server. In the workspace it reads only the files
 with which the relay finds a server, with the same checks: links are not followed, the directory must belong to the user
@@ -187,7 +187,7 @@ def find_served_workspace() -> str | None:
 
 
 def tool_arguments(client: str, event: str, given: object) -> dict[str, object] | None:
-    """Return the arguments of `note_edit` for a hook's input, or None if the input does not concern Codriver."""
+    """Return the `note_edit` arguments for a hook's input, or None if the input does not concern Codriver."""
     if not isinstance(given, dict):
         return None
     named = given.get("hook_event_name", given.get("hookName", EVENT_NAMES_BY_CLIENT[client][event]))
@@ -214,7 +214,7 @@ def tool_arguments(client: str, event: str, given: object) -> dict[str, object] 
 
 
 def extract_edit(client: str, given: Json) -> dict[str, object] | None:
-    """Return the files that a tool of the client changes, and the changes if known, as arguments of `note_edit`.
+    """Return the files that one of the client's tools changes, and any known changes, as arguments for `note_edit`.
 
     Returns None if the tool failed or changes no file.
     """

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_SURVEYED_BYTES = 1 << 16
-"""Maximum number of bytes of a line that are scanned in Python. For longer lines, `json` is faster."""
+"""Maximum number of bytes scanned in Python per line. For longer lines, `json` is faster."""
 MAX_BACKLOG_BYTES = 64 << 20
-"""Number of queued bytes above which stdin is not read, so that the client waits in its own write."""
+"""Stdin is not read while more than this many bytes are queued. The client then blocks in its own write."""
 MESSAGE_OVERHEAD_BYTES = 256
 """Number of bytes added to the length of each queued message, so that the number of empty lines is limited too."""
 CONNECTION_CLOSED_CODE = -32000
@@ -21,7 +21,7 @@ CONNECTION_CLOSED_CODE = -32000
 DISTINGUISHING_MEMBERS = (b"id", b"method", b"result", b"error")
 """The members that distinguish requests, responses and notifications."""
 META_PREFIX = "io.modelcontextprotocol/"
-"""The prefix of the names in `_meta` with which requests describe a client without a handshake.
+"""The prefix of the `_meta` names that describe the client in requests without a handshake.
 
 Source: MCP 2026-07-28.
 """
@@ -107,7 +107,7 @@ def normalize_json_scalar(token: bytes) -> bytes:
 
 
 class Backlog:
-    """A queue of messages that wait for the server, with the amount of memory that they use."""
+    """A queue of messages waiting for the server, and the amount of memory that they use."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -193,8 +193,8 @@ def classify_value(line: bytes, value: object) -> Message:
 def scan_line(line: bytes) -> Message | None:
     """Return the message in a line by scanning only its top-level members, or None if that is not possible.
 
-    If a line without escaped quotes is split at its quotes, the parts are alternately outside and inside of strings.
-    The name of a member is a string at depth 1 that is followed by a colon. The scan fails if it needs more than
+    If a line without escaped quotes is split at its quotes, the parts are alternately outside and inside strings. The
+    name of a member is a string at depth 1 that is followed by a colon. The scan fails if it needs more than
     `MAX_SURVEYED_BYTES`, or if a name or an id contains escapes.
     """
     if line[:1] != b"{":

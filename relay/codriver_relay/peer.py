@@ -26,10 +26,10 @@ MAX_TABLE_READS = 3
 
 
 def find_listener(connection: socket.socket) -> tuple[int, int] | None:
-    """Return the user of the process that listens at the other end of a connection, and the inode of its socket.
+    """Return the user of the process listening at the other end of a connection, and the inode of its socket.
 
-    Returns None if the other end is not on this machine. The inode is 0 if no process has the socket open any longer.
-    The listening socket is looked up before the connection, because a connection that is not accepted yet belongs to no
+    Returns None if the other end is not on this machine. The inode is 0 if no process has the socket open anymore. The
+    listening socket is looked up before the connection, because a connection that is not accepted yet belongs to no
     user.
 
     Raises:
@@ -155,7 +155,7 @@ def search_tables(
 
 
 def format_table_address(address: bytes, port: int) -> bytes:
-    """Format an address like the kernel's tables.
+    """Format an address as in the kernel's tables.
 
     The result consists of hexadecimal 32-bit words in the machine's byte order, and the port.
     """

@@ -1,9 +1,9 @@
 """The main loop of the relay, which connects to the server and forwards messages in both directions.
 
 The client's lines go to the server, and the server's lines to the client. One thread waits for both, because passing a
-message between threads takes as long as everything else. It never blocks on one of them. Lines that the server does not
-accept yet are queued, and lines that the client does not read yet are written by a second thread. This way, a client
-that does not read can still send, and a server that does not read can still answer.
+message between threads takes as long as everything else. It never blocks on either of them. Lines that the server does
+not accept yet are queued, and lines that the client does not read yet are written by a second thread. This way, a
+client that does not read can still send, and a server that does not read can still answer.
 
 If the connection is lost, each request that was sent and not answered gets an error response, and unsent messages wait
 for the next connection. Only `initialize` is ever sent twice. If the client has its result, it is repeated before
@@ -13,7 +13,7 @@ that it must subscribe again.
 
 While a server is starting, `initialize`, `server/discover` and `tools/list` are answered immediately with answers that
 the workspace's last server has stored for this client, if nothing has changed since. The new server then receives the
-repeated handshake, or a `tools/list` of the relay, whose answer is not forwarded. If the new list differs, the client
+repeated handshake, or the relay's own `tools/list`, whose answer is not forwarded. If the new list differs, the client
 is notified. A client without a handshake is notified on its streams, and its cache does not store the list.
 
 After it gives up, the relay keeps running, because clients rarely restart it. The next request starts another round of
@@ -55,7 +55,7 @@ class Conversation:
         self.log = log
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
-        """The messages that a new server must receive, and those that were not sent yet."""
+        """The messages that a new server must receive, and those that have not been sent yet."""
         self.watch = PollSet(self.output)
         self.connection = Connection()
         self.stored_answers: StoredAnswers | None = None
@@ -98,7 +98,7 @@ class Conversation:
         """Wait until the client sends a request, which triggers new attempts to connect, or until stdin ends."""
         while not self.input.is_at_end and not any(message.is_request for message in self.backlog.messages):
             if self.backlog.is_full:
-                return  # stdin is not read any longer
+                return  # stdin is no longer read
             self.run_once(None)
 
     def forward_messages(self) -> bool:
@@ -283,7 +283,7 @@ class Relay:
         self.conversation = conversation
         self.new_starter = new_starter
         self.starter: Starter | None = None
-        """The starter of servers, from the first time that none can be reached."""
+        """The starter of servers, created the first time that no server can be reached."""
         self.durations = durations
         self.log = log
         self.longest_s = durations.give_up_s
@@ -308,7 +308,7 @@ class Relay:
     def establish_connection(self) -> int | None:
         """Retry until a connection is ready for requests.
 
-        Return None on success, or the exit status if no connection is needed any longer.
+        Return None on success, or the exit status if a connection is no longer needed.
         """
         if self.round_start is not None:
             # The previous connection was lost at once, so the round continues. The listener may serve another

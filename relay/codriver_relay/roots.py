@@ -1,4 +1,4 @@
-"""Find the workspace in the roots of the client, if neither the environment nor the current directory shows it.
+"""Find the workspace from the client's roots, if neither the environment nor the current directory shows it.
 
 This module is imported only in that case.
 """

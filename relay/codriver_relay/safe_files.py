@@ -21,11 +21,10 @@ DIRECTORY_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 SAFE_OPEN_FLAGS = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
 """Flags for opening a file without following a link, waiting for the other end of a pipe, or acquiring a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
-"""The bits of a mode for the type of a file, the type of a regular file, and all permissions of others. Source:
-inode(7).
+"""The mode bits for the file type, the type of a regular file, and all permissions for others. Source: inode(7).
 """
 TOKENS_DIRECTORY = "doors"
-"""The directory in Codriver's state directory with the tokens of servers, by port."""
+"""The subdirectory of Codriver's state directory that contains the servers' tokens, by port."""
 TOKEN_CHARACTERS = 43
 """The length of a server's token. Text of any other length is not a token, but may be somebody's key."""
 
@@ -117,12 +116,12 @@ def open_server_directory(workspace: str) -> Directory:
 
 
 def open_file(directory: Directory, name: str, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file of the user in a directory and return its descriptor.
+    """Open one of the user's regular files in a directory and return its descriptor.
 
     `flags` are those of `os.open`. With `os.O_CREAT`, a missing file is created.
 
     Raises:
-        OSError: the file is missing, or is not a regular file of the user.
+        OSError: the file is missing, or is not a regular file owned by the user.
     """
     try:  # check first, because some devices act when they are opened
         require_private_file(status_in(directory, name))
@@ -151,10 +150,10 @@ def require_private_file(status: os.stat_result) -> None:
 
 
 def read_file(directory: Directory, name: str, most: int = MAX_RECORD_BYTES) -> bytes:
-    """Return the first `most` bytes of a file of the user.
+    """Return the first `most` bytes of one of the user's files.
 
     Raises:
-        OSError: the file is missing, or is not a regular file of the user.
+        OSError: the file is missing, or is not a regular file owned by the user.
     """
     file = open_file(directory, name)
     try:
@@ -164,7 +163,7 @@ def read_file(directory: Directory, name: str, most: int = MAX_RECORD_BYTES) -> 
 
 
 def read_if_possible(directory: Directory, name: str) -> bytes:
-    """Return the first bytes of a file of the user, or b"" if the file cannot be read."""
+    """Return the first bytes of one of the user's files, or b"" if the file cannot be read."""
     try:
         return read_file(directory, name)
     except OSError:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 STOPPED_FOR_GOOD_STATUS = 5
-"""The exit status of a started server whose user has stopped it for good, so that no other will appear."""
+"""The exit status of a server that the user has stopped for good, in which case no other one will appear."""
 CLIENT_PYTHONPATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
-"""The environment variable with the client's original PYTHONPATH, for a server that was started with only a part of it.
+"""The environment variable with the client's original PYTHONPATH, for a server started with only part of it.
 """
 
 
@@ -54,7 +54,7 @@ class Starter:
 
     @property
     def is_starting(self) -> bool:
-        """Return whether a server was started in this round and has not failed as far as known."""
+        """Return whether a server was started in this round and has not failed, as far as is known."""
         return self.process is not None and self.failure is None
 
     def reset(self) -> None:
@@ -153,10 +153,10 @@ class Starter:
 
 
 def split_command(line: str) -> list[str]:
-    """Split a command line like the shell of this system.
+    """Split a command line as the system's shell does.
 
     Raises:
-        ValueError: a quotation is not closed.
+        ValueError: a quote is not closed.
     """
     if sys.platform == "win32":
         from codriver_relay.windows import split_command as split
@@ -199,7 +199,7 @@ def start_detached(command: Sequence[str], directory: str | None, log: int, envi
 
 
 def server_environment(workspace: str, given_environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment in which a Python program does not run code of the workspace.
+    """Return an environment in which a Python program does not run code from the workspace.
 
     The environment is based on `given_environ`, which defaults to that of this process. Entries of PYTHONPATH that are
     empty, relative, or in the workspace or its main checkout are removed, because each may contain a `sitecustomize`.

@@ -1,4 +1,4 @@
-"""Stored answers, with which the relay answers a client while the server of its workspace starts.
+"""Stored answers, which the relay gives a client while the workspace's server is starting.
 
 A server stores its greeting and list of tools for each client. This module is imported when a server is being started.
 """
@@ -39,7 +39,7 @@ EXCLUDED_VARIABLE_SUFFIX = "_TOKEN"
 
 
 class StoredAnswers:
-    """Answers of an earlier server, which are used while a new server starts.
+    """Answers from an earlier server, which are used while a new server is starting.
 
     An instance is created when a server is first started for the client. Each protocol era has its own answers. Once
     the new server is ready, its list of tools is compared with the one that the client received.
@@ -53,7 +53,7 @@ class StoredAnswers:
         self.owes_change = False
         """Whether the server's list differs, but no stream is open on which the client could be notified."""
         self.streams: dict[bytes, object] = {}
-        """The ids of the client's streams for changes of the list on this connection, by key."""
+        """The ids of the client's streams for changes to the list on this connection, by key."""
 
     def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
         """Return the stored answer to a handshake, a discovery or a request for the list of tools, or None.
@@ -114,7 +114,7 @@ class StoredAnswers:
     def stop_answering(self, server: socket.socket, handshake: Handshake) -> None:
         """Stop using stored answers, because a server is ready.
 
-        If the client may have received another list of tools, request the server's list to compare them.
+        If the client may have received a different list of tools, request the server's list to compare them.
 
         Raises:
             OSError: the connection was lost.
@@ -151,7 +151,7 @@ class StoredAnswers:
         return passed
 
     def record_stream(self, message: Message) -> None:
-        """Store the id of the stream that this message opens, if the stream reports changes of the list of tools."""
+        """Store the id of the stream that this message opens, if the stream reports changes to the list of tools."""
         if message.method != b"notifications/subscriptions/acknowledged":
             return
         import json
@@ -165,7 +165,7 @@ class StoredAnswers:
             return
 
     def notify_streams(self, in_flight: Container[bytes]) -> list[bytes]:
-        """Return a notification of the changed list for each open stream. It stays pending if there are no streams."""
+        """Return a notification about the list for each open stream. It stays pending if there are no streams."""
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
         method = "notifications/tools/list_changed"

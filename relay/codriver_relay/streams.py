@@ -1,6 +1,6 @@
 """The client's streams, stdin, stdout and stderr, on which the relay never blocks.
 
-If a client does not read, a thread writes the remaining data, and ends when all is written.
+If a client does not read, a thread writes the remaining data, and ends when everything is written.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         """The methods of `select.poll` that are used."""
 
         def register(self, fd: int, eventmask: int, /) -> None:
-            """Report events of a descriptor from now on."""
+            """Report events on a descriptor from now on."""
 
         def unregister(self, fd: int, /) -> None:
-            """Stop reporting events of a descriptor."""
+            """Stop reporting events on a descriptor."""
 
         def poll(self, timeout: float | None = ..., /) -> list[tuple[int, int]]:
             """Return the ready descriptors with their events, after waiting for at most `timeout` milliseconds."""
@@ -41,7 +41,7 @@ POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 MAX_PIPE_WRITE_BYTES = getattr(select, "PIPE_BUF", 512)
 """Maximum number of bytes that a pipe with free space accepts in one write."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
-"""The size of a pipe's buffer, and the number of bytes to read at once of a long line."""
+"""The size of a pipe's buffer, and the number of bytes to read at once from a long line."""
 
 
 class Output:
@@ -109,7 +109,7 @@ class Input:
             start_new_thread(run_or_exit, (lambda: forward_data(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
-        """Return the lines completed by newly received data. At the end of the input, any rest counts as a line."""
+        """Return the lines completed by newly received data. At the end of the input, the rest counts as a line."""
         data = self.passed.recv(READ_BYTES) if self.passed else read_client()
         if data is None:
             return []
@@ -197,7 +197,7 @@ def read_client() -> bytes | None:
     """Read from the client. Return b"" at the end of the input, or None if no data is available."""
     try:
         return os.read(CLIENT_IN, READ_BYTES)
-    except BlockingIOError:  # another process reads it too
+    except BlockingIOError:  # another process is reading it too
         return None
     except OSError:  # the terminal was closed
         return b""

@@ -45,7 +45,7 @@ class Target:
         self, given: str, host: str, durations: Durations, *, starts: bool = False, wants_skills: bool = True
     ) -> None:
         self.durations = durations
-        self.starts = starts  # whether missing servers are started, which running servers are told
+        self.starts = starts  # whether missing servers are started, as running servers are informed
         self.wants_skills = wants_skills  # whether the client receives skills from the server
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
@@ -118,7 +118,7 @@ class Target:
         return is_running(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
     def is_port_file_missing(self) -> bool:
-        """Return whether the port file is missing. Then no server was started, or the last one exited normally."""
+        """Return whether the port file is missing. If so, no server was started, or the last one exited normally."""
         return self.file is not None and not os.path.lexists(self.file)
 
     def open_directory(self) -> Directory:
@@ -163,7 +163,7 @@ class Target:
         process that holds the lock next to the file.
 
         Raises:
-            UnreachableError: another process is listening. No data of the client was sent.
+            UnreachableError: another process is listening. No data from the client was sent.
         """
         is_server = is_listener_trusted(connection, directory)
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""

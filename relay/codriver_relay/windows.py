@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOCKED_BYTE_OFFSET = 1 << 30
 """Offset of the byte that is locked. It is beyond the end of the file, because others cannot read a locked byte."""
 PATIENCE_S, PAUSE_S = 1.0, 0.01
-"""Seconds to retry opening a file that is in use, as virus scanners open each new one, and between attempts."""
+"""Seconds to keep trying to open a file that is in use, for example by a virus scanner, and between attempts."""
 LOCK_VIOLATION_ERROR = 33
 """Error code for a locked region of a file. Source: Microsoft, System Error Codes."""
 IN_USE_ERRORS = (5, 32, LOCK_VIOLATION_ERROR, 145)
@@ -66,7 +66,7 @@ if sys.platform == "win32":
         return os.lstat(os.path.join(directory, name))
 
     def patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-        """Call `act`, and retry for `patience_s` while it fails because another process has opened the file."""
+        """Call `act`, and retry for `patience_s` while it fails because another process has the file open."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
@@ -121,7 +121,7 @@ if sys.platform == "win32":
         raise ctypes.WinError(error)
 
     def split_command(line: str) -> list[str]:
-        """Split a command line like Windows programs do, with backslashes as part of paths.
+        """Split a command line as Windows programs do, with backslashes as part of paths.
 
         Source: Microsoft, CommandLineToArgvW.
         """
@@ -130,7 +130,7 @@ if sys.platform == "win32":
         count = ctypes.c_int()
         shell, kernel = ctypes.WinDLL("shell32"), ctypes.WinDLL("kernel32")
         shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
-        # The program itself is parsed by other rules, so another word is put in front.
+        # The program itself is parsed by different rules, so another word is put in front.
         words = shell.CommandLineToArgvW(ctypes.c_wchar_p(f"program {line}"), ctypes.byref(count))
         found = [str(words[at]) for at in range(1, count.value)]
         kernel.LocalFree(ctypes.cast(words, ctypes.c_void_p))

@@ -1,4 +1,4 @@
-"""Find the workspace: the nearest possible directory, from the current one up."""
+"""Find the workspace: the nearest suitable directory at or above the current one."""
 
 from __future__ import annotations
 
