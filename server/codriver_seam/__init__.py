@@ -1,4 +1,4 @@
-"""The seam of a Python application, through which agents inspect and change its state at run time.
+"""The seam of a Python application, through which agents inspect and change the application's state at run time.
 
 An application imports this package, calls `install`, and registers its state with `frame`. Callers that evaluate code
 in its process then use it through `call`. It needs only the standard library of Python 3.8 or later. Importing the
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Return `session_id`, by which the seam of this process is found. It is None before `install`."""
+    """Return `session_id`, which identifies this process's seam. It is None before `install`."""
     if name == "session_id":
         return seam.session_id
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

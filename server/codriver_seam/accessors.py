@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .streams import Write
 
 SENSITIVE_ACCESSOR = "sensitive"
-"""Name of the accessor for the server, which removes the returned values from the results of evaluated code."""
+"""Name of the accessor that returns the values for the server to remove from the results of evaluated code."""
 ACCESSORS: Mapping[str, Accessor] = {
     "health": health,
     "state": state,
@@ -57,7 +57,7 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:
         answer = _answer(name, request, write)
-        # The handler's exception is an event already.
+        # The handler's exception is already an event.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
             source = "change" if answer["reason"] == ACCESSOR_FAILED_REASON else REFUSAL_SOURCE
             emit("error", answer["reason"], frame=request.get("frame"), source=source, message=answer["hint"])

@@ -1,4 +1,4 @@
-"""The arguments that several accessors have: the frame, the path, literals and the number of rows.
+"""The arguments shared by several accessors: the frame, the path, literals and the number of rows.
 
 Paths and values are parsed as literals and never evaluated.
 """

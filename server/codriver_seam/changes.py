@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .recording import Accessor, Json
 
 MAX_QUEUED_EVENTS = 200
-"""Maximum number of queued events that wait for their epochs."""
+"""Maximum number of queued events waiting for their epochs."""
 STATE_NOT_STORED_MESSAGE = "the state of this epoch was not stored: the application passes frame() snapshot="
 """The message if the state of an epoch was not stored."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 WATCHED_ATTRIBUTE = "_codriver_seam"
-"""The attribute that marks a shell that is already watched."""
+"""The attribute that marks a shell as already watched."""
 
 
 def watch_cells() -> None:

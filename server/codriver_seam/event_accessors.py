@@ -19,7 +19,7 @@ OVERDUE_S = 5.0
 REFUSAL_SOURCE = "refusal"
 """The source of the event for a refused change.
 
-The refusal is a mistake of the agent and not an issue of the application.
+The refusal is the agent's mistake, not an issue in the application.
 """
 
 
@@ -71,7 +71,7 @@ def trace(request: Json) -> Json:
 def issues(request: Json) -> Json:
     """Return the recorded errors and warnings, one per line, newest last.
 
-    Repeated ones are combined in one line with their number.
+    Repeated ones are combined into one line with a count.
     """
     test, since = make_event_filter(request.get("filter") or {}), int(request.get("since") or 0)
     report_overdue_events()

@@ -92,7 +92,7 @@ _FILTER_TESTS = {
     "between": _between_test,
     "pred": _predicate_test,
 }
-"""The functions that create the test of each other filter."""
+"""The functions that create the tests for all other filters."""
 
 
 def event_fields(event: Event) -> Json:

@@ -36,7 +36,7 @@ class Frame:
     in place. Values at the `sensitive` paths are never displayed. `depth` is the number of epochs to store.
 
     Raises:
-        ValueError: `snapshot` is another string.
+        ValueError: `snapshot` is any other string.
     """
 
     def __init__(  # noqa: PLR0913  # callers name each argument
@@ -80,7 +80,7 @@ class Frame:
     def read_state(self) -> Any:
         """Return the current state, and store its sensitive values for redaction.
 
-        Exceptions of `get` propagate.
+        Exceptions from `get` propagate.
         """
         value = self.get()
         if self.sensitive:
@@ -149,7 +149,7 @@ def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None
     'pickle', 'deepcopy', 'none' or a function, and `depth` is the number of epochs to store.
 
     Raises:
-        ValueError: `snapshot` is another string.
+        ValueError: `snapshot` is any other string.
     """
     if seam.session_id is not None:
         seam.frames[name] = Frame(name, get, set, **more)
@@ -224,7 +224,7 @@ def look() -> None:
     token = is_reading.set(True)
     try:
         for registered in _frames():
-            # The error of a getter is reported when its frame is queried.
+            # An error in a getter is reported when its frame is queried.
             with contextlib.suppress(Exception):
                 registered.read_state()
     finally:

@@ -1,12 +1,12 @@
 """Record an application's events, their origins, exceptions, and registered handlers.
 
-Everything is stored in bounded buffers of the process. Recording never locks, writes, or raises into the application,
+Everything is stored in bounded buffers in the process. Recording never locks, writes, or raises into the application,
 and without `install` only the positions of handlers are stored. Values are stored by their exact types, without calling
-code of the application.
+the application's code.
 
 Exceptions are identified by object, so one that is seen by several sources is one event. A recorded exception carries a
-mark that refers to its event. The mark keeps nothing of the application alive, is not pickled, and is set and read
-without running code of the application.
+mark that refers to its event. The mark keeps none of the application's objects alive, is not pickled, and is set and
+read without running the application's code.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ origin: contextvars.ContextVar[Json | None] = contextvars.ContextVar("codriver_s
 cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.ContextVar(
     "codriver_seam_cause", default=None
 )
-"""The current dispatch: its id, and the names of the frames that record an epoch of it."""
+"""The current dispatch: its id, and the names of the frames that record an epoch for it."""
 is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
 """Whether the seam is reading for an agent, which causes no events."""
 APP_ORIGIN = "app"
@@ -79,12 +79,12 @@ class Seam:
         self.offers: tuple[Callable[[Event], object], ...] = ()
         """The functions that receive each event. The tuple is replaced as a whole, so `emit` needs no lock."""
         self.streams: Any = None
-        """The subscriptions, after the first one was created."""
+        """The subscriptions, once the first one has been created."""
         self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
         """Events that agents queued and that have no epoch yet, by dispatch id: time, context, frame and event."""
         self.probes = self.loads = 0
         self.changes, self.sensitive_version = itertools.count(1), 0
-        """The version of the values at sensitive paths, and the numbers for new versions."""
+        """The numbers for new versions of the values at sensitive paths, and the current version."""
 
     def last_id(self) -> int:
         """Return the id of the newest event, or 0."""
@@ -125,7 +125,7 @@ def machine(name: str, get: Callable[[], Any]) -> None:
 
 
 def predicate(name: str, test: Callable[[Json], Any]) -> None:
-    """Register a function that tests events. The field `pred` of filters refers to it by name."""
+    """Register a function that tests events. Filters refer to it by name in the field `pred`."""
     if seam.session_id is not None:
         seam.predicates[name] = test
 
@@ -175,7 +175,7 @@ def emit(
 ) -> int:
     """Record an event and return its id, or 0 if nothing was recorded.
 
-    Nothing is recorded while the seam is disabled, or while it reads state for an agent.
+    Nothing is recorded while the seam is disabled, or while it is reading state for an agent.
     """
     if seam.session_id is None or is_reading.get():
         return 0
@@ -191,7 +191,7 @@ def emit(
 
 
 def storable_tag(value: Any) -> Any:
-    """Convert a tag to a short value that does not refer to any object of the application."""
+    """Convert a tag to a short value that does not refer to any of the application's objects."""
     kind = type(value)
     if kind is str:
         return truncate(value, TAG)
@@ -265,7 +265,7 @@ def detach_event(error: BaseException) -> None:
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
-    """Return the instance attributes of an exception, without running code of its class."""
+    """Return the instance attributes of an exception, without running code from its class."""
     found: dict[str, Any] = BaseException.__getattribute__(error, "__dict__")
     return found
 
@@ -302,7 +302,7 @@ def note_error(
         return 0
     now, position, known = cause.get(), error_positions(error), recorded_event(error)
     number = now[0] if now else None
-    # The traceback of an exception reported by a library may not contain a frame of the application.
+    # The traceback of an exception reported by a library may not contain any of the application's frames.
     at = position[0] or application_position(sys._getframe(1)) or position[1]  # noqa: SLF001  # the only way to a frame
     tag_values = {
         name: storable_tag(value) for name, value in {"message": safe_message(error), "at": at, **facts}.items()

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 WORKER_PACKAGE_NAME = "_codriver_worker"
-"""The name under which the embedded REPL is imported, so that it cannot conflict with a module of the application."""
+"""The name under which the embedded REPL is imported, so that it cannot conflict with the application's modules."""
 PACKAGE_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 WORKER_DIRECTORIES = (
     os.path.join(os.path.dirname(PACKAGE_DIRECTORY), "codriver", "repls", "worker"),
     os.path.join(PACKAGE_DIRECTORY, "worker"),
 )
-"""Possible directories of the REPL's code: next to this package, or in the package if both were copied."""
+"""Possible directories for the REPL's code: next to this package, or in the package if both were copied."""
 
 _started: list[Repl] = []
 """The REPL of this process, or of the parent from which it was forked."""
@@ -56,8 +56,7 @@ def start_repl(
 
     A second call returns the same REPL. A process started by `codriver run` already has a REPL, which is returned.
     Otherwise, the REPL starts if `enabled` is true or, without this argument, if `install` was enabled or
-    CODRIVER_SEAM=1 is set. It is refused in processes of Codriver itself, and in helper processes of a process with a
-    REPL.
+    CODRIVER_SEAM=1 is set. It is refused in Codriver's own processes, and in helper processes of a process with a REPL.
 
     `folder` is the directory of the project, in which the port file is written. It defaults to the current directory.
     `loop` is the application's event loop for `await`. It defaults to the running one. The logger `codriver_seam` logs
@@ -157,7 +156,7 @@ def _load(name: str) -> Any:
     """Import a module of the embedded REPL.
 
     Raises:
-        ImportError: the files of the REPL were not found.
+        ImportError: the REPL's files were not found.
     """
     if WORKER_PACKAGE_NAME not in sys.modules:
         directory = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""
 
 CALLS_TOPIC = "calls"
-"""The topic of calls of a function, which seams of other languages have."""
+"""The topic for calls to a function, which seams for other languages have."""
 NO_CALLS_HINT = "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
 """The hint if that topic is requested."""
 OP_TYPE_BY_TOPIC: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
@@ -106,7 +106,7 @@ class Subscription:
         """Whether the writer has been notified of queued events."""
         self._write = write
         self.offer = self._make_offer(wake)
-        """Receives each event of the application on the application's thread."""
+        """Receives each of the application's events on the application's thread."""
         self.renew()
 
     def _make_offer(self, wake: Callable[[], object]) -> Callable[[Event], None]:
@@ -163,7 +163,7 @@ class Subscription:
                 **({"failed": self.failed, "why": self.failure} if self.failed else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
-        """Write a batch of queued events if one is due. Exceptions of `write` propagate."""
+        """Write a batch of queued events if one is due. Exceptions from `write` propagate."""
         if not self.is_awake or now < self.due:
             return
         if self._unsent is None and (self._queue or self.dropped > self._reported_drops):
@@ -303,7 +303,7 @@ class Streams:
             self._sleep()
 
     def _flush(self, subscription: Subscription, now: float) -> None:
-        """Write queued events of a subscription. End the subscription if its reader is gone."""
+        """Write a subscription's queued events. End the subscription if its reader is gone."""
         try:
             subscription.flush(now)
         except Exception:  # noqa: BLE001  # the reader is gone

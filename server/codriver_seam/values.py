@@ -1,6 +1,6 @@
 """Convert values for agents: select parts by path, compare values, and print them without sensitive parts.
 
-The functions are pure and know nothing of the application. They read attributes by name and run no properties.
+The functions are pure and know nothing about the application. They read attributes by name and run no properties.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LISTED_END_ITEMS = ITEMS // 2
 MIN_SECRET_CHARACTERS = 8
 """Minimum length of a string that is redacted as a secret."""
 MIN_CUT_SECRET_CHARACTERS = 4
-"""Minimum length of the beginning of a secret that is redacted at the end of a cut text."""
+"""Minimum length of the beginning of a secret that is redacted at the end of a truncated text."""
 REDACTED = "<redacted>"
 """The text that replaces a secret."""
 LEAF_TYPES = frozenset({int, float, bool, type(None), bytes, str})
@@ -35,11 +35,11 @@ BASILISP_BRACKETS = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})
 IMMUTABLE_TYPES = (str, bytes, int, float, complex, type(None), frozenset, range)
 """Types of values that cannot be changed."""
 ACCESSOR_FAILED_REASON = "accessor-failed"
-"""The reason of a refusal if code of the application failed, such as a getter, setter or predicate."""
+"""The reason for a refusal if the application's code failed, such as a getter, setter or predicate."""
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is no error of the application
-    """Raised when a query or change is refused. `reason` is one of the codes that the contract defines."""
+    """Raised when a query or change is refused. `reason` is one of the codes defined by the contract."""
 
     def __init__(self, reason: str, hint: str, **more: Any) -> None:
         super().__init__(hint)
@@ -49,7 +49,7 @@ class Refusal(Exception):  # noqa: N818  # a refusal is no error of the applicat
 class ValueFormatter:
     """Formats values in Python's notation, hiding those at the `hidden` paths.
 
-    Large parts are replaced by marks with their type, size and path, unless `is_whole` is set.
+    Large parts are replaced by markers with their type, size and path, unless `is_whole` is set.
     """
 
     def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
@@ -60,7 +60,7 @@ class ValueFormatter:
     def show_requested(self, value: Any, path: Path) -> str:
         """Format the value at a requested path.
 
-        If the value is large, its first and last parts are included, because a mark alone would be useless.
+        If the value is large, its first and last parts are included, because a marker alone would be useless.
         """
         self._requested = path
         return self.show(value, path)
@@ -76,7 +76,7 @@ class ValueFormatter:
         return text
 
     def _format_leaf(self, value: Any, path: Path) -> str:
-        """Format a value without parts. A large string is replaced by a mark."""
+        """Format a value without parts. A large string is replaced by a marker."""
         is_text = type(value) is str
         size = len(value) if is_text else 0
         if size > TEXT and not self._is_whole:
@@ -88,7 +88,7 @@ class ValueFormatter:
         return text
 
     def _format_branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
-        """Format a value with parts. A value that is large or nested too deeply is replaced by a mark."""
+        """Format a value with parts. A value that is large or nested too deeply is replaced by a marker."""
         kind = type(value)
         level = len(path) - len(self._requested or ())
         if parts and not self._is_whole and (level >= DEPTH or self._left <= 0):
@@ -121,7 +121,7 @@ class ValueFormatter:
         return f"{first}, <{len(parts) - 2 * LISTED_END_ITEMS} more of {kind} {len(parts)}>, {last}"
 
     def _mark(self, kind: str, count: int, path: Path) -> str:
-        """Count and return a mark that replaces a large part."""
+        """Count and return a marker that replaces a large part."""
         self.elided += 1
         return f"<elided {kind} {count} {list(path)!r}>"
 
