@@ -1,4 +1,4 @@
-"""The query functions `missing?`, `get-else` and `get-some`, which read attributes of an entity."""
+"""The query functions `missing?`, `get-else` and `get-some`, which read an entity's attributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def is_missing(snapshot: Snapshot, entity: object, attribute: object) -> bool:
 
 
 def get_else(snapshot: Snapshot, entity: object, attribute: object, default: object) -> object:
-    """Return an entity's value of an attribute, or `default`. This is the query function `get-else`."""
+    """Return an entity's value for an attribute, or `default`. This is the query function `get-else`."""
     value = _value(snapshot, entity, attribute)
     return default if value is None else value
 
@@ -29,7 +29,7 @@ def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[o
 
 
 def _value(snapshot: Snapshot, entity: object, attribute: object) -> object:
-    """Return an entity's value of an attribute, or None if the entity or the value does not exist."""
+    """Return an entity's value for an attribute, or None if the entity or the value does not exist."""
     record = snapshot.entity(entity)
     position = snapshot.schema.positions.get(attribute) if isinstance(attribute, str) else None
     return None if record is None or position is None else record[position]

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_ROWS_IN_MEMORY = (
-    600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
+    600_000  # about 100 MB, and enough for a rule that relates each entity in a full log to all later ones
 )
 """Maximum number of rows that a query may hold."""
 MAX_CREATED_BYTES = 256 * 2**20
 """Maximum size of all values that functions create during a query."""
 MAX_UNCOUNTED_LENGTH = 256  # characters or items; values up to here weigh at most the row that holds them
-"""Maximum number of characters or items of a value whose size is not counted. It weighs at most as much as its row."""
+"""Values with at most this many characters or items are not counted, because they are no larger than their rows."""
 ITEM_BYTES = 40  # of a number in a tuple
 """Approximate size of a number in a tuple."""
 
@@ -66,7 +66,7 @@ class Budget:
             raise OutOfRowsError
 
     def charge_value(self, value: object) -> None:
-        """Add the size of a value that a function has created to the memory used by the query.
+        """Count a value created by a function towards the query's memory limit.
 
         Raises:
             OutOfRowsError: the query has created too much data.

@@ -26,7 +26,7 @@ MAX_TEXT_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, an
 MAX_DEPTH = 64
 """Maximum nesting depth of forms in a text."""
 MAX_NUMBER_DIGITS = 400
-"""Maximum number of digits of a number."""
+"""Maximum number of digits in a number."""
 
 Tag = Literal[
     "nil",
@@ -127,7 +127,7 @@ TOKEN_PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""One token of EDN. The name of the group is its kind."""
+"""Matches one EDN token. The name of the matching group is the token's kind."""
 CLOSERS_BY_OPENER = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 """Closing brackets, by opening bracket."""
 COLLECTION_KINDS: dict[str, Tag] = {"(": "list", "[": "vector", "{": "map", "#{": "set"}
@@ -266,7 +266,7 @@ class _Reader:
 MAX_COLLECTION_ITEMS = 100_000  # of a collection made by a function
 """Maximum number of items in a collection that a function or a binding creates."""
 MAX_STRING_CHARACTERS = 2**20  # of a string made by a function
-"""Maximum number of characters of a string that a function creates."""
+"""Maximum number of characters in a string that a function creates."""
 MAX_NESTING_DEPTH = 32
 """Maximum nesting depth of a collection that a function creates."""
 INTEGER_LIMIT = 2**1024  # about where floats end, too
@@ -362,7 +362,7 @@ def kind_name(value: object) -> str:
 
 
 def compare_values(left: Any, right: Any) -> int:
-    """Compare two values of any kinds. Return a negative number, 0 or a positive number, like C's `strcmp`.
+    """Compare two values of any kind. Return a negative number, 0 or a positive number, like C's `strcmp`.
 
     Kinds are ordered as in `TYPE_RANKS`. Collections are compared by length and then item by item, as in Clojure.
     """
@@ -382,7 +382,7 @@ def compare_values(left: Any, right: Any) -> int:
 
 
 def sort_values(values: Iterable[object]) -> list[Any]:
-    """Sort values of any kinds with `compare_values`."""
+    """Sort values of any kind with `compare_values`."""
     return sorted(values, key=cmp_to_key(compare_values))
 
 

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 Value = str | int | float
 Record = tuple[Value | None, ...]
-"""An immutable entity: its values in the order of the schema's attributes, None for missing ones."""
+"""An immutable entity: its values in the order of the schema's attributes, with None for missing ones."""
 
 MIN_TRIM_RECORDS = (
     64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
 )
 """Minimum number of removed records before a list is trimmed.
 
-A list is trimmed when at least half of it is removed records, so an eviction takes constant time on average.
+A list is trimmed when removed records make up at least half of it, so an eviction takes constant time on average.
 """
 MAX_UNINDEXED_ENTITIES = (
     1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
 )
 """Maximum number of entities that are not indexed yet. A snapshot waits until they are, for at most 2 ms."""
 MIN_LONG_STRING_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
-"""Length from which a string is long.
+"""Minimum length of a string that counts as long.
 
 Its record is removed from memory at once, because 64 such strings may take a GiB.
 """
@@ -75,7 +75,7 @@ class Schema:
         return frozenset(self.positions).union(*(schema.usable_keywords for schema in self.alongside))
 
     def select_usable_keywords(self, query: str) -> tuple[str, ...]:
-        """Return the keywords that are useful in a query with this text, which depend on the sources that it names."""
+        """Return the keywords that are useful in a query with this text, depending on the sources that it names."""
         names_source = self.only_in is None or self.only_in[0] in query
         named_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
         alongside = (keyword for schema in self.alongside for keyword in schema.select_usable_keywords(query))
@@ -118,7 +118,7 @@ class Schema:
 
 
 class Postings:
-    """The records that have the same value of an attribute, in line order. Those before index `start` were removed.
+    """The records with the same value for an attribute, in line order. Those before index `start` were removed.
 
     Readers in other threads read `records` first, and then `gone`, the highest line that may be missing from `records`.
     Because `gone` is updated before a record is dropped, all lines above it are complete.
@@ -258,7 +258,7 @@ class HighestRemovedLine:
 
 
 class Snapshot:
-    """The entities of a store at one moment. Later changes of the store do not affect it."""
+    """The entities of a store at one moment. Later changes to the store do not affect it."""
 
     def __init__(
         self,
@@ -328,7 +328,7 @@ class Snapshot:
             gone = self._left.line if postings is None else postings.gone
             if gone < self._first:
                 return between(records, self._first, self._last)
-        # There is no index, or it has already dropped records of this snapshot.
+        # There is no index, or it has already dropped records in this snapshot.
         return self._index(position).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, position: int, value: object) -> int:
@@ -344,7 +344,7 @@ class Snapshot:
         return len(self) if known is None else len(known)
 
     def _index(self, position: int) -> Mapping[Value, Sequence[Record]]:
-        """Return an index by the attribute at this position, which is built on first use."""
+        """Return an index by the attribute at this position, building it on first use."""
         if position not in self._built:
             built: dict[Value, list[Record]] = {}
             for record in self.records:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MAX_FOUND_CHARACTERS = 120
-"""Maximum number of characters of a query that an error quotes."""
+"""Maximum number of characters that an error quotes from a query."""
 
 
 class DatalogError(Exception):
@@ -13,10 +13,12 @@ class DatalogError(Exception):
 class QueryError(DatalogError):
     """Raised when a query or its inputs are invalid, or when a clause cannot be run.
 
-    Attributes: reason: what is wrong, such as "expected a "
-    "form". found: the invalid text, truncated to `MAX_FOUND_CHARACTERS`.
-    line: the line of the invalid text, starting at 1. column: the column of the invalid text, starting at 1. part: the
-    text that contains the error, such as "query" or "inputs".
+    Attributes:
+        reason: what is wrong, such as "expected a form".
+        found: the invalid text, truncated to `MAX_FOUND_CHARACTERS`.
+        line: the line of the invalid text, starting at 1.
+        column: the column of the invalid text, starting at 1.
+        part: the text that contains the error, such as "query" or "inputs".
     """
 
     def __init__(self, reason: str, found: str, *, line: int, column: int, part: str = "query") -> None:
@@ -37,9 +39,9 @@ class OutOfTimeError(DatalogError):
 
 
 class OutOfRowsError(DatalogError):
-    """Raised when a query exceeds its limit of rows or memory."""
+    """Raised when a query exceeds its limit on rows or memory."""
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was cut."""
+    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was removed."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

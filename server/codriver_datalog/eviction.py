@@ -9,7 +9,7 @@ from codriver_datalog.entity_store import EntityStore, Record, Schema
 
 
 class BoundedStore(EntityStore):
-    """An entity store of limited number and size that evicts the entities with the lowest lines. Not thread-safe.
+    """An entity store that evicts the entities with the lowest lines to limit their number and size. Not thread-safe.
 
     The newest entity is never evicted. Add entities only with `insert`, which records their sizes.
     """

@@ -40,7 +40,7 @@ from codriver_datalog.regexes import Clock, Pattern, compile_pattern
 class Function:
     """A query function with its minimum and maximum number of arguments, `least` and `most`.
 
-    `most` is None if there is no maximum. If `is_timed`, the first argument of `call` is the clock of the query.
+    `most` is None if there is no maximum. If `is_timed`, the first argument of `call` is the query's clock.
     """
 
     call: Callable[..., Any]
@@ -205,7 +205,7 @@ def require_sequence(value: Any) -> tuple[Any, ...]:
 
 
 def _collection_function(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
-    """Return a function that makes a collection of its arguments.
+    """Return a function that makes a collection from its arguments.
 
     It raises a ValueError if the collection is nested too deeply.
     """
@@ -408,7 +408,7 @@ _CLOJURE_STRING_FUNCTIONS: Mapping[str, Function] = {
     "split": Function(_split, 2, 3, is_timed=True),
     "split-lines": Function(lambda clock, text: _split(clock, text, r"\r?\n"), 1, 1, is_timed=True),
 }
-"""Functions of the namespace `clojure.string`, by their names in that namespace."""
+"""Functions in the namespace `clojure.string`, by their names in that namespace."""
 STRING_FUNCTIONS: Mapping[str, Function] = {
     "str": Function(_str, 0, None),
     "pr-str": Function(_pr_str, 0, None),
@@ -431,12 +431,12 @@ ENTITY_FUNCTIONS: Mapping[str, str] = {
     "get-else": "`(get-else $ ?e :attribute default)`",
     "get-some": "`(get-some $ ?e :attribute …)`",
 }
-"""Functions that read entities of a source, with their usage. The planner handles them specially."""
+"""Functions that read entities from a source, with their usage. The planner handles them specially."""
 
 SHARING_FUNCTIONS = frozenset(
     {"identity", "ground", "get", "nth", "first", "second", "last", "and", "or", "max", "min", "not-empty"}
 )
-"""Functions that return an argument or a part of one, so that their result takes no additional memory."""
+"""Functions that return an argument or a part of one, so their results take no additional memory."""
 
 
 def explain_failure(error: Exception) -> str:

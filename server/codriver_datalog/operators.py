@@ -47,7 +47,7 @@ def run_steps(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Row
 
 
 def make_projection(columns: Sequence[int]) -> Callable[[Row], Row]:
-    """Return a function that selects columns of a row."""
+    """Return a function that selects columns from a row."""
     if not columns:
         return lambda _: ()
     if len(columns) == 1:
@@ -58,7 +58,7 @@ def make_projection(columns: Sequence[int]) -> Callable[[Row], Row]:
 
 
 def project_rows(rows: Collection[Row], columns: Sequence[int]) -> Rows:
-    """Select columns of all rows. This is faster than a projection of each row."""
+    """Select columns from all rows. This is faster than projecting each row."""
     if not columns:
         return [()] * len(rows)
     return list(zip(*[map(itemgetter(column), rows) for column in columns], strict=True))
@@ -159,8 +159,8 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 def add_binding(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
     """Return a step that destructures the result of a call and adds the values as columns.
 
-    `columns` has an entry for each variable of the binding: the expression that it must equal if the variable is bound
-    already, or None for a new column.
+    `columns` has an entry for each variable of the binding: the expression that it must equal if the variable is
+    already bound, or None for a new column.
     """
     new = [index for index, expression in enumerate(columns) if expression is None]
     old = [(index, *expression) for index, expression in enumerate(columns) if expression is not None]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver_datalog.rows import Row
 
 
-LINE_INDEX = 0  # the place of the line in a record; a line is an entity's id
+LINE_INDEX = 0  # the position of the line in a record; a line is an entity's id
 """The position of an entity's line in its record."""
 
 
@@ -75,7 +75,7 @@ class Match:
                 self.outputs[term.name] = position
 
     def matching_records(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
-        """Return the records that satisfy the conditions that do not depend on a row.
+        """Return the records that satisfy all row-independent conditions.
 
         `required` are the positions that are never None.
         """
@@ -146,7 +146,7 @@ def make_group_step(
 
 
 MIN_ENTITIES_PER_ROW = 8
-"""How many times more entities than rows there must be to look up each row in the index.
+"""Rows are looked up in the index only if there are at least this many times as many entities as rows.
 
 Otherwise, reading all entities once is faster.
 """
@@ -194,7 +194,7 @@ def _records_in_lines(records: Sequence[Record], lines: range | None) -> Sequenc
 
 
 def _average_matches(snapshot: Snapshot, position: int) -> float:
-    """Return the average number of records that have the same value of the attribute at this position."""
+    """Return the average number of records that have the same value for the attribute at this position."""
     if position == LINE_INDEX:
         return 0
     return (

@@ -4,7 +4,7 @@ The grammar is that of DataScript, as a vector (`[:find … :in … :where …]`
 
 - The sources are `$`, `$app`, `$history`, `$memory` and `$run`, because there are no other databases.
 - A pattern has at most an entity, an attribute and a value. Entities never change, so there are no transactions.
-- An attribute that no entity can have is an error instead of an empty answer, because it is usually a typing error.
+- An attribute that no entity can have is an error instead of an empty answer, because it is usually a typo.
 - A rule must not depend on its own negation, which has no agreed meaning.
 """
 
@@ -50,7 +50,7 @@ FIND_SYNTAX = (
 )
 PULL_SYNTAX = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :default "nobody"]]`'
 MAX_RULES = 200
-"""Maximum number of rules of a query."""
+"""Maximum number of rules in a query."""
 RULE_NAME_PATTERN = re.compile(r"[^\s:\"]+")
 """Matches the name of a rule."""
 

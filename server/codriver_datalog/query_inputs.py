@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from codriver_datalog.query import parse_rules
 
 MAX_INPUT_ROWS = 100_000  # that inputs are destructured into, all together
-"""Maximum number of rows that all inputs of a query bind."""
+"""Maximum total number of rows that the inputs of a query bind."""
 
 
 @dataclass(frozen=True, slots=True)

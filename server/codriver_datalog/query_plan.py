@@ -3,7 +3,7 @@
 The order of clauses in the query does not affect the answer. At each step, clauses that only filter are chosen first,
 then those that share a bound variable, then those that contain a constant, then the first one left. Joins use hashes
 and indexes, so their sizes need not be estimated. A `not` waits until all variables that it shares with other clauses
-are bound. This may lead to other answers than DataScript's, which runs a `not` where it is written, and treats
+are bound. This may lead to different answers from DataScript's, which runs a `not` where it is written, and treats
 variables that are bound later as not shared.
 """
 
@@ -50,8 +50,8 @@ Unit = Group | Clause
 SWAPPED_COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """Comparisons that are equivalent after their arguments are swapped."""
 
-CALLS_PER_CHECK = 512  # of a function between two inspects the clock; one may take some milliseconds
-"""Number of calls of a function between two checks of the time limit. One call may take some milliseconds."""
+CALLS_PER_CHECK = 512  # of a function between two checks of the clock; one may take a few milliseconds
+"""Number of calls to a function between two checks of the time limit. One call may take a few milliseconds."""
 MAX_VALUE_CHARACTERS = 60  # of a value in an error
 """Maximum length of a value in an error message."""
 
@@ -244,7 +244,7 @@ class _Planner:
         self._add_step(self._explain_errors(unit, operators.add_binding(call, unit.binding, known), plain), new)
 
     def _explain_errors(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
-        """Wrap a step that calls a function, to check the time limit and explain errors of the function."""
+        """Wrap a step that calls a function, to check the time limit and explain the function's errors."""
         context = self.context
         arguments = [self._to_expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
 

@@ -1,8 +1,8 @@
 r"""Regular expressions with a time limit.
 
 Python's `re` cannot be interrupted and does not let other threads run, so one bad pattern would block the whole server.
-The `regex` package supports both, and only this module uses it. The syntax is almost that of Java: inline flags such as
-`(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, and `&&` in sets.
+The `regex` package supports both, and only this module uses it. The syntax is almost the same as Java's: inline flags
+such as `(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, and `&&` in sets.
 
 Constructs that a time limit cannot bound are refused before they run: recursion, fuzzy matching, and patterns whose
 repeated groups need too much memory on long strings.
@@ -27,11 +27,11 @@ SET_OPERATORS = ("||", "~~", "&&", "--")
 """Operators that are forbidden in a set of characters."""
 NAMED_ESCAPE_PATTERN = re.compile(r"[pPN]\{\^?[\w \-&./:=]+\}")
 CLASS_ESCAPES = frozenset("dDhsSwW")
-"""Escapes that match several different characters, so that they cannot start a range in a set."""
+"""Escapes that match several different characters, so they cannot start a range in a set."""
 GROUP_NAME_PATTERN = re.compile(r"<\w+>")
 POSIX_CLASS_PATTERN = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
 FLAGS_PATTERN = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
-"""Flags after `(?`, those that are turned on and off."""
+"""Matches the flags after `(?`: those to turn on and those to turn off."""
 NON_SINGLE_CHARACTER_ESCAPES = frozenset("123456789gXRbBAZGKmM")
 """Escapes that match no character, or more than one. Repeating one needs as much memory as repeating a group."""
 GROUP_CALL_PATTERN = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
@@ -46,20 +46,20 @@ MAX_PATTERN_CHARACTERS = 1000  # of a pattern
 """Maximum length of a pattern."""
 MAX_MATCHES = 100_000  # of a re-seq
 """Maximum number of matches that `re-seq` returns."""
-# Letting other threads run costs more than the usual search of a short text, so a short text is first searched without.
+# Letting other threads run costs more than a typical search in a short text, so a short text is first searched without.
 SHORT_TEXT_CHARACTERS = 4096
 """Length up to which a text is first searched without letting other threads run, because that is faster."""
 BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
 """Time limit for a search that does not let other threads run. It equals Python's own switch interval."""
-# The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
-# search that has not finished after this many is started again with the time that is left, at the pace that was seen.
+# The package counts seconds of CPU time, each of which may take several seconds of real time on a busy machine. So a
+# search that has not finished after this many is started again with the remaining time, at the observed pace.
 TRIAL_S = 0.1
 """Time limit for the first attempt of a search."""
 MAX_SEARCH_BYTES = 64 * 2**20
 """Maximum estimated memory that a search may need."""
 # Measured with random patterns on strings of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
 BYTES_PER_CHARACTER = 130
-"""Estimated memory that a search needs for each character of the text."""
+"""Estimated memory that a search needs for each character in the text."""
 BYTES_PER_REPETITION = 75
 """Estimated additional memory per character of the text for each repeated group of the pattern."""
 

@@ -1,17 +1,17 @@
 """Solve queries: plan the clauses, run the plan, and arrange the results as `:find` requests.
 
 Rows with a line are sorted by it. Other rows keep the order in which they were found, which is always the same. Limits
-on rows and size keep the rows with the highest lines, or the first rows. When the time is over, the answer has the rows
+on rows and size keep the rows with the highest lines, or the first rows. When the time is up, the answer has the rows
 found so far, and aggregates over them.
 
-Answers differ from DataScript's in two points. A pulled entity has its attributes by name without namespace, and always
-an `id`, which is its line. A scalar or a tuple is the first row in line order, whereas DataScript picks any.
+Answers differ from DataScript's in two respects. A pulled entity has its attributes by name without a namespace, and
+always an `id`, which is its line. A scalar or a tuple is the first row in line order, whereas DataScript picks any.
 
 Rules are evaluated with tables, one per rule and set of bound arguments, and only the needed answers are computed.
 Rules may be recursive. They terminate because the number of values is finite, unless a function keeps creating values
-until the time is over. A request to a rule is a job. If a table that it has used grows, the job runs again, the latest
-one first. A rule along a chain thus requests everything up to the end of the chain first, and then repeats each link
-once on the way back.
+until the time is up. A request to a rule is a job. If a table that a job has used grows, the job runs again, latest job
+first. A rule along a chain thus requests everything up to the end of the chain first, and then repeats each link once
+on the way back.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Cut = Literal["rows", "time"]
 """Why an answer is incomplete."""
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
-"""Maximum number of characters of all texts in an answer."""
+"""Maximum total number of characters in the texts in an answer."""
 PLAIN_TYPES = frozenset({str, int, type(None)})
 """Types of values that are the same in JSON."""
 NUMBER_TYPES = frozenset({int, float})
@@ -445,7 +445,7 @@ class RuleSolver:
         return answer
 
     def _enqueue(self, job: Job) -> None:
-        """Queue a job unless it is queued already."""
+        """Queue a job unless it is already queued."""
         if job not in self._queued:
             self._queued.add(job)
             heappush(self._waiting, (-job.number, job))

@@ -206,7 +206,7 @@ Input = Source | RulesInput | Binding
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that was parsed and checked.
+    """A parsed and checked query.
 
     `keys` are the keys of the values in a row if rows are maps. `schema` has all attributes that the query may use,
     including those that only some sources have.
