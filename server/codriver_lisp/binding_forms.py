@@ -1,6 +1,6 @@
 """Binding forms such as `let` and `fn` in Clojure and related dialects, and the scopes of their names.
 
-A form that is not in the table is assumed to bind nothing, so the names that it does bind are treated as names of the
+A form that is not in the table is assumed to bind nothing, so the names that it does bind are treated as names in the
 namespace.
 
 Sources: Clojure's reference on special forms, and `clojure.core`.
@@ -175,7 +175,7 @@ def _walk_methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
 
 
 def _with_branches(walk: Walk, items: Items) -> list[Form]:
-    """Return the items, replacing each reader conditional by the forms of all its branches."""
+    """Return the items, replacing each reader conditional with the forms of all its branches."""
     found: list[Form] = []
     for item in items:
         branches = walk.conditional_branches(item)

@@ -1,7 +1,7 @@
 """Find definitions in Lisp code, and compare them between versions of a file.
 
-Two definitions are equal if their tokens are: comments, forms after `#_`, whitespace and commas do not count. No code
-is run. A call of an unknown macro whose name starts with `def` is assumed to define the name after it, but the
+Two definitions are equal if their tokens are equal. Comments, forms after `#_`, whitespace and commas do not count. No
+code is run. A call to an unknown macro whose name starts with `def` is assumed to define the name after it, but the
 definition is not marked as sure.
 """
 
@@ -61,7 +61,7 @@ _REMOVING_HEADS: Final = ("ns-unmap", "remove-ns")
 
 @dataclass(frozen=True, slots=True)
 class ForeignMethod:
-    """A method for a multimethod or protocol of another namespace.
+    """A method for a multimethod or protocol in another namespace.
 
     `name` and `digest` are those that the method would have if it were written in that namespace.
     """
@@ -78,7 +78,7 @@ class Definition:
     `digest` is equal for forms with equal tokens. `head` is the defining word without its namespace. `name` is the name
     of the var or type; for a method, it includes the dispatch value or the types. `makes` lists the vars that the form
     creates: none for a method, several for a record or protocol. A form with the head `ns-unmap` or `remove-ns` removes
-    definitions. If its name is empty, it removes all definitions of the namespace.
+    definitions. If its name is empty, it removes all definitions in the namespace.
     """
 
     namespace: str
@@ -99,7 +99,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMacroCall:
-    """A top-level call of an unknown macro, which may define names that are derived from its arguments."""
+    """A top-level call to an unknown macro, which may define names derived from its arguments."""
 
     line: int
     last_line: int
@@ -136,9 +136,9 @@ class Definitions:
     """The namespaces that the last `ns` form requires or uses."""
     ends: tuple[int, ...] = ()
     unknown: tuple[UnknownMacroCall, ...] = ()
-    """The top-level calls of macros that are not part of Clojure."""
+    """The top-level calls to macros that are not part of Clojure."""
     declared: frozenset[str] = frozenset()
-    """The names that the text only declares, which creates vars without values."""
+    """The names that the text only declares. A declaration creates a var without a value."""
     ns_forms: tuple[Definition, ...] = ()
     """The `ns` forms, each recorded under the name `NS_FORM_NAME`."""
     is_sound: bool = True
@@ -152,7 +152,7 @@ def read_definitions(
 ) -> Definitions:
     """Find the definitions in a text whose code starts in `namespace`.
 
-    `features` are the features of the dialect, which select the branches of reader conditionals. `aliases` maps known
+    `features` are the dialect's features, which select the branches of reader conditionals. `aliases` maps known
     aliases to namespaces. Its keys are pairs of the namespace that declares the alias, and the alias.
 
     Raises:
@@ -298,7 +298,7 @@ class _Finder:
         )
 
     def _record_definition(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Record a definition of a var or type, or a call of a macro that may define names."""
+        """Record a definition of a var or type, or a call to a macro that may define names."""
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             is_call = head.startswith(".") or head.endswith(".") or head in ACTION_HEADS
@@ -325,7 +325,7 @@ class _Finder:
         self._found.append(Definition(self._current, name, head, form_digest, line, made, is_sure=is_sure and is_known))
 
     def _record_unknown(self, form: Form, items: Sequence[Form]) -> None:
-        """Record a call of an unknown macro."""
+        """Record a call to an unknown macro."""
         words = frozenset(word for item in items[1:] for word in _tokens(self._text, item))
         arguments: set[str] = set()
         for item in items[1:]:

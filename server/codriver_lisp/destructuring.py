@@ -1,4 +1,4 @@
-"""Destructuring patterns of Clojure and related dialects, which bind names in binding vectors and parameter lists.
+"""Destructuring patterns in Clojure and related dialects, which bind names in binding vectors and parameter lists.
 
 Patterns may be nested vectors and maps.
 

@@ -258,7 +258,7 @@ class _EditPlan:
                 reached, owner = end, number
 
     def _conflict(self, number: int, other: int, at: int) -> None:
-        """Record a conflict between two edits at an offset of the text."""
+        """Record a conflict between two edits at an offset in the text."""
         line = self._document.positions.line(at)
         for first, another in ((number, other), (other, number)):
             self.errors.append((first, EditError(f"this edit changes the same code at line {line} as edit {another}")))
@@ -280,7 +280,7 @@ class _EditPlan:
         return merged
 
     def _are_adjacent(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
-        """Return whether only whitespace, and no insertion, is between two deletions."""
+        """Return whether there is only whitespace, and no insertion, between two deletions."""
         stop, begin = last.end, deletion.begin
         is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start
         return (

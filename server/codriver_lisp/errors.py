@@ -35,5 +35,5 @@ class EditFailedError(LispError):
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was cut."""
+    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was removed."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

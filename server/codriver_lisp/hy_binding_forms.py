@@ -1,7 +1,7 @@
-"""Binding forms of Hy, and the scopes of their names.
+"""Binding forms in Hy, and the scopes of their names.
 
-As in Python, a name that a function assigns anywhere is local in all of it, unless it declares the name global or
-nonlocal. The captures of `match` and the binding forms of Hyrule are not understood.
+As in Python, a name that a function assigns anywhere is local throughout the function, unless it declares the name
+global or nonlocal. The captures of `match` and the binding forms of Hyrule are not understood.
 
 Sources: Hy's API reference; Python's reference on naming and binding.
 """

@@ -110,7 +110,7 @@ class CloserTrail:
 
 
 def replace_span(line: str, start: int, end: int, new: str) -> str:
-    """Replace the characters of a line from `start` to `end` by `new`. Negative positions count as 0."""
+    """Replace the characters of a line from `start` to `end` with `new`. Negative positions count as 0."""
     return line[: max(start, 0)] + new + line[max(end, 0) :]
 
 
@@ -368,7 +368,7 @@ class IndentPass:
 
 
 def indent_mode(text: str) -> IndentResult:
-    """Replace the closers at the ends of lines by those that the indentation implies."""
+    """Replace the closers at the ends of lines with those that the indentation implies."""
     run = IndentPass()
     units = _NON_BMP_PATTERN.sub(lambda match: _to_surrogate_pair(match[0]), text)
     try:
@@ -446,7 +446,7 @@ def _balance_by_indentation(text: str) -> str:
 
 
 def _expand_tabs(text: str, tab_stop: int) -> str:
-    """Replace each tab in code by spaces up to the next tab stop."""
+    """Replace each tab in code with spaces up to the next tab stop."""
     if "\t" not in text:
         return text
     chunks: list[str] = []
@@ -480,7 +480,7 @@ def _code_tokens(text: str) -> list[str]:
 
 
 def _mask_bracket_strings(text: str) -> str:
-    """Replace each Hy bracket string by an ordinary string with the same lines and length."""
+    """Replace each Hy bracket string with an ordinary string with the same lines and length."""
     if "#[" not in text:
         return text
     return "".join(
@@ -490,7 +490,7 @@ def _mask_bracket_strings(text: str) -> str:
 
 
 def _unmask_strings(corrected: str, text: str) -> str:
-    """Replace the strings in `corrected` by those in `text`. This undoes `_mask_bracket_strings`."""
+    """Replace the strings in `corrected` with those in `text`. This undoes `_mask_bracket_strings`."""
     if "#[" not in text:
         return corrected
     originals = iter([token[0] for token in tokens(text) if token.lastgroup in _STRING_KINDS])

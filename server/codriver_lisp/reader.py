@@ -1,7 +1,7 @@
-r"""A reader of Clojure and related dialects that accepts unbalanced text and explains errors in its brackets.
+r"""A reader for Clojure and related dialects that accepts unbalanced text and explains errors in its brackets.
 
 The reader records the kind and position of each form. It is lossless: all text between forms is whitespace or comments,
-and nothing is changed or dropped. Because it knows the shape of forms and not their meaning, it serves Clojure,
+and nothing is changed or dropped. Because it knows the shape of forms and not their meaning, it works for Clojure,
 ClojureScript, reader conditionals, EDN, babashka, Basilisp, and Hy where its syntax agrees.
 
 One regular expression splits the text into tokens. Each character belongs to exactly one token, so joining the tokens
@@ -15,7 +15,7 @@ The reader was written by hand after measuring the tree-sitter grammar for Cloju
 (clojure/core.clj, 272 kB). tree-sitter took 25 ms to parse the file and another 40 ms to visit its nodes from Python,
 which editing requires; this reader builds its whole tree in about the same total time. For unbalanced text, which is
 what this reader is for, tree-sitter gives an error node and a guess, while this reader names the bracket. tree-sitter
-also reported an error in a valid file of Basilisp, and counts positions in bytes instead of characters.
+also reported an error in a valid Basilisp file, and counts positions in bytes instead of characters.
 
 The tree is stored in arrays of integers, and a form is an index into them. With an object for each form, reading took
 more time per character in longer texts and larger processes, because Python's cyclic garbage collector visits every
@@ -479,7 +479,7 @@ TOKEN_PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""One token of Lisp. The name of the group is its kind."""
+"""Matches one Lisp token. The name of the matching group is the token's kind."""
 
 LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
 """Matches the end of a line. Unlike `str.splitlines`, it ignores form feeds, vertical tabs and Unicode separators."""
@@ -506,7 +506,7 @@ class Positions:
 
     @property
     def count(self) -> int:
-        """Return the number of lines. The empty line after a last line ending counts too."""
+        """Return the number of lines. The empty line after a final line ending counts too."""
         return len(self._starts)
 
 

@@ -24,7 +24,7 @@ def find_references_within(document: Document, namespace: str, name: str) -> lis
 
 
 def find_references(document: Document, namespace: str, name: str) -> list[int]:
-    """Return the offsets at which a text of another namespace uses `name` of `namespace`.
+    """Return the offsets at which a text of another namespace uses `name` from `namespace`.
 
     The text may use an alias or the full namespace, or refer to the name. Names changed by `:rename` are not found.
     """

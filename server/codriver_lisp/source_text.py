@@ -36,7 +36,7 @@ Sources: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """
 _SPACE_TO_NEXT_LINE_PATTERN = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
 MAX_LINE_CHARACTERS = 200
-"""Maximum number of characters of a line in a message. Lines of generated files can be very long."""
+"""Maximum number of characters per line in a message. Lines in generated files can be very long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Unit:
     Between the offsets `floor` and `ceiling`, there are only the form, whitespace and comments. `floor` is the end of
     the previous sibling, of the word `comment` or `do`, or of the feature of a branch, or the start of the text.
     `ceiling` is the start of the next sibling or of the closing bracket (`ceiling_closes`), or the end of the text.
-    `has_previous_sibling` tells whether there is a previous sibling. A unit that `is_branch` has no siblings, because a
-    branch is one feature and one form.
+    `has_previous_sibling` is true if there is one. A unit that `is_branch` has no siblings, because a branch is one
+    feature and one form.
     """
 
     start: int
@@ -143,7 +143,7 @@ def _bracket_group(
 
 
 def _is_incomplete(text: str, form: Form) -> bool:
-    """Return whether a form is a prefix that lacks a form, so that it would absorb the next form."""
+    """Return whether a form is a prefix that lacks a form and would therefore absorb the next one."""
     while form.kind in ("prefixed", "discard"):
         operands = [child for child in form.children if child.kind != "discard"]
         if len(operands) < (2 if text.startswith(("^", "#^"), form.start) else 1):
@@ -260,7 +260,7 @@ class Document:
     def numbered_lines(self, line: int, context: int) -> str:
         """Return the lines around `line` with their numbers, for messages. `line` itself is marked with `→`.
 
-        `context` is the number of lines before and after `line`. Long lines are cut.
+        `context` is the number of lines before and after `line`. Long lines are truncated.
         """
         count = self.positions.count
         if count > 1 and line != count and not self.line_text(count):
@@ -397,7 +397,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """Limits of the search for a target.
+    """Limits on the search for a target.
 
     `padding` is how many lines the target may be away from the requested line. `context` is how many lines before and
     after the requested line an error displays.

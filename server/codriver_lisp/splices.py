@@ -29,12 +29,12 @@ _REST_OF_BLANK_LINE_PATTERN = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
 _BLANK_CHARACTERS = " \t,"
 _SPACE_CHARACTERS = " \t\r\n,"
 _DELIMITERS = frozenset(' \t\r\n,()[]{}"')
-"""Characters that end a token, so that text can follow without a space."""
+"""Characters that end a token, after which text can follow without a space."""
 
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """Replaces the text from `start` to `end` by `new`.
+    """Replaces the text from `start` to `end` with `new`.
 
     `core` is the span without the whitespace around it. If two splices are at the same position, the one that belongs
     to the form before it (`is_behind`) comes first.
@@ -74,7 +74,7 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
 
 
 def _ends_in_comment(text: str) -> bool:
-    """Return whether a text ends in a comment, so that text added to its last line would become part of it."""
+    """Return whether a text ends in a comment, in which case text added to its last line would become part of it."""
     kinds = [token.lastgroup for token in tokens(text)]
     return bool(kinds) and kinds[-1] == "comment"
 
@@ -256,7 +256,7 @@ class AssembledText:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of the text. `index` is the number of its edit."""
+    """A change to the text. `index` is the number of its edit."""
 
     start: int
     end: int
@@ -367,7 +367,7 @@ def _token_strings(text: str) -> list[str]:
 
 
 def _token_string(token: re.Match[str]) -> str:
-    """Return the text of a token. Trailing whitespace of a comment is removed."""
+    """Return the text of a token. Trailing whitespace in a comment is removed."""
     return token[0].rstrip() if token.lastgroup == "comment" else token[0]
 
 
