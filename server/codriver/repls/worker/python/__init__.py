@@ -1,1 +1,1 @@
-"""The Python dialect of the worker, which runs, reloads and inspects Python code."""
+"""The worker's Python dialect, which runs, reloads and inspects Python code."""

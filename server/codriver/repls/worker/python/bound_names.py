@@ -1,8 +1,8 @@
-"""Find the names that were rebound after a module was loaded.
+"""Find names that were rebound after a module was loaded.
 
 A name counts as rebound if a statement of the loaded source binds it, and it has had a different value since. Rebinding
-by the project's own functions is not counted. A new name counts only if its function was evaluated, because libraries
-add many names to modules at run time.
+by the project's own functions is not counted. A new name counts only if it refers to an evaluated function, because
+libraries add many names to modules at run time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ EVALUATED_FILE_PATTERN = re.compile(
 """Matches the pseudo file names of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
 BLOCK_FIELDS = ("body", "orelse", "finalbody", "handlers", "cases")
-"""The fields of a syntax node that contain statements."""
+"""Syntax node fields that contain statements."""
 
 
 class RememberedValue:
@@ -73,12 +73,12 @@ class RememberedValue:
 
     @property
     def was_none(self) -> bool:
-        """Return whether the value was None, which is often a placeholder for a later value."""
+        """Return whether the value was None, which is often a placeholder for a value set later."""
         return self._reference is None
 
 
 class _Identity:
-    """The id of an object that cannot be referenced weakly."""
+    """The id of an object that does not support weak references."""
 
     __slots__ = ("number",)
 
@@ -146,7 +146,7 @@ class Names:
                     remembered[name + "." + attribute] = RememberedValue(remaining)
 
     def restore(self, name: str, remembered: RememberedValue | None) -> None:
-        """Restore an earlier remembered value of a name. If it is None, forget the name."""
+        """Restore the value remembered earlier for a name, or forget the name if `remembered` is None."""
         if remembered is None:
             self.release().pop(name, None)
         else:
@@ -154,9 +154,9 @@ class Names:
 
 
 def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object, RememberedValue | None]]:
-    """Return the names that have changed since a load, each with its present and its remembered value.
+    """Return the names that have changed since a load, each with its current and its remembered value.
 
-    The present value is ABSENT if the name was removed, and the remembered value is None if the name is new.
+    The current value is ABSENT if the name was removed, and the remembered value is None if the name is new.
     """
     remembered, found = left.release(), {}
     live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
@@ -180,7 +180,7 @@ def changed_names(space: dict[str, Any], left: Names) -> dict[str, tuple[object,
 
 
 class BoundNames:
-    """The names that the statements of a source bind, and the names that its functions rebind when called."""
+    """The names bound by the statements in a source, and those that its functions rebind when called."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.kinds: dict[str, str] = {}
@@ -228,7 +228,7 @@ class BoundNames:
 
 
 def assignment_pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern that finds code which may assign to a global or an attribute with this name."""
+    """Return a pattern that matches code that may assign to a global or an attribute with this name."""
     attribute = re.escape(name)
     assigned = rf"\.{attribute}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
     return re.compile(
@@ -237,7 +237,7 @@ def assignment_pattern(name: str) -> re.Pattern[str]:
 
 
 def code_file(value: object) -> str:
-    """Return the file name of a function, of a wrapper's function or of the first function in a class.
+    """Return the file name of a function, of the function in a wrapper, or of the first function in a class.
 
     Returns "" if unknown.
     """
@@ -272,7 +272,7 @@ def _assignment_targets(node: Any) -> list[ast.AST]:
 
 
 def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
-    """Return whether a value is a class defined under this name in the module with the dictionary `space`."""
+    """Return whether a value is a class defined under this name in the module whose dictionary is `space`."""
     return is_class(value) and (defining_module_name(value), qualified_name(value)) == (space.get("__name__"), name)
 
 

@@ -1,14 +1,14 @@
-"""Recorders of calls, using `sys.monitoring` from Python 3.12 on, and a profile function in earlier versions.
+"""Recorders of calls, using `sys.monitoring` on Python 3.12 and later, and a profile function on earlier versions.
 
-`sys.monitoring` sees calls on all threads. Starts of calls and errors that end them are events of the whole
-interpreter; the others are events of the recorded code objects. An event disabled at some location of a code object
-stays disabled until the events of that object change. `restart_events` is not used, because it would also affect
+`sys.monitoring` sees calls on all threads. Events for the start of a call and for an error that ends it apply to the
+whole interpreter. The others apply to the recorded code objects. An event disabled at a location in a code object stays
+disabled until the set of events for that object changes. `restart_events` is not used, because it would also affect
 debuggers and coverage tools.
 
-A profile function sees its own thread and those started later. It is called when a call ends but does not receive the
-error, so the current instruction of the frame tells whether the call returned, yielded or raised.
+A profile function sees its own thread and threads started later. It is called when a call ends but does not receive the
+error, so the frame's current instruction is used to determine whether the call returned, yielded or raised.
 
-Source: Python's library reference, `sys.monitoring`. How events stay disabled was tested on 3.12 and 3.13.
+Source: Python's library reference, `sys.monitoring`. How long events stay disabled was tested on 3.12 and 3.13.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class CallMonitor:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._stacks: dict[int, list[Record]] = {}
-        """The calls in progress by thread, innermost last."""
+        """The calls in progress on each thread, innermost last."""
         self._live: dict[int, Record] = {}
-        """The calls in progress by the id of their frame, including suspended generators."""
+        """The calls in progress, including suspended generators, by the id of their frame."""
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
         self._local = 0
@@ -159,7 +159,7 @@ class CallMonitor:
         return returned
 
     def _yield_callback(self) -> Any:
-        """Return the callback that records that a call yields or awaits."""
+        """Return the callback that records when a call yields or awaits."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short_text,
@@ -181,7 +181,7 @@ class CallMonitor:
         return yielded
 
     def _resume_callback(self) -> Any:
-        """Return the callback that records that a call continues after it has yielded."""
+        """Return the callback that records when a call resumes after yielding."""
         stacks, live, frame_at, thread_id = self._stacks, self._live, FRAME_AT, _thread.get_ident
 
         def resumed(_code: types.CodeType, _offset: int, _error: object = None) -> Any:
@@ -229,12 +229,12 @@ PROFILER_REPLACED_NOTE = (
 )
 OTHER_THREADS_NOTE = "threads that were already running are not recorded, which needs Python 3.12 or later"
 UNKNOWN_ERROR_TEXT = "an error"
-"""The text for the error of a call that a profile function reports, because it does not receive the error."""
+"""Reported in place of the error that ended a call, because a profile function does not receive the error."""
 LACKS_SUSPENDABLE_CALLS = sys.version_info < (3, 11)
 """Whether this version of Python cannot record calls of generators and coroutines."""
 NO_GENERATORS_NOTE = "calls of generators and coroutines are not recorded, which needs Python 3.11 or later"
 YIELD_INSTRUCTION_PREFIX = "YIELD"
-"""The prefix of the names of instructions that suspend a call."""
+"""Name prefix of the instructions that suspend a call."""
 
 
 class CallProfiler:
@@ -254,7 +254,7 @@ class CallProfiler:
         self._names = opcode.opname
         self._previous: Any = None
         self._are_unseen = False
-        """Whether there were other user threads already, which are not recorded."""
+        """Whether other user threads, which are not recorded, were already running."""
         self._profile: Any = None
 
     def begin(self) -> str:

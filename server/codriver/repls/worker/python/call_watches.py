@@ -1,10 +1,10 @@
-"""Watch functions: report their calls whose arguments meet a condition, while the program runs.
+"""Watch functions while the program is running, and report calls whose arguments meet a condition.
 
-Only the code of watched functions has local events of `sys.monitoring`, so that other functions run as before. The
+Only the code of watched functions has local events of `sys.monitoring`, so other functions are unaffected. The
 exception is `PY_UNWIND`, which Python only offers for all code. While a reported call is in progress, a short callback
-runs when an exception leaves any function. Otherwise the events for the end of a call have no callback. Arguments and
-results are converted to short texts on the program's thread without running any of its code. Another thread formats
-and sends them. It looks for them at an interval, because waking it would take the program longer than all of this.
+runs when an exception leaves any function. At other times, no callback is registered for the end of a call. Arguments
+and results are converted to short texts on the program's thread without running any of its code. Another thread formats
+and sends them. It polls for them, because waking it would cost the program more time than everything else.
 
 Source: Python's library reference, `sys.monitoring`.
 """
@@ -44,19 +44,20 @@ MAX_CALLS_PER_S = 100
 MAX_WATCHES = 20
 """Maximum number of watches in a process, because each has a thread."""
 MAX_FOLLOWED_DECORATORS = 20
-"""Maximum number of decorators of a function that are followed, in case they refer to one another."""
+"""Maximum number of decorators followed for one function, in case they refer to one another."""
 MAX_CALLS_PER_MESSAGE = 50
-"""Maximum number of calls that are sent together."""
+"""Maximum number of calls sent in one message."""
 CHECK_INTERVAL_S = 1.0
-"""Interval at which a watch reports omitted calls, and checks whether its function has other code."""
+"""Interval at which a watch reports omitted calls, and checks whether its function's code was replaced."""
 SEND_INTERVAL_S = 0.05
 """Interval at which calls are sent."""
 NS_PER_SECOND = 1_000_000_000
 WATCH, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(7)
-"""The indexes in a call. `CALLER` is a code object and the index of its instruction, and the last two are texts or
-None.
+"""The indexes in a call.
+
+`CALLER` is a code object with the index of an instruction in it. The last two are texts or None.
 """
-NOW_NS = time.perf_counter_ns  # a test may replace that of `time`
+NOW_NS = time.perf_counter_ns  # tests may replace this name without patching `time`
 
 
 class WatchRefusedError(Exception):
@@ -131,7 +132,7 @@ class Target:
 
 
 def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Condition:
-    """Compile a condition to a function that evaluates it for the local variables of a call.
+    """Compile a condition to a function that evaluates it with a call's local variables.
 
     Raises:
         WatchRefusedError: the condition is not a Python expression, or uses a name that does not exist.
@@ -162,7 +163,7 @@ def compile_condition(condition: str, arguments: tuple[str, ...], namespace: dic
         code = compile(ast.fix_missing_locations(module), "<condition of watch_calls>", "exec")
     except (SyntaxError, ValueError, RecursionError) as error:  # such as `await`
         raise WatchRefusedError("bad-arguments", f"the condition cannot be compiled: {error}") from None
-    exec(code, namespace, found)  # the condition of a caller that may evaluate code
+    exec(code, namespace, found)  # the condition comes from a caller that may evaluate code
     return found["condition"]
 
 
@@ -188,17 +189,17 @@ class Client:
 
 
 class CallWatch:
-    """A watch of one function. It ends after it has reported `limit` calls, or on request."""
+    """A watch on one function. It ends after it has reported `limit` calls, or on request."""
 
     def __init__(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> None:
         self.identity, self.target, self.limit = identity, target, limit
         self._condition, self.client = condition, client
         self.queue: deque[Call] = deque()
-        """The calls that have ended, and have not been sent yet."""
+        """The calls that have ended but have not been sent yet."""
         self.matched = self.omitted = self.failed = self.unsent = 0
         self.open = 0
         self.failure = ""
-        """The text of the first error that the condition raised."""
+        """The message of the first error raised by the condition."""
         self.end = ""
         """Why the watch ended; empty until then."""
         self.is_accepting = True
@@ -206,7 +207,7 @@ class CallWatch:
         self._printer = CallPrinter()
         self._window_ns = self._in_window = 0
         self.full_until_ns = 0
-        """Until when further calls are omitted, because there were too many within a second."""
+        """The time until which further calls are omitted, because there were too many within a second."""
         self.watch_current_code()
 
     def watch_current_code(self) -> None:
@@ -235,7 +236,7 @@ class CallWatch:
         self.failure = self.failure or self._printer.error(error)
 
     def begin_call(self, frame: types.FrameType, values: Mapping[str, Any], now: int) -> Call:
-        """Return a record for a call that starts and is reported."""
+        """Return a record for a call that is starting and will be reported."""
         if now - self._window_ns >= NS_PER_SECOND:
             self._window_ns, self._in_window = now, 0
         self._in_window += 1
@@ -267,7 +268,7 @@ class CallWatch:
         self.open -= 1
 
     def pop_counts(self) -> dict[str, Any]:
-        """Return the numbers of omitted, failed and unsent calls since the last time, without zeros."""
+        """Return the nonzero numbers of omitted, failed and unsent calls since the previous call of this method."""
         counts = {"omitted": self.omitted, "failed": self.failed, "unsent": self.unsent}
         # Calls that are counted at the same time are reported next time.
         self.omitted -= counts["omitted"]
@@ -295,19 +296,19 @@ class CallWatch:
 
 
 class CallWatches:
-    """The watches of this process. Monitoring is active only while there are watches."""
+    """The watches in this process. Monitoring is active only while there are watches."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watches: dict[str, CallWatch] = {}
         self._by_code: dict[int, tuple[CallWatch, ...]] = {}
-        """The watches of each code object by its id. Each watch has a reference to its code object."""
+        """The watches on each code object, by its id. Each watch has a reference to its code object."""
         self._live: dict[int, list[Call]] = {}
-        """The reported calls in progress by the id of their frame, including suspended ones."""
+        """The reported calls in progress, including suspended ones, by the id of their frame."""
         self._live_lock = _thread.RLock()
-        """Protects `_live` and the callbacks for the ends of calls. That of `threading` may be replaced.
+        """Protects `_live` and the callbacks for the ends of calls. A lock from `threading` may be patched.
 
-        It is reentrant, because a handler of a signal may call a watched function at any time.
+        It is reentrant, because a signal handler may call a watched function at any time.
         """
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
@@ -351,7 +352,7 @@ class CallWatches:
         return True
 
     def _deliver(self, watch: CallWatch) -> None:
-        """Send the calls of a watch to its client until the watch ends."""
+        """Send the calls recorded by a watch to its client until the watch ends."""
         checked = time.monotonic()
         try:
             while not watch.is_over:
@@ -406,7 +407,7 @@ class CallWatches:
             self._is_fork_registered = True
 
     def _update(self, code: types.CodeType) -> None:
-        """Set the events that watches of a code object need, or remove them if there are no watches."""
+        """Set the events needed by the watches on a code object, or remove them if there are no watches."""
         watches = tuple(watch for watch in self._watches.values() if watch.code is code)
         monitoring, events = self._monitoring, self._monitoring.events
         if watches:
@@ -478,7 +479,7 @@ class CallWatches:
         return on_start
 
     def _start_callback_of_only_watch(self, watch: CallWatch) -> Any:
-        """Return a faster callback for the start of calls, for as long as there is only one watch."""
+        """Return a faster callback for the start of calls, to be used while there is only one watch."""
         watched, condition, frame_at, now_ns, begin = watch.code, watch.condition, FRAME_AT, NOW_NS, self._begin_call
 
         def on_start(code: types.CodeType, _offset: int) -> None:
@@ -501,7 +502,7 @@ class CallWatches:
         return on_start
 
     def _begin_call(self, watch: CallWatch, frame: types.FrameType, values: Mapping[str, Any], now: int) -> None:
-        """Record a call that starts, and listen for its end."""
+        """Record a call that is starting, and listen for its end."""
         call = watch.begin_call(frame, values, now)
         with self._live_lock:
             self._live.setdefault(id(frame), []).append(call)

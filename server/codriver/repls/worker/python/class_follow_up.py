@@ -38,7 +38,7 @@ STANDARD_BASE_MODULES = (
 class ClassFollowUp:
     """Updates the classes of a module after a change.
 
-    `remade` are the class statements that have run again, by module and position.
+    `remade` are the class statements that have been run again, by module and position.
     """
 
     def __init__(self, followers: Any, undo: UndoRecord) -> None:
@@ -117,7 +117,7 @@ class ClassFollowUp:
         return True
 
     def _subscript_bases(self, node: ast.ClassDef, kind: Any, text: Text) -> None:
-        """Update the arguments of generic bases, which a class keeps in `__orig_bases__`."""
+        """Update the arguments of generic bases, which a class stores in `__orig_bases__`."""
         before = space_of(kind).get("__orig_bases__")
         if before is None:
             return
@@ -129,7 +129,10 @@ class ClassFollowUp:
         self._undo.record_change("", lambda: True, lambda: type.__setattr__(kind, "__orig_bases__", before))
 
     def _live(self, node: Any, text: Text) -> Any:
-        """Return the object that a name or dotted name refers to, the class for a subscripted generic one, or None."""
+        """Return the object to which a name or dotted name refers, or None.
+
+        For a subscripted generic class, return the class.
+        """
         if isinstance(node, ast.Name):
             return text.space.get(node.id)
         if isinstance(node, ast.Subscript):
@@ -142,7 +145,7 @@ class ClassFollowUp:
         return None
 
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Call again the hooks that ran when a class was created, if they have changed.
+        """Call the hooks that ran when a class was created again if they have changed.
 
         Returns False if nothing else remains to be done.
         """
@@ -185,12 +188,12 @@ class ClassFollowUp:
         )
 
     def _report_not_made(self, text: Text, node: ast.ClassDef, effects: Effects) -> None:
-        """Report that a class cannot be made again."""
+        """Report that a class cannot be created again."""
         why = f"it was made with {self._changes.cause(effects)}, which changed, and cannot be made again"
         self._followers.report_in_module(text, node, why)
 
     def make_again(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Run the statement of a class again. Return False if that might have effects outside the class."""
+        """Run a class statement again. Return False if that might have effects outside the class."""
         whole = self._followers.effects(node, text)
         if whole.effect is not None or whole.fills - {id(kind)} or not can_be_created_again(kind):
             return False
@@ -201,7 +204,7 @@ class ClassFollowUp:
         return True
 
     def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
-        """Run the statement of a class again. If that is not possible, report why."""
+        """Run a class statement again. If that is not possible, report why."""
         try:
             if not self.make_again(text, node, kind):
                 self._report_not_made(text, node, effects)

@@ -35,7 +35,7 @@ def is_plain_class(kind: Any) -> bool:
 
 
 def has_plain_metaclass(kind: Any) -> bool:
-    """Return whether only `type` or `ABCMeta` created a class, and no decorator that makes fields."""
+    """Return whether a class was created by `type` or `ABCMeta` alone, without a decorator that makes fields."""
     if (type(kind).__module__, type(kind).__qualname__) not in PLAIN_METACLASSES:
         return False
     space = space_of(kind)
@@ -45,7 +45,7 @@ def has_plain_metaclass(kind: Any) -> bool:
 def classes_with_hooks(kind: Any) -> list[Any]:
     """Return the bases of a class whose `__init_subclass__` was called when the class was created.
 
-    That of `typing.Generic` is left out, because it only reads the bases.
+    The hook of `typing.Generic` is left out, because it only reads the bases.
     """
     return [base for base in kind.__mro__[1:-1] if "__init_subclass__" in space_of(base) and base is not Generic]
 
@@ -76,7 +76,7 @@ def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
 def clear_subclass_caches(modules: Iterable[str]) -> None:
     """Clear the caches of abstract base classes in these modules and in the standard library.
 
-    They cache the results of `__subclasshook__` and of the checks of protocols, which depend on the methods of a class.
+    They cache the results of `__subclasshook__` and of protocol checks. Both depend on the methods of a class.
     """
     clear: Any = getattr(abc.ABCMeta, "_abc_caches_clear", None)
     for name in ("collections.abc", "typing", *modules) if clear is not None else ():
@@ -88,7 +88,7 @@ def clear_subclass_caches(modules: Iterable[str]) -> None:
 
 
 def _update_members(kind: Any) -> None:
-    """Update the names of members that a protocol and its subclasses store since Python 3.12."""
+    """Update the member names that a protocol and its subclasses store. These exist since Python 3.12."""
     names_of: Any = getattr(sys.modules.get("typing"), "_get_protocol_attrs", None)
     for subclass in _with_subclasses(kind) if names_of is not None and "__protocol_attrs__" in space_of(kind) else ():
         if space_of(subclass).get("_is_protocol"):

@@ -1,4 +1,4 @@
-"""Find the modules that import an edited one and mention a name that may have changed."""
+"""Find modules that import an edited one and mention a name that may have changed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DependentModules:
         self._data.clear()
 
     def find_importers(self, seeds: set[str]) -> list[Text]:
-        """Return the sources of modules that import the edited one, directly or not, with imported modules first.
+        """Return the sources of modules that directly or indirectly import the edited one, with imported modules first.
 
         Modules are omitted if nothing that runs when they are imported mentions a name that may have changed.
         """

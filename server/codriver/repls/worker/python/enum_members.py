@@ -1,7 +1,7 @@
 """Update the members of an existing enumeration in place.
 
-Members are added to, changed in and removed from the existing class. A member whose definition is unchanged stays the
-same object, so that comparisons with it still work.
+Members are added, changed and removed in the existing class. A member whose definition is unchanged stays the same
+object, so comparisons with it still work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     NoteAttribute = Callable[[str, Any, str, object], None]
 
 MEMBER_MAP_ATTRIBUTES = ("_member_map_", "_value2member_map_")
-"""The attributes of an enumeration with its members by name and by value."""
+"""Attributes in which an enumeration stores its members by name and by value."""
 COMPUTED_ATTRIBUTES = (
     "_flag_mask_",
     "_singles_mask_",
@@ -31,7 +31,7 @@ COMPUTED_ATTRIBUTES = (
     "_unhashable_values_",
     "_hashable_values_",
 )
-"""Attributes of an enumeration that are computed from its members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
+"""Enumeration attributes that are computed from the members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
 
 
 def is_enum(kind: object) -> bool:
@@ -43,8 +43,8 @@ def is_enum(kind: object) -> bool:
 def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
     """Update the members of an existing enumeration to those of a new one. Unchanged members stay the same objects.
 
-    `changed` are the names with changed definitions. Return the names of members that were replaced and are still in
-    use.
+    `changed` are the names whose definitions have changed. Return the names of members that were replaced and are still
+    in use.
 
     Raises:
         TypeError: the existing class cannot have these members.
@@ -83,7 +83,7 @@ def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> li
 
 
 def update_other_attributes(old: Any, new: Any, names: Iterable[str], note: NoteAttribute) -> None:
-    """Set or delete those of the named attributes of an enumeration that are not members, as in a new one."""
+    """Set or delete the named attributes of an enumeration as in a new one, except for members."""
     for name in names:
         before, now = space_of(old).get(name, ABSENT), space_of(new).get(name, ABSENT)
         if name in space_of(new)["_member_map_"] or now is before:
@@ -125,7 +125,7 @@ def _copy_member_state(member: Any, other: Any, note: Note) -> Any:
 
 
 def _is_referenced(member: Any) -> bool:
-    """Return whether anything other than its class refers to a member."""
+    """Return whether anything refers to a member other than its class."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
     for referrer in gc.get_referrers(member):
         if isinstance(referrer, dict) and (referrer.get(name) is member or _maps_to_member(referrer, value, member)):
@@ -147,7 +147,7 @@ def _maps_to_member(found: dict[Any, Any], value: Any, member: Any) -> bool:
 
 
 def _adopt_member(member: Any, kind: Any) -> Any:
-    """Turn a member of another class into a member of `kind`, and return it."""
+    """Turn a member of a different class into a member of `kind`, and return it."""
     object.__setattr__(member, "__class__", kind)
     if "__objclass__" in member.__dict__:
         member.__dict__["__objclass__"] = kind

@@ -1,4 +1,4 @@
-"""Compare values for equality by the interpreter's own types, without running user code."""
+"""Compare values of the interpreter's own types for equality, without running user code."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 MAX_VALUE_NESTING = 50
 """Maximum number of levels of nested values that are compared. Deeper values count as different."""
 COMPARED_SIZE_LIMIT = 20_000
-"""Number of elements at which a collection counts as different, because comparing it would take too long."""
+"""A collection with at least this many elements counts as different, because comparing it would take too long."""
 MAX_CLOSURE_DEPTH = 8
-"""Maximum number of nested closures that are compared, because a function may enclose itself."""
+"""Maximum nesting of closures that are compared. It is limited because a function may enclose itself."""
 
 CACHE_ATTRIBUTES = {
     "django.urls.resolvers": (
@@ -36,12 +36,12 @@ CACHE_ATTRIBUTES = {
         "regex",
     )
 }
-"""Attributes in which the objects of a library cache what they have computed. Source: Django 5.2."""
+"""Attributes in which a library's objects cache what they have computed. Source: Django 5.2."""
 DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
-"""Modules whose objects do not change after their creation, except that libraries cache results in them."""
+"""Modules whose objects do not change after creation, except that libraries cache results in them."""
 
 MAX_SEARCHED_OBJECTS = 2_000
-"""Maximum number of objects that are searched for one that is part of them."""
+"""Maximum number of objects searched to find out whether a value is part of them."""
 HEAP_TYPE_FLAG = 1 << 9
 """The flag of classes that are created at run time, unlike those of the interpreter. Source: `Include/object.h`."""
 _size_of: Any = type.__dict__["__basicsize__"].__get__
@@ -73,11 +73,11 @@ def is_part_of(value: object, owners: Iterable[object]) -> bool:
 
 
 class _Plain:
-    """A class whose instances have only attributes. It is compared with other classes."""
+    """A plain class. Other classes are compared with it to see whether their instances store more than attributes."""
 
 
 def is_equal_without_caches(first: Any, other: Any) -> bool:
-    """Return whether two values are equal, ignoring data that instances and type declarations have cached."""
+    """Return whether two values are equal, ignoring data cached in instances and type declarations."""
     if type(first) is type(other) and type(first).__module__ in DECLARATION_MODULES:
         return True
     return is_alike(first, other, has_cached=True)
@@ -148,12 +148,12 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
 
 
 def has_only_attributes(value: object) -> bool:
-    """Return whether an instance stores nothing except for attributes in its dictionary."""
+    """Return whether an instance stores nothing except attributes in its dictionary."""
     return instance_dict_of(value) is not None and not stores_more(order_of(type(value)))
 
 
 def stores_more(bases: Iterable[Any]) -> bool:
-    """Return whether instances of any of these classes store more than attributes, as those of `int` and `list` do."""
+    """Return whether instances of any of these classes store more than attributes, like those of `int` and `list`."""
     return any(
         base is not object and (not _flags_of(base) & HEAP_TYPE_FLAG or _size_of(base) > _size_of(_Plain))
         for base in bases
@@ -190,7 +190,7 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
     """Return whether the closure cells of two functions have equal values."""
     try:
         pairs = [(first.cell_contents, other.cell_contents) for first, other in zip(ones, others)]
-    except ValueError:  # of a cell without a value
+    except ValueError:  # the cell has no value
         return False
     if len(ones) != len(others) or (ones and depth > MAX_CLOSURE_DEPTH):
         return False

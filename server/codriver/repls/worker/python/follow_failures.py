@@ -1,4 +1,4 @@
-"""Report errors in updating dependent code after a load, instead of letting the load fail."""
+"""Report errors that occur while updating dependent code after a load, instead of letting the load fail."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WORKER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-"""The directory of the worker's code. An error in it is a fault of the worker and not of the project."""
+"""The directory of the worker's code. An error raised there is a bug in the worker and not in the project."""
 STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 """The directory of the standard library."""
 INSTALLED_PATH_PART = os.sep + "site-packages" + os.sep
-"""A part of the paths of installed libraries, which may be below that of the standard library."""
+"""Part of the path of every installed library. The library may be in a subdirectory of the standard library."""
 MAX_MESSAGE_CHARACTERS = 80
-"""Maximum number of characters of an error's message that are reported."""
+"""Maximum number of characters of an error message that are reported."""
 WAY_OUT_HINT = "load the file with `whole: true` and `dependents: true`, or start the REPL again"
 
 
 def is_internal_error(error: BaseException) -> bool:
     """Return whether an error was raised by the worker itself, or by the standard library when the worker called it.
 
-    An error of the project, or of a library that the project uses, passes through one of their frames.
+    An error in the project, or in a library that it uses, has passed through one of their frames.
     """
     codes = [code for code, _ in _frames(error)]
     while codes and not codes[-1].co_filename.startswith(WORKER_DIRECTORY):
@@ -48,7 +48,7 @@ def explain_unfollowed_change(error: BaseException) -> str:
 class Reporting:
     """A context manager that passes the reason for an error to `report`, after which the load continues.
 
-    With `only_internal`, errors of the project are raised.
+    With `only_internal`, errors in the project are raised.
     """
 
     def __init__(self, report: Callable[[str], object], *, only_internal: bool = False) -> None:

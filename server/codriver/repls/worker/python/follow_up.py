@@ -1,9 +1,9 @@
-"""Update values that other statements computed from something that a load has changed.
+"""Update values that other statements have computed from something that a load changed.
 
-These statements are checked in source order, each after the preceding ones have run. If running a statement again has
-no external effects, it is run, and values that turn out equal keep their identity. Collections are changed in place, so
-that all references to them see the new contents. Statements that fill a recreated object run again after it. Anything
-else is reported by name and line.
+These statements are checked in source order, each after the preceding ones have run. A statement is run again if that
+has no external effects, and values that turn out to be equal keep their identity. Collections are changed in place, so
+all references to them see the new contents. Statements that fill a recreated object run again after it. Anything else
+is reported by name and line.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ if TYPE_CHECKING:
     Spaces = Dict[str, Dict[str, Any]]
 
 MAX_SEARCHED_FUNCTIONS = 20
-"""Maximum number of functions reached from a decorator that are searched for `SIGNATURE_NAMES`."""
+"""Maximum number of functions reachable from a decorator that are searched for `SIGNATURE_NAMES`."""
 SIGNATURE_NAMES = frozenset({
     "signature", "Signature", "getfullargspec", "get_annotations", "get_type_hints", "__defaults__", "__kwdefaults__",
     "__annotations__", "__code__", "inspect",
 })  # fmt: skip
-"""Names that occur in a decorator if it reads the signature of its function. Source: `inspect` documentation."""
+"""Names that occur in decorators that read the signature of the decorated function. Source: `inspect` documentation."""
 ANNOTATION_NAMES = frozenset({"get_annotations", "get_type_hints", "__annotations__"})
-"""Those of them that do not read defaults."""
+"""The names in `SIGNATURE_NAMES` that do not read defaults."""
 LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
-"""Libraries whose decorators do not read the values of defaults."""
+"""Libraries whose decorators do not read default values."""
 NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
-"""Functions that return the names of a module."""
+"""Functions that return the names in a module."""
 ADDING_METHODS = frozenset({"add", "append", "appendleft"})
 """Methods of collections that add an object without reading anything but its hash."""
 ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
@@ -84,7 +84,7 @@ LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 
 
 class Followers:
-    """The statements to update after a load, in its module and in modules that import it.
+    """The statements to update after a load, in the loaded module and in modules that import it.
 
     `stays` has the module, name and reason for each part that could not be updated.
     """
@@ -126,7 +126,7 @@ class Followers:
         return None if text is None else text.function(code)
 
     def _find_file_source(self, file: str) -> Text | None:
-        """Return the loaded source of a file, or None if the file is not part of the workspace."""
+        """Return the loaded source of a file, or None if the file is not in the workspace."""
         if file == self.text.file:
             return self._old if self._is_old else self.text
         name = self._loads.get(file)
@@ -159,7 +159,7 @@ class Followers:
     # Before anything changes
 
     def prepare(self) -> None:  # noqa: C901, PLR0912  # one branch for each kind of change
-        """Before the load, evaluate statements that may depend on it, to find which values have been modified since."""
+        """Before the load, evaluate statements that may depend on it to find values that have been modified since."""
         comparison = self._minimal.comparison
         for change in comparison.changes:
             for statement in (change.old, change.new):
@@ -217,7 +217,7 @@ class Followers:
                     self._truths[top] = bool(value)
 
     def _related_classes(self, statement: Any) -> set[str]:
-        """Return the names of a changed class's bases and metaclasses, through which other code may use the class."""
+        """Return the names of a changed class's bases and metaclasses. Other code may use the class through them."""
         names = (
             [base.id for base in statement.node.bases if isinstance(base, ast.Name)] if statement.kind == CLASS else []
         )
@@ -229,7 +229,7 @@ class Followers:
         return {each.__name__ for each in related if self.registrations.is_of_project(each)}
 
     def _names_filled_by_decorators(self, text: Text, words: set[str]) -> set[str]:
-        """Return the names of objects that are filled by decorators which may depend on the names in `words`."""
+        """Return the names of objects filled by decorators that may depend on the names in `words`."""
         seen: set[int] = set()
         found: set[str] = set()
         is_growing = True
@@ -287,12 +287,12 @@ class Followers:
                     self.changes.codes.add((self.name, code_position_name(node)))
 
     def affected_statements(self, text: Text, seeds: set[str]) -> list[int]:
-        """Return the positions of statements that may depend on changes of the names in `seeds`."""
+        """Return the positions of statements that may depend on changes to the names in `seeds`."""
         return text.statements_mentioning(seeds) if seeds else []
 
     @property
     def seeds(self) -> set[str]:
-        """Return the names that the edit changes, without their module or class."""
+        """Return the names changed by the edit, without their module or class."""
         return set(self._seeds)
 
     def effects(self, node: Any, text: Text) -> Effects:
@@ -390,7 +390,7 @@ class Followers:
     def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
         """Return whether a statement is only affected because it reads all names of its module.
 
-        Such a statement does not run again, because names that are bound after it now exist.
+        Such a statement is not run again, because names bound after it now exist.
         """
         guessed = {(text.name, "**")} & effects.guesses
         if not guessed:
@@ -403,7 +403,7 @@ class Followers:
     def _value_now(self, text: Text, node: Any) -> Any:
         """Return the value that a statement would bind to its first name now.
 
-        If that equals the present value, the present object is returned. ABSENT means that the evaluation failed.
+        If that equals the current value, the current object is returned. ABSENT means that the evaluation failed.
         """
         present = text.space.get(assigned_names(node)[0], ABSENT)
         try:
@@ -413,7 +413,7 @@ class Followers:
         return present if is_alike(present, value) else value
 
     def _is_same_branch(self, text: Text, top: int, node: Any) -> bool:
-        """Return whether the condition of an `if` still has the same result, and its branch is not affected."""
+        """Return whether the condition of an `if` still has the same result and its branch is not affected."""
         if text.name != self.name or top not in self._truths:
             return False
         effects = self.effects(node.test, text)
@@ -443,7 +443,7 @@ class Followers:
         return given.effect is None and not given.fills and not others
 
     def _has_added_same_objects(self, text: Text, node: Any) -> bool:
-        """Return whether a statement added objects to a collection, and these are still the same objects."""
+        """Return whether a statement added objects to a collection that are still the same objects."""
         call = node.value if isinstance(node, ast.Expr) else None
         function = call.func if isinstance(call, ast.Call) and not call.keywords else None
         if (
@@ -507,7 +507,7 @@ class Followers:
                 self.rebuilds.revived.add((text.name, name))
 
     def _follow_import(self, text: Text, node: Any) -> None:
-        """Import names again for which the `__getattr__` of a module has created, or would now create, the value."""
+        """Import names again if the `__getattr__` of a module has created their values or would create them now."""
         module = sys.modules.get(_source_of_import(node, text))
         before = self.changes.before.get(module.__name__) if module is not None else None
         if module is None or before is None:
@@ -559,9 +559,9 @@ class Followers:
         return isinstance(function, ast.Name) and type(text.space.get(function.id)) is LRU_CACHE_TYPE
 
     def is_selection(self, text: Text, node: Any, values: tuple[object, ...], kind: Any = None) -> bool:
-        """Return whether one of some values is part of an object that a statement reads, and was not made by it.
+        """Return whether any of the values is part of an object that a statement reads, and was not created by it.
 
-        `kind` is the class whose body has the statement.
+        `kind` is the class whose body contains the statement.
         """
         if node is None or all(type(value) not in REGISTRY_TYPES and not instance_dict_of(value) for value in values):
             return False
@@ -569,7 +569,7 @@ class Followers:
         return any(is_part_of(value, effects.objects.values()) for value in values)
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
-        """Give an object the class of its replacement, if that class was created again.
+        """Give an object the class of its replacement if that class was created again.
 
         Return whether that was done.
         """
@@ -586,7 +586,7 @@ class Followers:
         return True
 
     def move_contents(self, old: Any, new: Any) -> bool:
-        """Replace the contents of a collection or workspace object by those of another.
+        """Replace the contents of a collection or workspace object with those of another.
 
         Return whether that was possible.
         """
@@ -610,7 +610,7 @@ class Followers:
         if not slots and not attributes and not has_only_attributes(old):
             return False
         if refers_to_function(fresh or [_slot_value(slot, new) for _, slot in slots], new):
-            return False  # its attributes have bound methods or other references to itself
+            return False  # its attributes include bound methods or other references to itself
         values = {name: (slot, _slot_value(slot, old), _slot_value(slot, new)) for name, slot in slots}
         before = {**(attributes or {}), **{name: value[1] for name, value in values.items()}}
         now = {**(fresh or {}), **{name: value[2] for name, value in values.items()}}
@@ -762,14 +762,14 @@ class Followers:
             self.report_in_module(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
-        """Return whether the decorators of a definition fill no object other than the definition."""
+        """Return whether the decorators of a definition fill no objects other than the definition itself."""
         bound_name = {id(text.space.get(node.name))} | {
             id(function) for function in self.existing_functions(text.file, node)
         }
         return effects.fills <= bound_name
 
     def apply_decorators_again(self, text: Text, node: Any) -> bool:
-        """Apply the decorators of a statement to the existing function or class again.
+        """Apply the decorators in a statement to the existing function or class again.
 
         Returns False if the function or class is unknown.
         """
@@ -806,9 +806,10 @@ class Followers:
         return True
 
     def _undo_decorators(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Delete the attributes that the decorators of a class have set.
+        """Delete the attributes set by the decorators of a class.
 
-        Returns False if they are not known, or if they have replaced attributes that the body of the class sets.
+        Returns False if the attributes are not known, or if some of them replace attributes set in the body of the
+        class.
         """
         effects = self.analysis.decorator_effects(node, text.space)
         names = {name for key, name in effects.attributes if key == id(kind)}
@@ -828,12 +829,12 @@ class Followers:
         return True
 
     def has_run(self, text: Text, top: int) -> bool:
-        """Return whether the load has run a statement because it was edited, or has made its class again."""
+        """Return whether the load has run a statement because it was edited, or has created its class again."""
         is_edited = text.name == self.name and self._minimal.runs_top(top)
         return is_edited or (text.name, top) in self._classes.remade
 
     def existing_functions(self, file: str, node: Any) -> list[Any]:
-        """Return the existing functions that a statement has defined."""
+        """Return the existing functions defined by a statement."""
         if self._live_by_node is None:
             self._live_by_node = {}
             for candidate in gc.get_objects():
@@ -846,7 +847,7 @@ class Followers:
     # Classes
 
     def are_decorators_of_libraries(self, node: Any) -> bool:
-        """Return whether all decorators of a definition come from known libraries, which retain the function itself."""
+        """Return whether all decorators of a definition come from known libraries that retain the function itself."""
         called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
         homes = {self.analysis.library_name(decorator, self.text.space) for decorator in called}
         return homes.isdisjoint({"", *(name.partition(".")[0] for name in self._loads.values())})
@@ -854,7 +855,7 @@ class Followers:
     def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
         """Report a part of the edited module, unless its previous function is no longer in use after the load.
 
-        Libraries such as Django and blinker only refer weakly to the functions that they register.
+        Libraries such as Django and blinker hold only weak references to the functions that they register.
         """
         if type(value) is types.FunctionType:
             self._registered.append((name, node, weakref.ref(value), why))
@@ -872,7 +873,7 @@ class Followers:
             self.report_in_module(self.text, node, "what it registered before is not undone", name)
 
     def report_replaced_members(self) -> None:
-        """Report enumeration members of other modules that were replaced and are still in use."""
+        """Report enumeration members in other modules that were replaced and are still in use."""
         for name, minimal in list(self._minimals.items()):
             if minimal is not self._minimal:
                 minimal.report_replaced_members()
@@ -891,7 +892,7 @@ class Followers:
         return self._dependents.find_importers(self._seeds)
 
     def forget_lazy_names(self) -> None:
-        """Remove names that the module's `__getattr__` has added to the module, if it would now create other values."""
+        """Remove names that the module's `__getattr__` has added to it, if it would now create different values."""
         getter = self.text.space.get("__getattr__", self.changes.before[self.name].get("__getattr__"))
         if type(getter) is not types.FunctionType or self._find_source(getter) is None:
             return
@@ -919,7 +920,7 @@ class Followers:
         return found
 
     def dependent_statements(self, text: Text) -> list[int]:
-        """Return the positions of statements of another module that may depend on the load."""
+        """Return the positions of statements in another module that may depend on the load."""
         forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._import_aliases(text)
@@ -971,7 +972,7 @@ class Followers:
                 self._undo.record_key(f"{text.name}.{name}", text.space, name, value)
 
     def update_late_dependents(self, others: list[Text]) -> None:
-        """Update statements that ran before something on which they depend, as with forward references."""
+        """Update statements that ran before something they depend on, as with forward references."""
         positions = {text.name: position for position, text in enumerate([self.text, *others])}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
@@ -996,7 +997,7 @@ class Followers:
                 }  # fmt: skip
 
     def minimal_load_for(self, text: Text) -> MinimalLoad:
-        """Return an object that can run statements of a module, creating it on first use."""
+        """Return an object that can run statements in a module, creating it on first use."""
         if text.name not in self._minimals:
             self._minimals[text.name] = self._minimal.for_other_module(text)
         return self._minimals[text.name]

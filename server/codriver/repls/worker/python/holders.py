@@ -1,4 +1,4 @@
-"""Find the names in modules, and the paths below them, that refer to an object."""
+"""Find names in modules, and paths below them, that refer to an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_REFERENCE_STEPS = 4
 """Maximum length of the chain of references from a name to the object."""
 MAX_OBJECTS_PER_STEP = 200
-"""Maximum number of objects at each step whose referrers are searched."""
+"""Maximum number of objects whose referrers are searched at each step."""
 MAX_REFERRER_DEPTH = 8
 """Maximum length of the chain of collections from an object to a record of the worker."""
 MAX_REPORTED_HOLDERS = 3
@@ -27,9 +27,9 @@ CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The directory of the worker, whose own references are ignored."""
 COLLECTION_TYPES = (list, tuple, set, frozenset)
 TRANSPARENT_HOLDERS = (dict, list, tuple, types.CellType, classmethod, staticmethod, property)
-"""Types of objects that only use another object if something uses them."""
+"""Types whose objects count as using another object only if something uses them."""
 KEY, KEY_END = "\0", "\1"
-"""Delimiters of a dictionary key, which is an attribute name if the dictionary belongs to an object."""
+"""Delimiters of a dictionary key. If the dictionary belongs to an object, the key is an attribute name."""
 ATTRIBUTES_STEP = "\2"
 """Marks the step from an object to the dictionary of its attributes."""
 
@@ -71,8 +71,9 @@ def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDER
 def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0, *, is_weak: bool = False) -> bool:
     """Return whether anything refers to an object, apart from frames and the worker's records of earlier objects.
 
-    With `is_weak`, something refers to it weakly, so that it remains in use as long as it exists. Then the copies of a
-    module's names count that are the globals of functions, such as attrs makes for the methods that it generates.
+    `is_weak` means that something refers to the object weakly, so it stays in use for as long as it exists. In that
+    case, a copy of a module's names counts if it serves as the globals of functions, like the copies that attrs makes
+    for generated methods.
     """
     seen = set() if seen is None else seen
     if depth >= MAX_REFERRER_DEPTH:
@@ -105,13 +106,13 @@ def _is_replaced(kind: Any) -> bool:
 
 
 def _is_globals(names: object) -> bool:
-    """Return whether a dictionary has the globals of a function."""
+    """Return whether a dictionary contains the globals of a function."""
     users = gc.get_referrers(names)
     return any(type(user) is types.FunctionType and user.__globals__ is names for user in users)
 
 
 def _is_copy(holder: object) -> bool:
-    """Return whether a dictionary is a copy of a module's names, such as the worker makes before a load."""
+    """Return whether a dictionary is a copy of a module's names, such as one made by the worker before a load."""
     if type(holder) is not dict or "__spec__" not in holder:
         return False
     module = sys.modules.get(str(holder.get("__name__")))
@@ -123,7 +124,7 @@ def _is_module(value: object) -> bool:
 
 
 def _is_codrivers(holder: object) -> bool:
-    """Return whether a referrer is a frame or an object of the worker.
+    """Return whether a referrer is a frame or one of the worker's objects.
 
     These refer to other objects only temporarily.
     """
@@ -138,7 +139,7 @@ def _is_codrivers(holder: object) -> bool:
 
 
 def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int, str]]:
-    """Yield the objects of a level to which `holder` refers, as ids with the suffix for the path."""
+    """Yield the objects in `level` to which `holder` refers, as ids with the suffix for the path."""
     kind = type(holder)
     if kind is dict:
         for key, value in list(dict.items(holder)):

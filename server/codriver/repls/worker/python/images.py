@@ -1,6 +1,6 @@
-"""Render values as images that are sent as data URIs next to their text, by their own methods or by matplotlib.
+"""Render values as images, using their own methods or matplotlib, and send these as data URIs next to the text.
 
-The methods are those of IPython's display protocol. No library is imported that the program has not imported.
+The methods are those of IPython's display protocol. Only libraries that the program has already imported are used.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ IMAGE_TYPES = ("image/png", "image/jpeg")
 IMAGE_METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
 PYPLOT_MODULE = "matplotlib.pyplot"
 WINDOWLESS_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
-"""Matplotlib's backends that have no windows."""
+"""Matplotlib backends that have no windows."""
 MAX_WAITING_BYTES = 1 << 25
-"""Maximum total size of images that wait for the end of an evaluation. Beyond it, they are sent earlier."""
+"""Maximum total size of images waiting for the end of an evaluation. Beyond it, they are sent earlier."""
 
 
 def get_image(value: object) -> Image | None:
@@ -83,7 +83,7 @@ def render_png(figure: Any) -> bytes:
 
 
 class DisplayedFigure:
-    """A figure that was passed to `show` or was a value, with its image at that time."""
+    """A figure that was passed to `show` or was the value of a statement, with its image at that time."""
 
     def __init__(self, figure: Any) -> None:
         self.reference = weakref.ref(figure)
@@ -100,7 +100,7 @@ class DisplayedFigure:
 
 
 class Figures:
-    """The open figures of matplotlib. Each is sent at most once per evaluation, at its end.
+    """The open matplotlib figures. Each is sent at most once per evaluation, at its end.
 
     This includes figures passed to `show`, values of statements, and figures that the evaluation has drawn on. A figure
     passed to `show` is closed, as if its window had been closed, unless it really has a window.
@@ -111,14 +111,15 @@ class Figures:
         """Sends an image for the evaluation in progress."""
         self._quota: object = None
         self._displayed: list[DisplayedFigure] = []
-        """The figures that wait for the end of the evaluation, in the order in which they were first displayed."""
+        """The figures waiting for the end of the evaluation, in the order in which they were first displayed."""
         sys.meta_path.insert(0, self)
 
     @contextlib.contextmanager
     def sending_figures(self, send: Send, quota: object, *, is_partial: bool = False) -> Iterator[None]:
-        """Send figures while the context is active, each with at most `quota` bytes. Otherwise they are not sent.
+        """Send figures, each with at most `quota` bytes, while the context is active. At other times, none are sent.
 
-        If `is_partial`, more code of the evaluation follows, and the figures wait for its end unless this code fails.
+        If `is_partial`, the evaluation continues with more code, and the figures wait for its end unless this code
+        fails.
         """
         self._send, self._quota = send, quota
         try:
@@ -197,7 +198,7 @@ class Figures:
 
 
 def _changed() -> list[Any]:
-    """Return the open figures that were drawn on since they were last displayed, in order of creation."""
+    """Return the open figures that have been drawn on since they were last displayed, in order of creation."""
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
     managers = helpers.Gcf.get_all_fig_managers() if helpers is not None else []
     return [manager.canvas.figure for manager in managers if manager.canvas.figure.stale]

@@ -1,7 +1,7 @@
 """Predict the effects of running a statement, from its syntax and the objects that it names.
 
-Calls of the workspace's functions are followed into their bodies. No user code is run: names, attributes of modules and
-methods of classes are looked up in their dictionaries.
+Calls to the workspace's functions are followed into their bodies. No user code is run: names, module attributes and
+methods are looked up in dictionaries.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ MAX_VISITED_NODES = 20_000
 MAX_SEARCHED_PARTS = 300
 """Maximum number of parts of an object that are searched for functions."""
 MAX_ITEMS, MAX_KINDS, MAX_NAMED = 200, 4, 12
-"""Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
+"""Maximum numbers of checked items in a live collection, of followed types, and of followed classes and functions."""
 PLAIN_TYPES = frozenset(
     {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, type(None), type, types.ModuleType}
 )
-"""Types whose special methods are those of the interpreter."""
+"""Types whose special methods are implemented by the interpreter."""
 COMPARISON_METHODS = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
 FOLLOWED_ELEMENT_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
-"""Types of the elements of a collection that are followed one by one."""
+"""Types of collection elements that are followed one by one."""
 FUNCTION_TYPES = (types.FunctionType, types.MethodType)
-"""Types of functions, which are followed one by one."""
+"""Function types. Functions are followed one by one."""
 UNARY_OPERATOR_METHODS: dict[type, tuple[str, ...]] = {
     ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
     ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
@@ -87,14 +87,14 @@ METHODS_CALLED_BY: dict[str, tuple[str, ...]] = {
     "next": ("__next__",), "dir": ("__dir__",), "bytes": ("__bytes__",),
     "reversed": ("__reversed__", "__iter__", "__getitem__"), "fspath": ("__fspath__",),
 }  # fmt: skip
-"""The special methods that a built-in function calls on its arguments. Source: the Python data model."""
+"""Special methods that a built-in function calls on its arguments. Source: the Python data model."""
 PICKLING_FUNCTIONS = frozenset({("pickle", "dumps"), ("_pickle", "dumps"), ("copy", "copy"), ("copy", "deepcopy")})
-"""Functions that copy an object, or store it so that it can be copied, by their module and name."""
+"""Functions that copy an object, or serialize it so that it can be copied, by module and name."""
 PICKLING_METHODS = (
     "__copy__", "__deepcopy__", "__getnewargs_ex__", "__getnewargs__", "__getstate__", "__setstate__", "__reduce_ex__",
     "__reduce__",
 )  # fmt: skip
-"""The special methods that these functions, or those that create the copy, call. Source: `pickle` and `copy`."""
+"""Special methods called by these functions, or by those that create the copy. Source: `pickle` and `copy`."""
 METHODS_CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
     "sorted": ("__lt__", "__gt__"), "max": ("__gt__", "__lt__"), "min": ("__lt__", "__gt__"),
     "sum": ("__add__", "__radd__"), "set": ("__hash__", "__eq__"), "frozenset": ("__hash__", "__eq__"),
@@ -103,13 +103,13 @@ METHODS_CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
     "nsmallest": ("__lt__", "__gt__"), "merge": ("__lt__", "__gt__"), "bisect": ("__lt__", "__gt__"),
     "bisect_left": ("__lt__", "__gt__"), "bisect_right": ("__lt__", "__gt__"),
 }  # fmt: skip
-"""The special methods that a built-in function calls on the items of its arguments."""
+"""Special methods that a built-in function calls on the items in its arguments."""
 ITERATING_FUNCTIONS = frozenset({
     "all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed", "set",
     "sorted", "sum", "tuple", "zip",
 })  # fmt: skip
 CALLING_BUILTINS = frozenset({"filter", "map", "max", "min", "sorted"})
-"""Built-in functions that call a function or class among their arguments with each element of the others."""
+"""Built-in functions that call a function or class among their arguments with each element in the others."""
 CALLING_METHODS = frozenset({"sort", "map", "sub", "subn", "run", "starmap", "submit"})
 """Methods that call a function they receive. Source: `list`, `re.Pattern`, `contextvars.Context` and executors."""
 OPERATOR_METHOD_NAMES = {
@@ -125,9 +125,9 @@ CONSTRUCTING_METHODS = (
 )  # fmt: skip
 """Methods that create an object or complete it. Source: the data model, dataclasses, msgspec, attrs and pydantic."""
 COPYING_FUNCTIONS, COPYING_LIBRARIES = frozenset({"replace", "evolve"}), frozenset({"attr", "copy", "dataclasses"})
-"""Functions that create an object with the attributes of another one, and their libraries."""
+"""Functions that create an object with the attributes of another, and their libraries."""
 DEFERRED_ATTRIBUTE = "deferred_functions"
-"""The attribute of a Flask blueprint with the functions that its registration calls. Source: `Blueprint.record`."""
+"""The attribute with the functions that a Flask blueprint calls when it is registered. Source: `Blueprint.record`."""
 CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
@@ -136,10 +136,10 @@ class Value:
 
     - `live` is the existing object itself, `kind` its class, and `inner` the node of its function, as far as known.
     - `roots` are the ids of the existing objects that the value may be part of.
-    - `items` are the values that an iteration yields, `options` the objects of which the value is one, and
-      `alternatives` the same for values of several types.
-    - `attributes` are those that the constructor of a new object sets, by name.
-    - `after` is the class after which `super()` looks up attributes.
+    - `items` are the values that an iteration yields. `options` are the objects of which the value is one, and
+      `alternatives` are the same for values of several types.
+    - `attributes` are those set by the constructor of a new object, by name.
+    - `after` is the class after which `super()` starts to look up attributes.
     """
 
     __slots__ = (
@@ -173,13 +173,13 @@ class Effects:
     - `calls` are the ids of these functions, and `defaults` the ids of default values that the calls receive.
     - `fills` are the ids of existing objects that it changes.
     - `attributes` are the attributes that it sets on existing objects, by id and name. `*` is an unknown name.
-    - `effect` describes the first call that may have other effects, or is None.
+    - `effect` is a description of the first call that may have other effects, or None.
     - `guesses` are names that may be read, because an object or function is unknown.
     - `created` is the class that is being created, and `objects` are the named objects by id.
 
     In `reads`, `C.*` means all attributes of the class `C`, `C.+` their names, `C.=` all but its methods, and `f(...)`
-    the signature of `f`. In `guesses`, `**` means all names of a module, `C.%` any code in a class, and the module `*`
-    with `.name` an attribute of any class.
+    the signature of `f`. In `guesses`, `**` means all names in a module, and `C.%` any code in a class. The module `*`
+    with `.name` means an attribute of any class.
     """
 
     def __init__(self) -> None:
@@ -196,9 +196,9 @@ class Effects:
 
 
 class Analysis:
-    """Analyzes which effects statements of modules would have.
+    """Analyzes which effects a module's statements would have.
 
-    `source_of` returns the syntax node of a function in the workspace, or None for other functions.
+    `source_of` returns the syntax node of a workspace function, or None for other functions.
     """
 
     def __init__(self, source_of: Callable[[types.FunctionType], ast.AST | None]) -> None:
@@ -209,7 +209,7 @@ class Analysis:
         return self._source_of(function)
 
     def statement_effects(self, node: ast.AST, space: dict[str, Any]) -> Effects:
-        """Return the effects of running a statement or evaluating an expression of a module."""
+        """Return the effects of running a statement or evaluating an expression in a module."""
         found = Effects()
         _Walk(self, space, None, found, ()).statement(node)
         return found
@@ -262,7 +262,7 @@ class Analysis:
         return str(home).partition(".")[0]
 
     def annotation_reads(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
-        """Return what the annotations of a function read. With `with_signatures`, include the signatures of classes."""
+        """Return what a function's annotations read. With `with_signatures`, include the signatures of classes."""
         found = Effects()
         walk = _Walk(self, space, None, found, ())
         walk.with_signatures = with_signatures
@@ -286,7 +286,7 @@ class Analysis:
         return found
 
     def bases(self, kind: Any) -> Effects:
-        """Return the attributes that a library reads from the bases of a class when it creates the class."""
+        """Return the attributes that a library reads from the bases of a class when creating the class."""
         found = Effects()
         for base in order_of(kind)[1:-1]:
             found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.="))
@@ -295,7 +295,7 @@ class Analysis:
     def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any], *, reads_bases: bool = True) -> Effects:
         """Return the effects of creating a class, without those of its body and decorators.
 
-        Without `reads_bases`, what the expressions of its bases and keywords read is left out.
+        Without `reads_bases`, reads by the expressions for its bases and keywords are left out.
         """
         found = Effects()
         _Walk(self, space, None, found, ()).creation(node, reads_bases=reads_bases)
@@ -419,7 +419,7 @@ class _Walk:
             self._all(ast.iter_child_nodes(node))
 
     def _note_tried_imports(self, node: ast.Try) -> None:
-        """Record the names that a `try` imports, because the statement may handle their absence."""
+        """Record the names that a `try` statement imports, because it may handle their absence."""
         package = self.space.get("__package__")
         for statement in node.body:
             if isinstance(statement, ast.ImportFrom):
@@ -456,7 +456,7 @@ class _Walk:
         self._bind(node.name, made)
 
     def _class_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value) -> None:
-        """Visit what is called when a class is created: hooks of its bases and methods of its metaclass."""
+        """Visit what is called when a class is created: its bases' hooks and its metaclass's methods."""
         lived = [base.live for base in bases if is_class(base.live)]
         metas = (
             [base for base in lived if issubclass(base, type)]
@@ -582,7 +582,7 @@ class _Walk:
             self._store(target, value)
 
     def _guess_subclasses(self, kind: Any) -> None:
-        """Record that an object of this class may be an instance of any of its subclasses."""
+        """Record that an object of this class may be an instance of any subclass."""
         waiting = type.__subclasses__(kind) if is_class(kind) and self._is_workspace_class(kind) else []
         for subclass in waiting:
             self.found.guesses.update(
@@ -629,7 +629,7 @@ class _Walk:
 
     @staticmethod
     def _set_attribute(owner: Value, name: str | None, value: Value | None) -> None:
-        """Set an attribute of a new object.
+        """Set an attribute on a new object.
 
         If an attribute is set more than once, its value is unknown. If `name` is None, all attributes are unknown.
         """
@@ -643,9 +643,9 @@ class _Walk:
             owner.attributes[name] = value
 
     def _run_setters(self, owner: Value, name: str | None) -> None:
-        """Visit the `__set__` method of a descriptor that an assignment calls.
+        """Visit a descriptor's `__set__` method that an assignment calls.
 
-        If `name` is None, visit those of all descriptors in the class.
+        If `name` is None, visit the methods of all descriptors in the class.
         """
         for kind in order_of(owner.kind) if is_class(owner.kind) else ():
             for attribute, found in list(space_of(kind).items()):
@@ -763,7 +763,7 @@ class _Walk:
         return made
 
     def _is_followed(self, value: object) -> bool:
-        """Return whether the analysis can follow a call of this value into its body."""
+        """Return whether the analysis can follow a call to this value into its body."""
         return is_class(value) or self._is_of_project(value) or type(value) is functools.partial
 
     def _yield(self, node: Any) -> Value:
@@ -776,7 +776,7 @@ class _Walk:
         return Value()
 
     def _visit_condition(self, node: ast.expr) -> None:
-        """Visit a condition, whose truth value is determined."""
+        """Visit a condition, including the special methods that determine its truth value."""
         self._record_special_methods([self.value(node)], "__bool__", "__len__")
 
     def _display(self, node: Any) -> Value:
@@ -915,8 +915,8 @@ class _Walk:
     def _field(self, owner: Value, name: str, found: Any) -> Value | None:
         """Return the value of an object's attribute, or None if its type is unknown.
 
-        `found` is the attribute of its class. The annotation of a dataclass field is trusted if no subclass of it
-        exists.
+        `found` is the attribute in its class. The annotation of a dataclass field is trusted if the annotated class has
+        no subclass.
         """
         if type(found) is types.MemberDescriptorType and owner.live is not UNKNOWN_OBJECT:
             with contextlib.suppress(AttributeError):  # the slot is empty
@@ -943,7 +943,7 @@ class _Walk:
         found: Any = _unbound_attribute(live, name)
         self._read_attribute(live, name)
         for base in order_of(live)[1:] if live is self.found.created else ():
-            if name in space_of(base):  # the hook that sets the attribute has read that of a base
+            if name in space_of(base):  # the hook that sets the attribute has read the attribute of a base
                 self.found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.{name}"))
         if found is UNKNOWN_OBJECT and name == "__subclasses__":
             self.found.reads.add((str(defining_module_name(live)), f"{qualified_name(live)}.__subclasses__()"))
@@ -962,9 +962,9 @@ class _Walk:
         return Value(_roots(found) | owner.roots if found is not UNKNOWN_OBJECT else owner.roots, found)
 
     def _read_attribute(self, kind: Any, name: str) -> None:
-        """Record that an attribute is read from the class that defines it, or has defined it until now.
+        """Record that an attribute is read from the class that defines it or has defined it until now.
 
-        If it is a descriptor of a library, the library may call functions that the descriptor contains.
+        If it is a descriptor from a library, the library may call functions that the descriptor contains.
         """
         owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
         for each in (owner, kind):
@@ -1021,7 +1021,7 @@ class _Walk:
 
     @staticmethod
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
-        """Return a value for each type of existing element, and a value for each class and function among them."""
+        """Return a value for each type of existing element, and one for each class and function among them."""
         kinds: dict[type, Value] = {}
         named = [item for item in items if is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES]
         for item in items:
@@ -1036,7 +1036,7 @@ class _Walk:
                 self.found.reads.add((str(defining_module_name(base)), f"{qualified_name(base)}.{word}"))
 
     def _read_overridden(self, kind: Any) -> None:
-        """Record that a library reads those class attributes that override its own, except for methods."""
+        """Record that a library reads the class attributes that override its own, except for methods."""
         bases = order_of(kind)[:-1]
         of_library = [base for base in bases if not self._is_workspace_class(base)]
         names = {name for base in of_library for name in space_of(base) if name[:2] != "__"}
@@ -1174,8 +1174,8 @@ class _Walk:
         if type(caller) is types.FunctionType and self._is_of_project(caller):
             return self._run(caller, [Value(function.roots | _roots(live), live, function.kind), *given], node, named)
         if is_decorator and live is UNKNOWN_OBJECT and not function.roots and function.bound is None:
-            return Value(given[0].roots)  # the decorator was returned by a pure call of a library
-        is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
+            return Value(given[0].roots)  # the decorator was returned by a pure call to a library
+        is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator returned by another call
         if live is not UNKNOWN_OBJECT and (is_decorator or is_made) and is_wrapping_decorator(live):
             return Value(given[0].roots if given else NO_ROOTS)
         if (
@@ -1195,7 +1195,7 @@ class _Walk:
         if isinstance(call, ast.Attribute) and function.bound is not None:
             return self._method_call(call.attr, function.bound, every, node)
         if is_decorator and isinstance(call, ast.Call) and function.roots and self.found.effect is None:
-            # Something returned by a registering method of an object also registers in that object.
+            # Whatever a registering method of an object returns also registers things in that object.
             self.found.fills |= function.roots
             return Value(given[0].roots)
         if is_decorator and function.roots and isinstance(call, ast.Attribute):
@@ -1209,7 +1209,7 @@ class _Walk:
                 return self._apply_each(function, call, given, node, named)
         for argument in every if type(live) is types.FunctionType and self.names is None else ():
             if is_class(argument.live) and self._is_workspace_class(argument.live):
-                self._read_whole(argument.live, "=")  # the library may create an object of the class now
+                self._read_whole(argument.live, "=")  # the library may now create an object of the class
         self._record_effect(node)
         return Value(function.roots)
 
@@ -1258,7 +1258,7 @@ class _Walk:
     def _apply_each(
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
-        """Visit a call for each object that the called value may be."""
+        """Visit a call once for each object that the called value may be."""
         return _either(
             [self._apply(Value(function.roots, option), call, given, node, named) for option in function.options]
         )
@@ -1304,7 +1304,7 @@ class _Walk:
     ) -> Value:
         """Visit a call of a function that has no effects itself, and return the value of its result.
 
-        The function may call functions among its arguments.
+        The function may call functions passed as arguments.
         """
         name = getattr(live, "__name__", "")
         only_stores = is_decorator or _only_stores(live)
@@ -1361,7 +1361,7 @@ class _Walk:
         return Value(kind=live if is_class(live) else None, items=items)
 
     def _arguments_passed_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
-        """Return the values that a built-in function passes to a function among its arguments.
+        """Return the values that a built-in function passes to a function that it gets as an argument.
 
         These are elements of the other arguments.
         """
@@ -1371,7 +1371,7 @@ class _Walk:
         return [item for argument in others[:1] for item in self._items_of(argument)] or [Value()]
 
     def _super(self, every: list[Value]) -> Value:
-        """Return what is known about the value of a call of `super`."""
+        """Return what is known about the value returned by `super()`."""
         owner = (self.names or {}).get("self")
         for base in order_of(owner.kind) if owner is not None and owner.kind is not None else ():
             self.found.guesses.add((str(defining_module_name(base)), str(qualified_name(base))))
@@ -1497,7 +1497,7 @@ class _Walk:
     def _method_call(  # noqa: C901, PLR0912  # one branch for each kind of object
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
-        """Visit a call of a method from outside the workspace, and return the value of its result."""
+        """Visit a call to a method defined outside the workspace, and return the value of its result."""
         for argument in every if name in CALLING_METHODS else ():
             if self._is_of_project(argument.live):
                 self._run(argument.live, [Value(), Value()], node)
@@ -1554,7 +1554,7 @@ class _Walk:
         return Value(owner.roots)
 
     def _guess_code_of_models(self, kind: Any, seen: frozenset[int] = frozenset()) -> None:
-        """Record that a library may call any function of a model and of the models in its fields."""
+        """Record that a library may call any function in a model and in the models that its fields contain."""
         if id(kind) in seen:
             return
         for base in order_of(kind):
@@ -1571,7 +1571,7 @@ class _Walk:
                     self._guess_code_of_models(annotation, seen | {id(kind)})
 
     def _read_overrides(self, owner: Value, name: str) -> None:
-        """Record what the methods of a workspace class read that an inherited method of a library may call."""
+        """Record what is read by those methods of a workspace class that an inherited library method may call."""
         inherited = _unbound_attribute(owner.kind, name)
         if type(inherited) is not types.FunctionType or not self._is_workspace_class(owner.kind):
             return
@@ -1581,7 +1581,7 @@ class _Walk:
                     self._read_call(function, [owner])
 
     def _read_call(self, function: Any, given: list[Value]) -> None:
-        """Record what a call of a workspace function would read, without its effects."""
+        """Record what a call to a workspace function would read, without its effects."""
         inside = Effects()
         inside.nodes = self.found.nodes
         _Walk(self.analysis, self.space, None, inside, self.stack).run_with(function, given)
@@ -1711,7 +1711,7 @@ def _either(values: list[Value]) -> Value:
 
 
 def _distinct(values: list[Value]) -> list[Value]:
-    """Return the values without duplicates: one for each known type, object and function."""
+    """Return the values without duplicates, one for each known type, object and function."""
     found: dict[Any, Value] = {}
     for value in values:
         bound = None if value.bound is None else (value.bound.kind, id(value.bound.live))
@@ -1776,7 +1776,7 @@ def _default_factories_of(kind: Any) -> list[Any]:
 
 
 def _fields_given(kind: Any, given: list[Value], named: dict[str | None, Value]) -> dict[str, Value]:
-    """Return the fields that the arguments of a dataclass's generated constructor set, by name."""
+    """Return the fields set by the arguments of a dataclass's generated constructor, by name."""
     fields = _unbound_attribute(kind, "__dataclass_fields__")
     init = _unbound_attribute(kind, "__init__")
     if type(fields) is not dict or type(init) is not types.FunctionType or init.__code__.co_filename[:1] != "<":
@@ -1803,7 +1803,7 @@ def _slot(value: Any, name: str) -> Any:
 
 
 def _imported_module(name: str, package: object) -> Value:
-    """Return the module that `import_module` returns, which may be relative to a package."""
+    """Return the module that `import_module` returns for a name, which may be relative to a package."""
     with contextlib.suppress(ImportError, ValueError):
         name = importlib.util.resolve_name(name, package if type(package) is str else None)
     module = sys.modules.get(name)
@@ -1825,7 +1825,7 @@ def _only_stores(live: Any) -> bool:
 
 
 def is_generic_class(value: Any) -> bool:
-    """Return whether a class is subscripted in the way of `typing.Generic`, which returns an alias of the class."""
+    """Return whether a class is subscripted as with `typing.Generic`, which returns an alias of the class."""
     if not is_class(value) or _unbound_attribute(type(value), "__getitem__") is not UNKNOWN_OBJECT:
         return False
     definer = next((base for base in order_of(value) if "__class_getitem__" in space_of(base)), None)

@@ -1,6 +1,6 @@
-"""Answer requests for source, loads, tests and errors in a Python kernel.
+"""Answer requests about source, loads, tests and errors in a Python kernel.
 
-The modules that this needs are sent to the kernel as source. User code only runs in loads and tests.
+The modules needed for this are sent to the kernel as source. User code is only run by loads and tests.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ HOME_MODULE = "__main__"
 SURROUNDING_PACKAGE_PATHS = tuple(
     f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell")
 )
-"""Parts of the paths of packages whose frames surround those of user code."""
+"""Path components of packages whose frames surround those of user code."""
 MAX_RENEWED_ROWS = 100
 """Maximum number of rows about updated objects that are reported after a load."""
 _FRAME_LINE_PATTERN = re.compile(r"^(.*? \()(.+)(:\d+\))$")
-"""Matches the line of a frame, with the file name as the second group."""
+"""Matches a frame's line in a traceback, with the file name as the second group."""
 
 
 class Answer:
-    """A value that is displayed as ASCII JSON, independent of the display settings of the kernel's user."""
+    """A value that is displayed as ASCII JSON, regardless of the user's display settings in the kernel."""
 
     def __init__(self, data: object) -> None:
         self._text = json.dumps(data)
@@ -85,7 +85,7 @@ class KernelAnswers:
         self._sources.start_recording()
         self._drift = Drift(self._sources)
         self._renewed: list[dict[str, str]] = []
-        """The rows about objects that the last load updated, until they are reported."""
+        """Rows about objects updated by the last load, until they are reported."""
         self._functions: dict[str, Callable[..., object]] = {
             "complete": self._complete,
             "lookup": self._lookup,
@@ -108,7 +108,7 @@ class KernelAnswers:
         self._check_after_cells()
 
     def _check_after_cells(self) -> None:
-        """Record the modules that a cell or thread has loaded whenever a cell ends.
+        """Whenever a cell ends, record the modules that a cell or thread has loaded.
 
         In IPython, loads are recorded before the kernel reports the end of a cell.
         """
@@ -124,7 +124,7 @@ class KernelAnswers:
     def call(self, function: str, /, **fields: Any) -> Answer:
         """Call a function and return its result as `{"data": ...}`, or its error as `{"failed": ...}`.
 
-        Nothing is raised, because the kernel would treat it as the last error of its user.
+        Nothing is raised, because the kernel would treat it as the user's last error.
         """
         try:
             return Answer({"data": self._functions[function](**fields)})
@@ -132,11 +132,11 @@ class KernelAnswers:
             return Answer({"failed": error_summary(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, undo_id: str = "", how: str = "") -> object:
-        """Load a file: run the changes of a loaded module in that module, or any other file in the namespace of cells.
+        """Load a file: run the changes to a loaded module in that module, or any other file in the namespace of cells.
 
-        With `how` set to `whole`, the whole module is run again. `lines` restricts a module whose previous source is
-        unknown to the statements that start there. Changes are recorded under `undo_id`. Returns the value of the last
-        statement if it ran and is an expression.
+        With `how` set to `whole`, the whole module is run again. If the previous source of a module is unknown, only
+        the statements that start on one of the `lines` are run. Changes are recorded under `undo_id`. Returns the value
+        of the last statement if it ran and is an expression.
         """
         __tracebackhide__ = True  # hide this frame in IPython's tracebacks
         name = module_name(path, [os.getcwd()])
@@ -170,9 +170,9 @@ class KernelAnswers:
         return Loaded(name or HOME_MODULE, path) if value is ABSENT else value
 
     def frame(self, code: str, number: int) -> object:
-        """Evaluate code in a frame of the last error, and return its value, or None if it ends with a statement.
+        """Evaluate code in a frame of the last error. Return its value, or None if the code ends with a statement.
 
-        An error of that code does not replace the error that is being examined.
+        An error in that code does not replace the error being examined.
         """
         __tracebackhide__ = True
         error = self._last_error()
@@ -268,11 +268,11 @@ class KernelAnswers:
         return self._drift.describe_edited_modules(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
-        """Undo the changes of a batch of loads. With `keep`, only discard the record of them."""
+        """Undo the changes made by a batch of loads. With `keep`, only discard the record of them."""
         return {"left": self._undo_records.close_record(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
-        """Return the failed tasks, and the stacks of all threads that run more than kernel code."""
+        """Return the failed tasks, and the stacks of all threads that are running more than kernel code."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
         dumps = describe_failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
@@ -283,7 +283,7 @@ class KernelAnswers:
         return "\n".join(dumps)
 
     def _error(self, characters: int) -> object:
-        """Return the last error as a worker reports it. Each local variable has at most `characters` characters."""
+        """Return the last error as reported by a worker. Each local variable has at most `characters` characters."""
         error = self._last_error()
         if error is None:
             return None
@@ -339,7 +339,7 @@ def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
 
 
 def _with_display_name(text: str) -> str:
-    """Replace the file name in a formatted frame by its display name."""
+    """Replace the file name in a formatted frame with its display name."""
     match = _FRAME_LINE_PATTERN.match(text)
     return match[1] + cell_name(match[2]) + match[3] if match else text
 
@@ -389,7 +389,7 @@ def _find_source(name: str, module: types.ModuleType) -> tuple[str, str, int] | 
 
 
 def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Return the frames of user code and of code that it calls, or [] for a thread without user code."""
+    """Return the frames of user code and of the code called by it, or [] for a thread without user code."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
     user_frames = [frame for frame in frames[len(frames) - inner :] if not is_worker_file(frame.filename)]
     if not any(not is_library_file(frame.filename) for frame in user_frames):

@@ -1,7 +1,7 @@
 """Send messages from a Jupyter kernel to the client whose request it is handling, from any thread and at any time.
 
-A message is the text of output on `stdout` of that request: a record separator, and a JSON object with one field. Other
-clients ignore output of requests that are not theirs.
+A message is `stdout` output of that request. It consists of a record separator and a JSON object with one field. Other
+clients ignore the output of requests that are not theirs.
 
 Source: Jupyter documentation, "Messaging in Jupyter", and RFC 7464.
 """

@@ -1,4 +1,4 @@
-"""Clear caches of libraries that depend on changed names, with the libraries' public functions."""
+"""Clear library caches that depend on changed names, using the libraries' public functions."""
 
 from __future__ import annotations
 

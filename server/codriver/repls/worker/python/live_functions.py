@@ -1,8 +1,8 @@
-"""Update existing functions of a file in place, whatever refers to them.
+"""Update a file's existing functions in place, whatever refers to them.
 
 Functions are found by the position of their code in the loaded source, including those in wrappers, closures, partials,
-registries and mapped classes. All of them get the code of the new source, so that their line numbers are right as well.
-No code of the source is run.
+registries and mapped classes. All of them get the code of the new source, so their line numbers are right as well. No
+code in the source is run.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ EMPTY_CELL = types.CellType()
 LRU_CACHE_TYPE = type(functools.lru_cache()(int))
 """The type of the functions that `lru_cache` returns."""
 NEW_LOCALS, NESTED = 0x2, 0x10
-"""Flags of the code objects of functions and nested functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
+"""Code flags of functions and of nested functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
 CODE_ATTRIBUTES_AND_WORDS = {
     types.GeneratorType: ("gi_code", "generator"),
     types.CoroutineType: ("cr_code", "coroutine"),
     types.AsyncGeneratorType: ("ag_code", "generator"),
 }
-"""The attribute with the code of a generator or coroutine, and the word for it, by type."""
+"""The attribute with the code of a generator or coroutine, and the word used for it in messages, by type."""
 
 
 class FileCodes:
@@ -89,7 +89,7 @@ UNSEARCHED_TYPES = (
 def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
     """Yield the objects to which the names of a module refer, directly or indirectly. Other modules are not entered.
 
-    At most about `MAX_VISITED_OBJECTS` objects are visited.
+    About `MAX_VISITED_OBJECTS` objects are visited at most.
     """
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
     while level and len(seen) < MAX_VISITED_OBJECTS:
@@ -111,7 +111,7 @@ def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
 
 
 def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
-    """Return pairs of an old code object and its successor in the new source, by the id of the old one.
+    """Return each old code object with its successor in the new source, by the id of the old one.
 
     `same` are pairs of statements that are in both sources, and `changed` are pairs of functions that differ.
     """
@@ -160,9 +160,9 @@ def _iter_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class LiveCode:
-    """The existing functions of a file, and other objects that use its code, at the time of creation.
+    """A file's existing functions, and other objects that use its code, at the time of creation.
 
-    `space` has the names of the module. They are searched as well if the garbage collector does not list all objects.
+    `space` has the names in the module. They are searched as well if the garbage collector does not list all objects.
     """
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
@@ -182,7 +182,7 @@ class LiveCode:
             self._add(reachable_objects(space))
 
     def _add(self, found: Iterable[Any]) -> None:
-        """Add all functions that have code of the file, and all caches."""
+        """Add all functions whose code is from the file, and all caches."""
         for item in found:
             kind = type(item)
             if kind is LRU_CACHE_TYPE:
@@ -206,11 +206,11 @@ class LiveCode:
         return self._functions.get(id(code), [])
 
     def running_generators(self, code: types.CodeType) -> list[tuple[str, weakref.ref[Any]]]:
-        """Return the generators and coroutines that still run a code object of the old source, with their kinds."""
+        """Return the generators and coroutines still running a code object of the old source, with their kinds."""
         return self._running.get(id(code), [])
 
     def update_functions(self, codes: Codes, note: Note) -> list[types.FunctionType]:
-        """Give each existing function its new code. Return the functions for which that is not possible."""
+        """Give each existing function its new code. Return the functions for which this is not possible."""
         left = []
         if not self._is_whole and any(self._may_have_missed(code, heir) for code, heir in codes.values()):
             self._add(find_referrers(self._space, LRU_CACHE_TYPE))
@@ -226,7 +226,7 @@ class LiveCode:
     def _may_have_missed(self, code: types.CodeType, heir: types.CodeType) -> bool:
         """Return whether there may be functions with a changed code object that have not been found.
 
-        Functions that cannot be reached from the names of the module may be missed.
+        Functions that cannot be reached from the names in the module may be missed.
         """
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
@@ -267,7 +267,7 @@ def count_instances_with(kind: type, name: str) -> int:
 
 
 def replace_code(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
-    """Replace the code of a function. Also replace its docstring, unless other code has changed that."""
+    """Replace the code of a function. Also replace its docstring, unless other code has changed it."""
     before, doc = function.__code__, function.__doc__
     is_default_doc = doc == _compiled_docstring(before)
     function.__code__ = code

@@ -1,12 +1,12 @@
 """Remember the source from which each module was loaded.
 
-A source that is read later is used if the file still has the stamp of the load. Otherwise the source is unknown, and
-considered different from any other. For loads that were not observed, the age of the file decides. Stamps are taken
-when the loader asks for the file's status, so our code is not on the stack during the import.
+A source that is read later is used if the file still has the same stamp as when it was loaded. Otherwise the source is
+unknown, and considered different from any other. For loads that were not observed, the file's age is used instead.
+Stamps are taken when the loader gets the file's status, so Codriver's code is not on the stack during the import.
 
 Python itself accepts bytecode for any file with the same modification second and size. For project files, bytecode is
-ignored if it was written before its source, or so soon after that a process may have read a previous version within the
-second of an edit.
+ignored if it was written before its source, or so soon afterwards that a process may have read a previous version
+within the same second as the edit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     Stamp = Tuple[int, int, int, int]
 
-    """The times of the content and of the status in ns, the size, and the inode."""
+    """The modification and status change times in ns, the size, and the inode."""
 
     Stats = Dict[str, Any]
 
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
 MAX_CLOCK_DIFFERENCE_NS = 3 * 10**9
 """The assumed maximum difference between the clocks of files and of this process, in nanoseconds."""
 WORKER_MODULE_PREFIX = __name__.rpartition(".")[0].rpartition(".")[0] + "."
-"""The prefix of the names of the worker's own modules, which are not part of the project."""
+"""Name prefix of the worker's own modules, which are not part of the project."""
 MAX_IMMEDIATE_READS = 20
 """Maximum number of files that are read before an answer is sent. More files are read afterwards."""
 COMPRESSION_LEVEL = 1
-"""The level of compression. Level 1 compresses a megabyte to 30% in 7 ms."""
+"""Compression level. Level 1 compresses a megabyte to 30% in 7 ms."""
 QUIET_PERIOD_S = 0.3
-"""Seconds without a load after which a thread reads sources, so that a running import is not delayed."""
+"""A thread reads sources after this many seconds without a load, so that a running import is not delayed."""
 MAX_PARSED_BYTES = 2**20
 """Maximum size of a file whose statements are parsed. A larger file was probably generated."""
 EMPTY_MAPPING: Mapping[str, Any] = types.MappingProxyType({})
@@ -72,9 +72,9 @@ REWRITING_LOADERS = ("AssertionRewritingHook",)
 
 
 class Load:
-    """A load of a module, with the file as it was then and the names in the module after the load.
+    """A load of a module, with the file at that time and the names in the module after the load.
 
-    `stamp` is None if unknown. `gone` are names that the source no longer binds, although an earlier one did.
+    `stamp` is None if unknown. `gone` are names that the source no longer binds although an earlier source did.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Load:
         self._bound: BoundNames | None = None
 
     def read(self) -> None:
-        """Read the source of the file, if it still has the stamp of the load."""
+        """Read the source of the file if its stamp is still that of the load."""
         if self.is_read:
             return
         self.is_read = True
@@ -126,7 +126,7 @@ class Load:
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
     def with_present_names(self) -> Load:
-        """Return a load of the same source that has the module's present names."""
+        """Return a load of the same source with the module's current names."""
         module = self.module()
         if module is None:
             return self
@@ -165,7 +165,7 @@ class Load:
 MAX_PREVIOUS_SOURCES = 20
 """Maximum number of replaced sources that are stored."""
 MAX_COMPARED_SOURCES = 3
-"""Maximum number of sources of one file that are compared. Compiling takes a microsecond per byte."""
+"""Maximum number of sources compared for one file. Compiling takes a microsecond per byte."""
 MAX_PREVIOUS_BYTES = 2**20
 """Maximum compressed size of all replaced sources that are stored. The newest are kept."""
 
@@ -179,9 +179,9 @@ class LoadedSources:
     def __init__(self, *, reports_main: bool = False) -> None:
         self.loads: dict[str, Load] = {}
         self.previous: list[tuple[str, str, weakref.ref[Any]]] = []
-        """The module, name and object of definitions from previous loads."""
+        """The module, name and object of each definition from a previous load."""
         self._replaced: list[tuple[int, str, bytes]] = []
-        """The sources that were replaced by loads: the time in ms, the file, and the compressed source."""
+        """The sources replaced by loads, each with the time in ms, the file, and the compressed source."""
         self.reports_main = reports_main
         self._lock = threading.RLock()
         self._loaded_event = threading.Event()
@@ -189,7 +189,7 @@ class LoadedSources:
         self.stamps = ImportStamps(self._notify)
         self._seen = (0, 0)
         self._installed: dict[str, weakref.ref[types.ModuleType]] = {}
-        """The modules that are known not to be part of a project, by name. A process may have thousands of them."""
+        """Modules that are known not to be part of a project, by name. A process may have thousands of them."""
         self._checked_ns = process_start_ns()
 
     def start_recording(self) -> None:
@@ -225,7 +225,7 @@ class LoadedSources:
             self._loaded_event.set()
 
     def record_names(self) -> None:
-        """Store the present names of recently loaded modules. Must not be called during an import."""
+        """Store the current names in recently loaded modules. Must not be called during an import."""
         seen = self.stamps.count, len(sys.modules)
         if seen == self._seen:
             return
@@ -237,7 +237,7 @@ class LoadedSources:
             started, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
             project_modules = list(self._modules())
             if any(_is_being_loaded(module) for _, module, _ in project_modules):
-                return  # modules imported by others may still be changed by them
+                return  # modules imported by others may still be changed by those
             self._seen = seen
             by_module = {id(module): load for load in self.loads.values() if (module := load.module()) is not None}
             stamps, self.stamps.of = self.stamps.of, {}
@@ -255,7 +255,7 @@ class LoadedSources:
             self._checked_ns = started
 
     def read_recent_sources(self, most: int | None = None) -> None:
-        """Read the sources of recent loads. With `most`, do nothing if there are more than that."""
+        """Read the sources of recent loads. If there are more than `most`, do nothing."""
         with self._lock:
             waiting = [load for load in self.loads.values() if not load.is_read]
             if most is None or len(waiting) <= most:
@@ -270,7 +270,7 @@ class LoadedSources:
         text: str,
         standing: Mapping[str, RememberedValue | None] = EMPTY_MAPPING,
     ) -> Load:
-        """Record that a source was loaded in a module.
+        """Record that a source was loaded into a module.
 
         `standing` has the names that the load left unchanged, with the values to compare them with.
         """
@@ -329,7 +329,7 @@ class LoadedSources:
         return lambda: load.left.restore(project_modules, before)
 
     def record_changed_names(self, name: str, standing: Mapping[str, RememberedValue | None]) -> None:
-        """Store the present names of a module after the load of another module has changed some.
+        """Store the current names in a module after the load of another module has changed some.
 
         `standing` are the names that were left unchanged.
         """
@@ -347,7 +347,7 @@ class LoadedSources:
             return self.find_known_load(name)
 
     def find_known_load(self, name: str) -> Load | None:
-        """Return the last recorded load of a module like `find_load`, without searching for new loads."""
+        """Like `find_load`, return the last recorded load of a module, but do not search for new loads."""
         with self._lock:
             load = self.loads.get(name)
             if load is None or load.module() is not sys.modules.get(name):
@@ -374,7 +374,7 @@ class LoadedSources:
         self.previous = [one for one in self.previous if one[2]() is not None]
 
     def _stamp_by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
-        """Return the stamp of a file whose load was not observed, if the file is older than the last check, or None.
+        """Return the stamp of a file whose load was not observed, or None if the file is not older than the last check.
 
         If the file is only slightly older, the clocks may differ, so the functions of the module must also match the
         file.
@@ -452,7 +452,7 @@ def _is_being_loaded(module: types.ModuleType) -> bool:
 
 
 def _may_be_defined_in(value: object, module: str) -> bool:
-    """Return whether an object from a previous load may have been defined in this module, rather than imported."""
+    """Return whether an object from a previous load may have been defined in this module rather than imported."""
     return defining_module_name(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
@@ -485,7 +485,7 @@ IMPOSSIBLE_SIZE = -1
 MAX_COMPILATION_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in ns.
 
-Bytecode that was written this long after the source cannot be from a previous version.
+Bytecode written this long after the source cannot be from a previous version.
 """
 MAX_SEARCHED_FRAMES = 4
 """Maximum number of frames that are searched for `exec_module`, including those of subclasses of the loader."""
@@ -496,7 +496,7 @@ class ImportStamps:
 
     def __init__(self, notify: Callable[[], object]) -> None:
         self.count = 0
-        """The number of loads so far, which shows whether there are new ones."""
+        """The number of loads so far, used to detect new ones."""
         self.of: dict[str, Stamp] = {}
         self._notify = notify
         self._is_project: dict[str, bool] = {}
@@ -552,7 +552,7 @@ def file_stamp(status: os.stat_result) -> Stamp:
 
 
 def _is_load(frame: types.FrameType | None) -> bool:
-    """Return whether the status of a file is requested in order to load the file.
+    """Return whether a file's status is requested in order to load the file.
 
     Other callers only get its code without running it.
     """

@@ -1,8 +1,8 @@
 """Apply the changes in a file whose previous source is known, and run nothing else.
 
 New code is put into the existing functions. If that is not enough, the smallest possible part is run: a default value,
-an attribute of a class, a definition with its decorators, a statement of the module, or a class. Parts that cannot be
-updated are reported.
+a class attribute, a definition with its decorators, a statement in the module, or a class. Parts that cannot be updated
+are reported.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ FUNCTION_KIND_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_A
 MAX_UPDATED_WRAPPERS = 20
 """Maximum number of nested wrappers whose docstrings are updated."""
 MAX_NAMED_EDITS = 3
-"""Maximum number of edited names that are mentioned in a report about a whole edit."""
+"""Maximum number of edited names mentioned in a report about a whole edit."""
 TRANSPARENT_DECORATORS = (
     "property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override", "overload",
     "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager", "singledispatch",
@@ -75,7 +75,7 @@ TRANSPARENT_DECORATORS = (
 MEMBER_CREATION_METHODS = ("_generate_next_value_", "__init__", "__new__")
 """Methods of an enumeration that affect how members are created."""
 COLUMN_FUNCTIONS = ("mapped_column", "Column")
-"""Functions of SQLAlchemy that create columns.
+"""SQLAlchemy functions that create columns.
 
 A table has its columns in the order of their creation. Source: `sort_order` of `mapped_column` in the documentation.
 """
@@ -95,13 +95,13 @@ LATE_SPECIAL_METHODS = frozenset(
     "__iter__", "__le__", "__len__", "__lt__", "__ne__", "__neg__", "__next__", "__pos__", "__repr__", "__setitem__",
     "__str__",
 }  # fmt: skip
-"""Special methods that are looked up when they are needed, and not when a class is created. Source: the data model."""
+"""Special methods that are looked up when needed, and not when a class is created. Source: the data model."""
 
 
 class Step:
     """An action to take at the position of a statement. `act` returns its value, or ABSENT if it has none.
 
-    If `is_conditional` is set, the action only has an effect if something on which the statement depends has changed.
+    If `is_conditional` is set, the action only has an effect if something that the statement depends on has changed.
     """
 
     def __init__(self, node: Any, act: Callable[[], object], *, is_conditional: bool = False) -> None:
@@ -111,9 +111,9 @@ class Step:
 
 
 class MinimalLoad:
-    """Replaces the source of a loaded module by another one, running as little as possible.
+    """Replaces the source of a loaded module with a new one, running as little as possible.
 
-    `again` are dotted names that were rebound at run time and get the definition from the file again.
+    `again` are dotted names that were rebound at run time and are bound to the file's definition again.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class MinimalLoad:
         self.stays: list[tuple[str, str]] = []
         """Names with parts that were not updated, each with the reason."""
         self.left: list[tuple[str, types.FunctionType]] = []
-        """Functions with other free variables than the new code, by the name of the function that created them."""
+        """Functions whose free variables differ from those of the new code, by the name of their creating function."""
         self.record_emptied: list[tuple[str, int]] = []
         """Cached functions whose caches were cleared, with the number of entries."""
         self._touched: list[types.FunctionType] = []
@@ -152,7 +152,7 @@ class MinimalLoad:
 
     @property
     def _all(self) -> list[Statement]:
-        """Return the statements of the new source."""
+        """Return the statements in the new source."""
         if self._statements is None:
             self._statements = self._new.statements()
         return self._statements
@@ -170,9 +170,9 @@ class MinimalLoad:
             collection.clear()
 
     def report_running(self, before: dict[str, Any]) -> None:
-        """After the load, report the generators and coroutines that still run the previous code.
+        """After the load, report the generators and coroutines still running the previous code.
 
-        `before` has the previous values of the module's names. Generators that only such a name referred to no longer
+        `before` has the previous values of the module's names. Generators to which only such a name referred no longer
         exist.
         """
         for name, word, reference in self._running:
@@ -197,7 +197,7 @@ class MinimalLoad:
 
     @property
     def module(self) -> types.ModuleType:
-        """Return the module that is loaded."""
+        """Return the module being loaded."""
         return self._module
 
     @property
@@ -216,11 +216,11 @@ class MinimalLoad:
         return self._new
 
     def for_other_module(self, text: Any) -> MinimalLoad:
-        """Return a load that can run statements of another module whose source has not changed."""
+        """Return a load that can run statements in another module whose source has not changed."""
         return MinimalLoad(text.module, (text.source, text.source), text.file, self._undo)
 
     def compile_node(self, node: Any, mode: str) -> types.CodeType:
-        """Compile a statement or expression of the source."""
+        """Compile a statement or expression in the source."""
         return self._compile(node, mode)
 
     def changes_behaviour(self, old: Statement, new: Statement) -> bool:
@@ -231,14 +231,14 @@ class MinimalLoad:
     def changes_kind(self, old: Statement, new: Statement) -> bool:
         """Return whether a function has changed between plain, generator and asynchronous.
 
-        Decorators and libraries may call each kind in another way.
+        Decorators and libraries may treat each kind differently.
         """
         kinds = [codes.code_of_statement(statement.node) for codes, statement in zip(self._codes, (old, new))]
         flags = [code.co_flags & FUNCTION_KIND_FLAGS for code in kinds if code is not None]
         return len(set(flags)) > 1
 
     def nested_statements(self, node: ast.AST) -> list[Statement]:
-        """Return the statements inside a top-level class of the new source."""
+        """Return the statements inside a top-level class in the new source."""
         return [
             statement
             for statement in self._all
@@ -292,7 +292,7 @@ class MinimalLoad:
 
     @property
     def names(self) -> set[str]:
-        """Return the dotted names that are bound by statements which differ between the sources."""
+        """Return the dotted names bound by statements that differ between the sources."""
         changed = [change.current_statement for change in self.comparison.changes]
         return {statement.owner + name for statement in changed for name in assigned_names(statement.node)}
 
@@ -363,12 +363,12 @@ class MinimalLoad:
 
     @property
     def label(self) -> str:
-        """Return the names that the edit changes as text, with at most three of them."""
+        """Return a text with the names changed by the edit, at most three of them."""
         names = sorted({self.dotted_name(change.current_statement) for change in self.comparison.changes})
         return ", ".join(names[:MAX_NAMED_EDITS]) + (" …" if len(names) > MAX_NAMED_EDITS else "")
 
     def _plan_chains(self, followers: Any) -> None:
-        """Plan to fill objects again that edited statements create or no longer fill."""
+        """Plan to refill objects that edited statements create or no longer fill."""
         changes: dict[str, list[Change]] = {}
         for change in self.comparison.changes:
             for name in self._affected_names(change, followers):
@@ -390,7 +390,7 @@ class MinimalLoad:
             self._plan_moved(statement, followers)
 
     def _runs(self, statement: Statement) -> bool:
-        """Return whether this load runs a statement of the new source."""
+        """Return whether this load runs a statement in the new source."""
         return (
             not statement.owner
             and statement.kind not in (IMPORT, DOCSTRING)
@@ -398,7 +398,7 @@ class MinimalLoad:
         )
 
     def _plan_moved(self, statement: Statement, followers: Any) -> None:
-        """Plan to create an object again because its statements have a different order. If not possible, report it."""
+        """Plan to create an object again because the order of its statements changed. Report it if not possible."""
         kind = self._class(statement.owner) if statement.owner else None
         if statement.kind == VALUE and is_enum(kind):
             self._members.setdefault(statement.owner, set())
@@ -456,7 +456,7 @@ class MinimalLoad:
             followers.registrations.watch_sizes(old.name, old.node, new.node)
 
     def _plan_removed(self, change: Change, followers: Any) -> None:
-        """Report that the effects of a removed function or class have not been undone, unless they have."""
+        """Report the effects of a removed function or class that have not been undone."""
         old = change.old
         if change.new is None and old is not None and old.kind == VALUE and not old.owner and not old.guard:
             if self._removes(old) and followers.registrations.has_filled(old.node):
@@ -485,7 +485,7 @@ class MinimalLoad:
                 self.stays.append((old.name, why))
 
     def _affected_names(self, change: Change, followers: Any) -> list[str]:
-        """Return the names in the module whose objects an edited statement creates or fills."""
+        """Return the names in the module whose objects are created or filled by an edited statement."""
         old, new = change.old, change.new
         if change.current_statement.owner or change.current_statement.kind in (IMPORT, DOCSTRING):
             return []
@@ -562,7 +562,7 @@ class MinimalLoad:
             return False
         fills = followers.rebuilds.filled_object_ids(new.node, followers.text)
         if new.kind in (FUNCTION, CLASS) and followers.registrations.are_watched(fills):
-            return False  # whether they have grown is seen after the load
+            return False  # whether they have grown is checked after the load
         if isinstance(old.node, ast.Assign) and isinstance(new.node, ast.Assign) and _is_set_again(old.node, new.node):
             return False
         if _top_names(new.node) and fills & followers.registrations.named_objects():
@@ -615,7 +615,7 @@ class MinimalLoad:
                 self._removed += [name for name in names_bound_by(old.node) if name not in names_bound_by(new.node)]
 
     def _remove(self, statement: Statement) -> None:
-        """Plan to remove the names that a removed statement has bound."""
+        """Plan to remove the names bound by a removed statement."""
         kind = self._class(statement.owner) if statement.owner else None
         if statement.owner and is_enum(kind) and statement.kind == VALUE:
             self._members.setdefault(statement.owner, set()).update(assigned_names(statement.node))
@@ -624,7 +624,7 @@ class MinimalLoad:
         else:
             self._removed += [statement.owner + name for name in _names_bound(statement.node)]
             if statement.owner and statement.kind == FUNCTION:
-                # The getter of a property without its setter, or the function that a deleted one has replaced.
+                # The getter of a property without its setter, or the function that a deleted one had replaced.
                 others = [each for each in self._all if each.kind == FUNCTION and each.name == statement.name]
                 self._defined.update((id(each.node), each) for each in others if not each.guard)
 
@@ -662,7 +662,7 @@ class MinimalLoad:
             self._report_double_fills(owner, kind)
 
     def _report_double_fills(self, owner: str, kind: Any) -> None:
-        """Report the objects that values in a class body would fill a second time, such as a counter of fields."""
+        """Report objects that would be filled a second time by values in a class body, such as a counter of fields."""
         followers = self._followers
         if followers is None or kind is None:
             return
@@ -685,7 +685,7 @@ class MinimalLoad:
         return bool(names) and not isinstance(statement.node, ast.AugAssign)
 
     def _is_replaced(self, statement: Statement) -> bool:
-        """Return whether exactly one other statement now sets what a removed statement has set."""
+        """Return whether exactly one other statement now sets what a removed statement used to set."""
         target = self._setter_target(statement.node)
         added = [self._setter_target(new.node) for new in _added_statements(self.comparison.changes)]
         return (
@@ -705,7 +705,7 @@ class MinimalLoad:
         return _setter_target(node)
 
     def _binds_once(self, owner: str, name: str) -> bool:
-        """Return whether an attribute of a class is not bound anywhere else."""
+        """Return whether a class attribute is not bound anywhere else."""
         return f"{owner}.{name}" not in self._bound.kinds
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
@@ -780,7 +780,7 @@ class MinimalLoad:
         )
 
     def _registers_in_class(self, kind: Any, statement: Statement) -> bool:
-        """Return whether a value in a class body adds itself to the class. Report what else it fills again."""
+        """Return whether a value in a class body adds itself to the class. Report anything else that it fills again."""
         followers = self._followers
         if followers is None or statement.kind != VALUE:
             return False
@@ -801,7 +801,7 @@ class MinimalLoad:
         return is_added
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
-        """Return whether the hooks that registered a class did not read these names of its body."""
+        """Return whether the hooks that registered a class did not read these names from its body."""
         followers = self._followers
         return followers is not None and followers.registrations.can_change_in_place(kind, names, followers.text)
 
@@ -824,7 +824,7 @@ class MinimalLoad:
                 self._tops.add(statement.top)
 
     def _forget_moved(self, change: Change) -> None:
-        """Remove names bound by a statement that has moved to another guard, unless another statement binds them."""
+        """Remove names bound by a statement that moved to a different guard, unless another statement binds them."""
         if change.old is None or change.old.guard == change.current_statement.guard:
             return
         for name in (
@@ -885,7 +885,7 @@ class MinimalLoad:
         return True
 
     def _is_decorated_otherwise(self, change: Change) -> bool:
-        """Return whether decorators may treat a function differently, because its kind has changed."""
+        """Return whether decorators may treat a function differently because its kind has changed."""
         old, new = change.old, change.new
         if old is None or new is None or not old.kind == new.kind == FUNCTION:
             return False
@@ -919,7 +919,7 @@ class MinimalLoad:
         return any(followers.reads_signature(decorator, only_defaults=only_defaults) for decorator in opaque)
 
     def _document_wrappers(self, change: Change) -> None:
-        """Update the docstring of wrappers and properties that have copied it from a function."""
+        """Update the docstrings of wrappers and properties that were copied from a function."""
         old, new = change.old, change.new
         if old is None or new is None:
             return
@@ -928,7 +928,7 @@ class MinimalLoad:
             self._set_doc_if_copied(value, before, now)
 
     def _set_doc_if_copied(self, value: Any, before: str | None, now: str | None) -> None:
-        """Set the docstring of an object to `now` if it is equal to `before`, so that it was probably copied."""
+        """Set the docstring of an object to `now` if it equals `before` and was therefore probably copied."""
         found = value.__doc__ if type(value) is property else attribute_dict(value).get("__doc__", value.__doc__)
         if type(found) in (str, type(None)) and _normalize_docstring(found) == _normalize_docstring(before):
             try:
@@ -948,7 +948,7 @@ class MinimalLoad:
                 self.stays.append((new.name, f"{count} instances keep the value that they have cached"))
 
     def _follow_decorators(self) -> None:
-        """Plan to redefine functions whose decorators use a redefined function, such as the setter of a property."""
+        """Plan to redefine functions whose decorators use a redefined function, such as a property's setter."""
         names = {statement.name for statement in self._defined.values()}
         for statement in self._all if names else ():
             if statement.kind == FUNCTION and not statement.guard and statement.name in names:
@@ -1082,7 +1082,7 @@ class MinimalLoad:
                 yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 
     def remove_names(self) -> Iterator[str]:
-        """Remove the names that the source no longer binds. Yield these and the removed attributes of classes."""
+        """Remove the names that the source no longer binds. Yield these and the removed class attributes."""
         yield from self._detached
         for name in self._names_to_remove():
             if "." not in name and name in self._space:
@@ -1090,7 +1090,7 @@ class MinimalLoad:
                 yield name
 
     def _remove_attributes(self) -> Iterator[str]:
-        """Remove and yield attributes of classes that a fresh import would not create.
+        """Remove and yield class attributes that a fresh import would not create.
 
         This happens before any statement runs.
         """
@@ -1397,17 +1397,17 @@ def _wrappers_in(value: Any) -> Iterator[Any]:
 
 
 def _is_documented(value: Any) -> bool:
-    """Return whether a value has a docstring of its own: a function, a class, or a wrapper with a copied one."""
+    """Return whether a value has its own docstring: a function, a class, or a wrapper with a copied one."""
     return type(value) is types.FunctionType or "__wrapped__" in attribute_dict(value) or is_class(value)
 
 
 def _normalize_docstring(text: str | None) -> str | None:
-    """Normalize the white space in a docstring, because Python 3.13 removes indentation."""
+    """Normalize the whitespace in a docstring, because Python 3.13 removes indentation."""
     return None if text is None else " ".join(text.split())
 
 
 def _setter_target(node: Any) -> str:
-    """Return a text for the attribute or item that a statement sets, or for the setter that it calls, or ""."""
+    """Return a text for the attribute or item set by a statement or the setter called by it, or ""."""
     if isinstance(node, ast.Assign) and all(
         isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets
     ):
@@ -1471,7 +1471,7 @@ def _decorators(statement: Statement) -> list[ast.expr]:
 
 
 def _has_registration_id(node: Any) -> bool:
-    """Return whether a definition is registered under an id, so that a library refuses a second one with that id.
+    """Return whether a definition is registered under an id, in which case a library refuses another one with that id.
 
     Source: `dispatch_uid` of Django's signals.
     """

@@ -1,4 +1,4 @@
-"""Load files as modules: find the module of a file, and update objects from the previous load."""
+"""Load files as modules: find the module for a file, and update objects from the previous load."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ AUTOMATIC_MODULE_NAMES = frozenset({
 
 
 MAX_CHECKED_REMOVALS = 5
-"""Maximum number of removed functions and classes for which references are searched."""
+"""Maximum number of removed functions and classes whose references are searched for."""
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
@@ -74,8 +74,8 @@ def is_loaded(name: str | None, path: str) -> bool:
 class ModuleLoad:
     """A load of a file into its module. If `module` is None, the file runs in the module `home`.
 
-    A new module that fails to load is removed. After a successful load, references to objects of the previous load are
-    updated, and reported in `renewed`. All changes are recorded in `undo`, even if the load fails.
+    A new module that fails to load is removed. After a successful load, references to objects from the previous load
+    are updated and reported in `renewed`. All changes are recorded in `undo`, even if the load fails.
     """
 
     module: types.ModuleType | None = None
@@ -205,14 +205,14 @@ class ModuleLoad:
     def report_failure(self, why: str, text: Text | None = None) -> None:
         """Report that dependents of the edit were not updated. `why` is the reason.
 
-        They are in this module, or in that of `text`.
+        They are in this module, or in the module of `text`.
         """
         name = text.name if text is not None else self._name or self._home.__name__
         label = self._minimal.label if self._minimal is not None else os.path.basename(self._path)
         self.renewed.append(_stays_row(name, label, why))
 
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
-        """Remove names that the source no longer binds, and update references to objects of the previous load."""
+        """Remove names that the source no longer binds, and update references to objects from the previous load."""
         names = snapshot.names
         removed = list(self._forget(module) if self._minimal is None else self._minimal.remove_names())
         gone = [(attribute, names.get(attribute)) for attribute in removed]
@@ -261,7 +261,7 @@ class ModuleLoad:
             self._undo.record_key("", loads, name, ABSENT if before is None else before)
 
     def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
-        """Record the changes that the load has made, and update what depends on them."""
+        """Record the changes made by the load, and update what depends on them."""
         if module is not self._before:
             self._end_new_module(module, name, has_failed=has_failed)
         elif self._snapshot is not None:
@@ -285,7 +285,7 @@ class ModuleLoad:
         )
 
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Update names that other modules have imported from this one and that still refer to the previous object.
+        """Update names that other modules have imported from this one and that still refer to previous objects.
 
         Functions and classes are also updated elsewhere, but this updates all kinds of objects. Modules that import a
         name indirectly, from an updated module, are included.
@@ -299,7 +299,7 @@ class ModuleLoad:
         previous = [(attribute, reference()) for home, attribute, reference in self._sources.previous if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
         for changed_name in changed:
-            # The name was removed in an earlier load and has been defined again.
+            # The name was removed by an earlier load and has been defined again.
             olds = (
                 [before[changed_name]]
                 if changed_name in before
@@ -321,7 +321,7 @@ class ModuleLoad:
             waiting += others.items()
 
     def _report_rows(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Yield rows for caches that the load has emptied, and for names that were left unchanged or replaced."""
+        """Yield rows for caches emptied by the load, and for names that were left unchanged or replaced."""
         minimal = self._minimal
         if minimal is None:
             yield from self._replaced_rows(module, name, before)
@@ -345,7 +345,7 @@ class ModuleLoad:
 
     @staticmethod
     def _replaced_rows(module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Yield rows for objects that were replaced by running the whole module and that are still in use elsewhere."""
+        """Yield rows for objects that were replaced by running the whole module and are still in use elsewhere."""
         space = module.__dict__
         for attribute in sorted(
             attribute for attribute, old in before.items() if attribute in space and space[attribute] is not old
@@ -385,7 +385,7 @@ def _is_import(path: str, name: str) -> bool:
 
 
 def _is_shared(value: object) -> bool:
-    """Return whether a value is a mutable collection or an object with attributes, so that other code may share it."""
+    """Return whether a value is a mutable collection or an object with attributes, which other code may share."""
     kind = type(value)
     if is_class(value) or kind in (types.FunctionType, types.ModuleType):
         return False

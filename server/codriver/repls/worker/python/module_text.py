@@ -19,7 +19,7 @@ DYNAMIC_IMPORT_PATTERN = re.compile(r"""(?:import_module|__import__)\(\s*["']([\
 
 
 ANY_WORD: frozenset[str] = frozenset(("*",))
-"""Stands for the words that lead to the name of a function, which can be any."""
+"""Stands for the words that lead to a function's name, which may be any words."""
 
 
 class Text:
@@ -45,7 +45,7 @@ class Text:
 
     @property
     def imported_names(self) -> frozenset[str]:
-        """Return the names of modules that the source may import, and of names in packages that may be modules."""
+        """Return the names of modules that the source may import, and names from packages, which may be modules."""
         if self._imports is None:
             found: set[str] = set()
             for source, name, _ in imported_names(self.source.tree, self.name, is_package=self.is_package):
@@ -68,7 +68,7 @@ class Text:
         return self._imports
 
     def _absolute(self, name: str) -> str:
-        """Return the absolute name of a module that this module may import relatively."""
+        """Return the absolute name of a module that this module may import with a relative name."""
         plain = name.lstrip(".")
         level = len(name) - len(plain)
         parts = self.name.split(".")
@@ -118,7 +118,7 @@ class Text:
         inner: Any
         if isinstance(node, FUNCTION_NODES):
             yield node.name
-            if node.name == "__getattr__":  # it makes attributes of the module, which may have any name
+            if node.name == "__getattr__":  # it sets attributes of the module, which may have any name
                 yield self.name.rpartition(".")[2]
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (bound_name for words, bound_name in _names_imported_by(node) if not names.isdisjoint(words))
@@ -171,7 +171,7 @@ class Outline:
     """A summary of the words in a module's statements that does not keep the syntax tree. It lives as long as the load.
 
     `imported_names` is that of `Text`. A statement is quiet if it is an import, or a function without decorators,
-    default values and annotations.
+    default values or annotations.
     """
 
     __slots__ = ("_has_star", "_rows", "imports")

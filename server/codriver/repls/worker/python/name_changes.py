@@ -1,6 +1,6 @@
 """Track which names of the workspace's modules have changed since a load began.
 
-A name has changed if it is bound to another object, or if its object was filled again or has new code.
+A name has changed if it is bound to a different object, or if its object was refilled or has new code.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     Spaces = Dict[str, Dict[str, Any]]
 
 METHOD_TYPES = (types.FunctionType, staticmethod, classmethod, property)
-"""Types of the methods in a class."""
+"""Types of methods in a class."""
 CONTENT_COMPARED_TYPES = (list, tuple, dict, set, frozenset)
-"""Types of class attributes that count as unchanged if the old and the new value have equal contents."""
+"""Types of class attributes that count as unchanged if the old and new values have equal contents."""
 AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
-"""Names of attributes that Python gives every class."""
+"""Names of attributes that Python adds to every class."""
 
 
 class NameChanges:
-    """The changes of names since the load of a module began.
+    """The name changes since the load of a module began.
 
     `edited`: the names whose statements differ.
     `before`: the previous names of each module.
     `public_before`: the previous `__all__` of each module.
     `updated`: the names whose objects were changed in place.
     `codes`: the functions whose code changed.
-    `refilled`: the ids of the objects whose contents changed, with the names of their changed attributes, or None if
-    these are not known.
+    `refilled`: the ids of the objects whose contents changed, each with the names of the changed attributes, or None if
+    these are unknown.
     """
 
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
@@ -105,7 +105,7 @@ class NameChanges:
                     self._filled.add((name, attribute))
 
     def record_attribute_changes(self, value: object, before: dict[str, Any], now: dict[str, Any]) -> None:
-        """Record which attributes of an object have other values than before."""
+        """Record which attributes of an object have different values than before."""
         names = {*before, *now}
         changed = {name for name in names if not is_alike(before.get(name, ABSENT), now.get(name, ABSENT))}
         known = self.refilled.get(id(value), set())
@@ -135,7 +135,7 @@ class NameChanges:
         return any(self._may_have_changed(*guess) for guess in guesses)
 
     def _is_filled(self, module: str, name: str) -> bool:
-        """Return whether the object of a name was filled again, or the instance whose attribute is read."""
+        """Return whether the object with this name, or the instance whose attribute is read, was filled again."""
         if (module, name) in self._filled:
             return True
         owner = name.partition(".")[0]
@@ -143,7 +143,7 @@ class NameChanges:
 
     @staticmethod
     def _is_instance(module: str, name: str) -> bool:
-        """Return whether a name of a module refers to an object that is not a class."""
+        """Return whether a name in a module refers to an object that is not a class."""
         space = module_dict(sys.modules[module]) if module in sys.modules else {}
         return name in space and not is_class(space[name])
 
@@ -178,7 +178,7 @@ class NameChanges:
         return any(home == module and code_name.startswith(start) for home, code_name in self.codes)
 
     def has_changed(self, module: str, name: str) -> bool:
-        """Return whether a name of a module has changed. The name may have any form that `Effects` describes."""
+        """Return whether a name in a module has changed. The name may have any form that `Effects` describes."""
         if (module, name) in self.codes or (module, name) in self.updated:
             return True
         if name.endswith(".__subclasses__()"):
@@ -263,7 +263,7 @@ class NameChanges:
         return False
 
     def cause(self, effects: Effects) -> str:
-        """Return the name of something changed that a statement reads, or "what" if none is known."""
+        """Return the name of a changed object that a statement reads, or "what" if none is known."""
         reads = effects.reads
         found = sorted(
             name for module, name in reads if self.has_changed(module, name) or (module, name) in self._filled
@@ -275,7 +275,7 @@ class NameChanges:
 
 
 def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
-    """Return whether both objects are classes in which an attribute is equal plain data."""
+    """Return whether both objects are classes in which an attribute has equal plain data."""
     if not is_class(old) or not is_class(now):
         return False
     values = [space_of(kind).get(name, ABSENT) for kind in (old, now)]
@@ -283,11 +283,11 @@ def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
 
 
 def _is_data(value: object) -> bool:
-    """Return whether a value is plain data or a collection, so that it may be replaced by equal contents."""
+    """Return whether a value is plain data or a collection, which may be replaced with equal contents."""
     return is_plain_value(value) or type(value) in CONTENT_COMPARED_TYPES
 
 
 def copy_all_names(space: dict[str, Any]) -> object:
-    """Return a copy of a module's `__all__`, which may be changed in place, or None if there is none."""
+    """Return a copy of a module's `__all__`, because the original may be changed in place, or None if there is none."""
     names = space.get("__all__")
     return list(names) if isinstance(names, (list, tuple)) else None

@@ -1,4 +1,4 @@
-"""Classify calls of libraries and built-in types: those without effects, and those that add to the object itself.
+"""Classify calls to libraries and built-in types: those without effects, and those that add to the object itself.
 
 Evaluating a pure call again returns an equal value and changes nothing else.
 """
@@ -27,11 +27,11 @@ PURE_MODULES = frozenset({
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
     "celery.canvas",
 })  # fmt: skip
-"""Modules whose functions and classes have no external effects, except those in `IMPURE_NAMES`.
+"""Modules whose functions and classes have no external effects, except for those in `IMPURE_NAMES`.
 
-They compute values, or only record what they are given, such as fields, marks and paths of URLs. Source: the
-documentation of the standard library, attrs, msgspec, pydantic, click, Django, pytest and Celery.
-Modules whose names begin with `_` have the implementations of those that the standard library documents.
+They compute values, or only record what they are given, such as fields, marks and URL paths. Source: the documentation
+of the standard library, attrs, msgspec, pydantic, click, Django, pytest and Celery. Modules whose names begin with `_`
+contain the implementations of documented standard library modules.
 """
 PURE_CALLABLES = frozenset({
     "asyncio.runners.run", "asyncio.tasks.sleep", "asyncio.tasks.gather", "asyncio.tasks.wait_for",
@@ -48,7 +48,7 @@ IMPURE_NAMES = frozenset({
     "symlink_to", "chmod", "replace_with", "parse_args", "parse_known_args", "print_help", "exit", "error",
     "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
 })  # fmt: skip
-"""Names in pure modules of functions that are not pure.
+"""Names of impure functions in pure modules.
 
 They read the clock, use random numbers, access files, print, end the process, or change their arguments. Source: the
 documentation of those modules.
@@ -56,7 +56,7 @@ documentation of those modules.
 SORTING_FUNCTIONS = frozenset({
     "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
 })  # fmt: skip
-"""Functions of `heapq` and `bisect` that only change the list in their first argument, and compare its elements."""
+"""Functions in `heapq` and `bisect` that only change the list in their first argument and compare its elements."""
 PURE_BUILTINS = frozenset({
     "abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "complex",
     "__import__", "dict", "dir", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr",
@@ -74,7 +74,7 @@ MUTATING_METHODS = frozenset({
     "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
     "sort", "subtract", "symmetric_difference_update", "update",
 })  # fmt: skip
-"""Methods of built-in collections and of `collections` that change them. Source: the library reference."""
+"""Methods that change a built-in collection or one from `collections`. Source: the library reference."""
 READING_METHODS = frozenset({
     "as_posix", "capitalize", "casefold", "center", "copy", "count", "decode", "difference", "elements", "encode",
     "endswith", "expandtabs", "find", "format", "format_map", "fromkeys", "get", "groups", "index", "intersection",
@@ -111,7 +111,7 @@ FILLING_PREFIXES = (
     "add", "set", "register", "include_", "append", "connect_signal", "on_", "use_", "map_", "bind_", "route",
     "attach", "disable", "enable",
 )  # fmt: skip
-"""Prefixes of the names of methods that register or add something, for libraries and objects that are not known."""
+"""Name prefixes of methods that register or add something, for unknown libraries and objects."""
 ACTING_PREFIXES = (
     "send",
     "create",
@@ -126,11 +126,11 @@ ACTING_PREFIXES = (
     "post_",
     "delete_",
 )
-"""Prefixes of methods that may have external effects, even if other rules say that they only fill an object.
+"""Name prefixes of methods that may have external effects, even if other rules say that they only fill an object.
 
-The verbs with which the standard library, database drivers, HTTP clients and queues name methods that write, send or
-start something, as `cursor.execute`, `session.commit`, `socket.send` and `Thread.start`. A method whose effect is not
-known is not run again in any case, so a missing verb matters only for names that `FILLING_PREFIXES` also matches.
+These are verbs that the standard library, database drivers, HTTP clients and queues use for methods that write, send or
+start something, such as `cursor.execute`, `session.commit`, `socket.send` and `Thread.start`. A method with unknown
+effects is not run again in any case, so a missing verb matters only for names that `FILLING_PREFIXES` also matches.
 """
 LIBRARY_DECORATORS = frozenset(
     {"click", "functools", "typing", "contextlib", "abc", "dataclasses", "enum", "flask", "attr", "attrs"}
@@ -141,7 +141,7 @@ SIGNATURE_READING_LIBRARIES = frozenset(
 )
 """Libraries that read the signatures of functions and classes passed to them.
 
-Web frameworks and libraries for dependency injection make parameters from them. pydantic makes fields, and Celery
+Web frameworks and dependency injection libraries derive parameters from them, pydantic derives fields, and Celery
 checks the arguments of tasks. Source: the documentation of each library.
 """
 SIGNATURE_READING_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
@@ -153,21 +153,21 @@ CLASS_READING_FUNCTIONS = frozenset({
 })  # fmt: skip
 """Functions that read all attributes of a class, or iterate over it."""
 CONFIGURATION_READING_METHODS = frozenset({"from_object", "from_mapping"})
-"""Methods of Flask's configuration that copy the attributes of a class. Celery reads them when they are used."""
+"""Methods of Flask's configuration that copy a class's attributes. Celery reads the attributes when they are used."""
 REGISTERING_DECORATORS = frozenset(
     {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
 )
-"""Decorators that register an object in a library, which then keeps using the first object registered."""
+"""Decorators that register an object with a library. The library then keeps using the first object registered."""
 COLLECTION_TYPES = (list, dict, set, bytearray)
 
 
 def is_filling_method(name: str) -> bool:
-    """Return whether a method with this name registers something in its object or adds something to the object."""
+    """Return whether a method with this name registers something in its object or adds something to it."""
     return not name.startswith(ACTING_PREFIXES) and (name in FILLING_METHODS or name.startswith(FILLING_PREFIXES))
 
 
 def is_pure_callable(value: object) -> bool:
-    """Return whether a function or class of a library or the interpreter has no external effects when called."""
+    """Return whether a function or class from a library or the interpreter has no external effects when called."""
     module, name = _origin(value)
     if module == "builtins":
         return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
@@ -177,7 +177,7 @@ def is_pure_callable(value: object) -> bool:
 
 
 def is_sorting_function(value: object) -> bool:
-    """Return whether a function of `heapq` or `bisect` adds to or removes from the list in its first argument."""
+    """Return whether a function in `heapq` or `bisect` adds to or removes from the list in its first argument."""
     module, name = _origin(value)
     return module.lstrip("_") in ("heapq", "bisect") and name in SORTING_FUNCTIONS
 
@@ -198,7 +198,7 @@ def is_immutable_kind(kind: Any) -> bool:
 
 
 def is_standard_mapping(kind: Any) -> bool:
-    """Return whether a type is a mapping of the standard library, such as the type of `os.environ`."""
+    """Return whether a type is a standard library mapping, such as the type of `os.environ`."""
     return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types")
 
 

@@ -1,6 +1,6 @@
 """The Python dialect: evaluate code and files in modules, and look up names.
 
-Clients call that module `user`.
+Clients call the home module `user`.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ if TYPE_CHECKING:
 
 
 ORIGINAL_DISPLAYHOOK = sys.displayhook
-"""The display hook at the start of the interpreter, which some systems replace. Another one was set by the user."""
+"""The display hook when the interpreter started, which some systems replace. Any other hook was set by the user."""
 MAX_RENEWED_ROWS = 100
 """Maximum number of rows about updated objects that are reported after a load."""
 MAX_PARSED_CHARACTERS = 2**20
-"""Maximum number of characters of a file that is parsed. A longer one is compiled as a whole.
+"""Maximum number of characters in a file that is parsed. A longer file is compiled as a whole.
 
-Parsing a file with 300,000 lines would take 7 of 9 s.
+For a file with 300,000 lines, parsing would take 7 of 9 s.
 """
 MAX_SOURCE_LINE_CHARACTERS = 500
 """Maximum number of characters of the source line that is sent with a syntax error."""
 COROUTINE_FLAG = 128
-"""The same as `inspect.COROUTINE_FLAG`. Importing `inspect` takes long."""
+"""The same as `inspect.CO_COROUTINE`. Importing `inspect` takes long."""
 
 
 class Python(Dialect):
@@ -88,11 +88,11 @@ class Python(Dialect):
         self.undo_records = UndoRecords(roots)
         self._comparison: LoadComparison | None = None
         self._renewed: list[dict[str, str]] = []
-        """The rows about objects that the last load updated, until they are reported."""
+        """Rows about objects updated by the last load, until they are reported."""
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._user_values: dict[str, object] = {}
-        """The value that was assigned to `_`, by module."""
+        """The value assigned to `_` in each module."""
         # Code that pickles its classes or starts processes finds them in `__main__`, so that must not be the worker's
         # module.
         self.home = home or _new_module("__main__")
@@ -112,7 +112,7 @@ class Python(Dialect):
         return module
 
     def _is_unshared_value(self, name: str) -> bool:
-        """Return whether a name is `_` with the last value of the first module, which other modules do not share."""
+        """Return whether a name is `_` with the first module's last value, which other modules do not share."""
         stored = self._user_values.get("__main__", self)
         return name == "_" and self.home.__dict__.get("_") is stored
 
@@ -216,9 +216,9 @@ class Python(Dialect):
         return ast.parse(text, file).body
 
     def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
-        """Compile each statement of a source.
+        """Compile each statement in a source.
 
-        Returns the code objects, each with whether it is an expression and whether it needs an event loop.
+        Returns the code objects, each with flags for whether it is an expression and whether it needs an event loop.
         """
         session = job.session
         found: list[tuple[types.CodeType, bool, bool]] = []
@@ -294,7 +294,7 @@ class Python(Dialect):
         self.stored_values.send_value(job, value, displayed[0], self.display_name(job.session.namespace), displayed[1])
 
     def should_run(self, _node: ast.AST, _file: str) -> bool:
-        """Return whether a load runs this statement of a file."""
+        """Return whether a load runs this statement in a file."""
         return True
 
     def _compile_file(
@@ -302,7 +302,7 @@ class Python(Dialect):
     ) -> tuple[types.CodeType, types.CodeType | None]:
         """Compile a file.
 
-        Returns its code, and separately the code of the last statement if that is an expression with a value.
+        Returns its code and, separately, the code of the last statement if that is an expression with a value.
 
         A string on its own, such as commented-out code, is not a value. With `lines`, only the statements that start
         there are compiled. A very long file is compiled as a whole.
@@ -344,7 +344,7 @@ class Python(Dialect):
         self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = (), *, with_images: bool = True
     ) -> tuple[str, str]:
         length, depth = print_limits(job)
-        # A request for a part of a value gets the complete part, not the abbreviated form of the library.
+        # A request for a part of a value gets the complete part, not the library's abbreviated form.
         requested = length if job.message["op"] == "codriver/value" else requested_print_limits(job)[0]
         printer = Printer(length, depth, requested)
         try:
@@ -437,7 +437,7 @@ def _is_partial(job: Job) -> bool:
 
 
 def _requested_frame(job: Job) -> FrameSpace | None:
-    """Return the namespace for the frame that a request names, or None for requests that name none."""
+    """Return the namespace for the frame that a request names, or None if it names no frame."""
     if job.message["op"] != FRAME_OP:
         return None
     session, number = job.session, job.message.get("frame")
@@ -461,7 +461,7 @@ LOOP_REQUIRING_NAMES = {
 }
 """Functions of `asyncio` that need a running event loop."""
 LOOP_RUNNING_NAMES = {"run", "run_until_complete", "run_forever"}
-"""Functions that cannot be called while an event loop runs."""
+"""Functions that cannot be called while an event loop is running."""
 
 
 def _needs_loop(node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""Compare the project's loaded modules with their present files.
+"""Compare the project's loaded modules with their current files.
 
 The source that was loaded is compared with that in the file, statement by statement. Live objects are only used to find
 names that were rebound since the load, and objects that remain from previous loads. No user code is run.
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     Differing = Tuple[str, str, str]
 
 AFFECTING_KINDS = ("edited", "missing", "gone", "deleted", "unparsable")
-"""The kinds of differences that affect other code that uses the module."""
+"""Kinds of differences that affect other code using the module."""
 MAX_EDITED_NAMES = 5
 """Maximum number of edited names that are listed for a module."""
 MAX_SEARCHED_INSTANCES = 20
-"""Maximum number of instances of one class for which references are searched."""
+"""Maximum number of instances of one class whose references are searched for."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
-"""Kinds of remains of a previous load: an object under a name elsewhere, instances of a class, closures of a function,
-and an imported name that its module no longer has.
+"""Kinds of remains from a previous load.
+
+They are an object that has a name elsewhere, instances of a class, closures of a function, and an imported name that no
+longer exists in its module.
 """
 
 
@@ -62,11 +64,11 @@ class Drift:
     def find_differences(self, root: str, only: str = "") -> list[Row]:
         """Return a row for each difference, with `module`, `name`, `kind`, and the `file` of the live code.
 
-        `of` is the part that differs, a number, or for an old object the name that has the new one. Differences between
-        the sources also have the `path` of the module's file.
+        `of` is the part that differs, a number, or, for an old object, the name of the new one. Differences between the
+        sources also have the `path` of the module's file.
 
-        `only` restricts the rows: with `old` to remains of previous loads, and with `edited` to these and to
-        differences between the sources.
+        `only` restricts the rows: `old` to remains from previous loads, and `edited` to these and differences between
+        the sources.
         """
         self.sources.record_new_loads()
         self.sources.read_recent_sources()
@@ -189,7 +191,7 @@ class Drift:
     def _old_names(
         self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """Yield rows for names that refer to an object of a previous load of another module.
+        """Yield rows for names that refer to an object from a previous load of another module.
 
         Objects without a newer version are ignored.
         """
@@ -206,7 +208,7 @@ class Drift:
                 if of is None or (space.get("__name__"), name) == of or _is_still_named(value):
                     continue
                 if space.get("__name__") == of[0] and not (is_class(value) or type(value) is types.FunctionType):
-                    continue  # the previous value was that of another name, from which it was selected
+                    continue  # the previous value was selected from another name's value
                 home = sys.modules.get(of[0])
                 if home is not None and module_dict(home).get(of[1], value) is not value:
                     yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))
@@ -351,7 +353,7 @@ class Drift:
                         yield name, attribute, one
 
     def _unbound_imports(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """Yield rows for imports of names that a module no longer defines, so that they would fail in a new process."""
+        """Yield rows for imports of names that a module no longer defines, which would fail in a new process."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
             names = {
@@ -405,7 +407,7 @@ def _is_module_value(value: object, name: str, load: Load) -> bool:
 
 
 def _is_still_named(value: object) -> bool:
-    """Return whether a class or function is still bound to its own name. Other names for it are then just aliases."""
+    """Return whether a class or function is still bound to its own name. If so, other names for it are just aliases."""
     if not (is_class(value) or type(value) is types.FunctionType):
         return False
     home = sys.modules.get(str(defining_module_name(value)))
@@ -419,7 +421,7 @@ def _is_alias(item: tuple[str, Load]) -> bool:
 
 
 def _names_bound_in_file(file: str, names: set[str]) -> set[str]:
-    """Return those of the names that a file binds. If that is unknown, return all of them."""
+    """Return the given names that a file binds, or all of them if that is unknown."""
     found = read_file(file)
     try:
         bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)

@@ -1,8 +1,8 @@
 """Complete names in Python modules, look up their definitions, and list them by module or pattern.
 
 Attributes are read as stored, without running user code, so that no user-defined `__getattr__`, `__dir__` or metaclass
-affects the results. A module can read the names of another one, as an additional session does with those of the first
-session, while its own names stay separate.
+affects the results. A module can read the names in another one while its own names stay separate. An additional session
+uses this to read the first session's names.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def list_names(name_or_pattern: str, current: types.ModuleType, home: types.Modu
 
 
 def _limit_rows(rows: list[dict[str, str]], *, omitted: int = 0, private: int = 0) -> dict[str, Any]:
-    """Return at most `MAX_LISTED_NAMES` rows, and the numbers of the names that are not included."""
+    """Return at most `MAX_LISTED_NAMES` rows, and the numbers of names that are not included."""
     listed = {"rows": rows[:MAX_LISTED_NAMES], "omitted": omitted + max(0, len(rows) - MAX_LISTED_NAMES)}
     return {**listed, "private": private} if private else listed
 
@@ -206,7 +206,7 @@ def _members(kind: type) -> list[dict[str, str]]:
         function = unwrap_function(value)
         if name[:2] == name[-2:] == "__" and (function is None or function.__code__.co_filename == "<string>"):
             if name != "__init__":
-                continue  # Python and decorators such as `dataclass` create it
+                continue  # created by Python or decorators such as `dataclass`
             function = None
         if function is not None:
             row["line"] = str(function.__code__.co_firstlineno)
@@ -245,7 +245,7 @@ def _iter_matches(pattern: str, current: types.ModuleType, home: types.ModuleTyp
 
 
 def _unimported_matches(pattern: str) -> list[dict[str, str]]:
-    """Return rows for matching functions and classes in files of the working directory that were not imported."""
+    """Return rows for matching functions and classes in files below the working directory that were not imported."""
     is_match, is_qualified = name_matcher(pattern), "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     fragment = max(pattern.rpartition(".")[2].split("*"), key=len)
@@ -260,7 +260,7 @@ def _unimported_matches(pattern: str) -> list[dict[str, str]]:
 
 
 def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
-    """Return the loaded modules by name: modules of evaluations first, then the project's, then installed ones."""
+    """Return the loaded modules by name: modules used by evaluations first, then the project's, then installed ones."""
     first = [(entry.__name__, entry) for entry in (module, home)]
     rest = [
         (name, entry)
@@ -364,7 +364,7 @@ class _Dots:
 
 SOURCELESS_SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
 MAX_SEARCHED_CHARACTERS = 2**20
-"""Maximum number of characters of a source that is searched. Parsing a longer one would block for seconds."""
+"""Maximum number of characters in a source that is searched. Parsing a longer one would block for seconds."""
 
 
 def find_definition(
@@ -422,7 +422,7 @@ def lines_that_define(value: object) -> tuple[list[str], int]:
 
 
 def _block(lines: list[str], first: int) -> tuple[list[str], int]:
-    """Return the lines of the definition that starts at the line `first`, and `first` itself."""
+    """Return the lines of the definition that starts on line `first`, and `first` itself."""
     import inspect
     import tokenize
 
@@ -474,7 +474,7 @@ def _defined_names(node: ast.stmt) -> list[str]:
 
 MISSING = object()
 C_DESCRIPTOR_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
-"""Types of attributes that Python or a C library computes, such as the module of a function."""
+"""Types of attributes computed by Python or a C library, such as the module of a function."""
 
 
 def is_module(value: object) -> bool:
@@ -536,14 +536,14 @@ def string_attribute(value: object, name: str) -> str | None:
 
 
 MODULE_DICT_DESCRIPTOR: Any = vars(types.ModuleType)["__dict__"]
-"""The descriptor of the namespace of modules.
+"""The descriptor for the namespace of a module.
 
-Reading the attribute `__dict__` could run code of a user-defined module class.
+Reading the attribute `__dict__` could run code in a user-defined module class.
 """
 
 
 class SharedNames(Names):
-    """The `__builtins__` of a module that let its code also read the names of another module, `home`.
+    """A `__builtins__` mapping that lets a module's code also read the names in another module, `home`.
 
     Python looks up each name that is neither local nor global in the builtins, at module level as well as in functions,
     classes and comprehensions. Because this is not a plain dict, Python uses `__missing__`. Assignments, `global`
@@ -567,7 +567,7 @@ class SharedNames(Names):
         self.update(shared)
 
     def shared_names(self) -> dict[str, Any]:
-        """Return the names of `home` that can be read through this object, with their values."""
+        """Return the names in `home` that can be read through this object, with their values."""
         return {name: value for name, value in list(self._home.items()) if self._shares(name)}
 
     def _shares(self, name: object) -> bool:
@@ -585,7 +585,7 @@ class SharedNames(Names):
 
 
 def module_dict(module: Any) -> dict[str, Any]:
-    """Return the dictionary of a module, without triggering the load of a lazy module."""
+    """Return the dictionary of a module without triggering the loading of a lazy module."""
     # IPython's class of main modules stores the names elsewhere, as do objects that imitate modules.
     made_in = type.__dict__["__module__"].__get__(type(module))
     is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"

@@ -1,4 +1,4 @@
-"""Evaluate names again together with all statements that fill their objects, in the edited module and in others."""
+"""Evaluate names again along with all statements that fill their objects, in the edited module and in others."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ MAX_REFERENCE_STEPS = 5
 class Rebuilds:
     """The statements that run again because an object is created again.
 
-    `forced` are the statements to run when their turn comes, and `done` those that have run. `revived` are names that
-    were bound again, which later statements may delete. `objects` are the ids of the objects that are created again.
+    `forced` are the statements to run when their turn comes, and `done` are those that have been run. `revived` are
+    names that were bound again and may be deleted by later statements. `objects` are the ids of the objects that are
+    created again.
     """
 
     def __init__(self, followers: Any, undo: UndoRecord) -> None:
@@ -39,7 +40,7 @@ class Rebuilds:
         self.objects: set[int] = set()
 
     def statement_chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
-        """Return the statements that bind a name of a module or fill its object, in the order in which they run."""
+        """Return the statements that bind a name in a module or fill its object, in the order in which they run."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in_module(text, {name}, {id(value)}, {name})
         for other in [importer for importer in self._followers.find_importers() if importer is not text]:
@@ -130,7 +131,7 @@ class Rebuilds:
                     self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 
     def _redecorate(self, text: Text, top: int) -> None:
-        """Apply the decorators of a definition again, unless the load has made its class again."""
+        """Apply the decorators of a definition again, unless the load has created its class again."""
         node = text.body[top]
         if isinstance(node, ast.ClassDef) and self._followers.has_run(text, top):
             return
@@ -143,7 +144,7 @@ class Rebuilds:
         return not any(name in names_bound_by(node) for node in text.body[:top])
 
     def rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
-        """Create the objects again that a statement fills. If that is not possible, report their names."""
+        """Recreate the objects that a statement fills. If that is not possible, report their names."""
         names = [
             (owner, name)
             for owner in (text, *self.edited_modules(text))
@@ -284,7 +285,7 @@ class Rebuilds:
             self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 
     def forget_names_set_by_globals(self, text: Text, node: Any) -> None:
-        """Remove the names that a statement has added to the module through `globals()`, before it runs again."""
+        """Remove the names that a statement added to the module through `globals()`, before it is run again."""
         if (
             not isinstance(node, (*BLOCK_STATEMENTS, ast.Expr))
             or id(text.space) not in self._followers.effects(node, text).fills

@@ -1,4 +1,4 @@
-"""Record calls of the project's functions: select the functions, and return the recorded calls as JSON.
+"""Record calls to the project's functions: select the functions, and return the recorded calls as JSON.
 
 `call_monitor` has the recorders. Arguments and results are converted to short texts while the program runs, which must
 be fast and not run any of its code. Classes are compared by identity and their attributes are read without their
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     Record = list[Any]
 
 MAX_RECORDED_CALLS = 10_000
-"""Maximum number of calls that are recorded, with about 250 bytes for each of two events."""
+"""Maximum number of recorded calls. Each takes about 250 bytes for each of two events."""
 MAX_CALLS_PER_FUNCTION = 200
-"""Maximum number of calls of each function that are recorded. A limit on all calls would not limit the time."""
+"""Maximum number of recorded calls to each function. A limit on the total would not limit the time."""
 MAX_EXTRA_ARGUMENTS = 8
 """Maximum number of extra arguments of a Lisp function that are recorded."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
 """The indexes in a record. `PARENT` is the record of the caller, and `END_NS` is 0 until the call ends."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
-"""Flags of code objects: of functions, and of those with `*args` or `**kwargs`. Source: `inspect`."""
+"""Code flags of functions, and of functions with `*args` or `**kwargs`. Source: `inspect`."""
 EVALUATED_PREFIXES = ("<eval ", "<ipython-input-", "<cell ")
 """Prefixes of the pseudo file names of evaluated code."""
 CELL_PATH_PART = os.sep + "ipykernel_"
-"""A part of the paths that ipykernel assigns to cells."""
+"""Part of the paths that ipykernel assigns to cells."""
 
 
 class Function:
@@ -70,13 +70,13 @@ class Function:
         self.count = self.open = 0
         self.most = MAX_CALLS_PER_FUNCTION
         self.is_over = False
-        """Whether there were more calls than are recorded."""
+        """Whether some calls were not recorded because there were too many."""
 
 
 class Selection:
-    """The functions to record: those of the project in `roots`, or those that match `names`.
+    """The functions to record: the project's functions below `roots`, or those that match `names`.
 
-    A name matches a module, class or function, and can start at any level within a module. Names of libraries must
+    A name matches a module, class or function, and can start at any level within a module. Names in libraries must
     start with the module.
     """
 
@@ -87,7 +87,7 @@ class Selection:
         self._is_project: dict[str, bool] = {}
 
     def includes(self, code: types.CodeType, module: str, name: str) -> bool:
-        """Return whether calls of a function are recorded."""
+        """Return whether calls to a function are recorded."""
         # The body of a class has no local variables.
         if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker_file(code.co_filename):
             return False
@@ -119,8 +119,8 @@ class Selection:
 class Recording:
     """The calls recorded during one run. Only recorders modify it.
 
-    `dialect` is that of the recording REPL, if any. `changed_ms` returns when a load last changed a function, given its
-    code and mark, like `Dialect.last_changed_ms`.
+    `dialect` is that of the recording REPL, if any. `changed_ms` takes the code and mark of a function and returns when
+    a load last changed it, like `Dialect.last_changed_ms`.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Recording:
         return found
 
     def format_arguments(self, function: Function, frame: types.FrameType) -> list[str]:
-        """Format the arguments of a call that starts."""
+        """Format the arguments of a call that is starting."""
         values, short, names = frame.f_locals, self.printer.short_text, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
@@ -171,16 +171,16 @@ class Recording:
         return [short(values[name]) for name in names if name in values] + rest
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
-        """Format the result of a call. For a call of `__init__`, this is the new object."""
+        """Format the result of a call. For a call to `__init__`, this is the new object."""
         return self.printer.short_text(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
         """Return the recording: `functions`, `calls` in the order in which they started, `threads` and `notes`.
 
-        A function has its module, name, file, line, parameters, number of calls, whether there were more, and, except
-        in Lisp, the mark of its code and the time of its last change by a load. A call has the index of its function,
-        that of the caller's call or -1, that of its thread, its start in microseconds, its duration or -1 if it has not
-        ended, the texts of the arguments, the result and the error, and how often it yielded.
+        Each function has its module, name, file, line, parameters, number of calls, and whether there were more. Except
+        in Lisp, it also has the mark of its code and the time when a load last changed it. Each call has the index of
+        its function, the index of the caller's call or -1, the index of its thread, its start in microseconds, its
+        duration or -1 if it has not ended, the texts of the arguments, result and error, and how often it yielded.
         """
         indexes: dict[int, int] = {}
         functions: list[list[Any]] = []
@@ -195,7 +195,7 @@ class Recording:
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
                 marks: list[int] = []
-                if not self._is_lisp:  # names in Lisp code change at each load
+                if not self._is_lisp:  # names in Lisp code change with each load
                     mark = code_mark(code)
                     marks = [mark, self._changed_ms(code, mark)]
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
@@ -262,7 +262,7 @@ MAX_TEXT_CHARACTERS = 80
 MAX_NESTED_CHARACTERS = 24
 """Maximum length of a text inside a collection."""
 TEXT_PREFIX_CHARACTERS = 60
-"""Number of characters of a longer text that are included."""
+"""Number of characters included from the start of a longer text."""
 MAX_PARTS = 4
 """Maximum number of elements of a collection that is printed in full."""
 MAX_LEVELS = 2
@@ -270,7 +270,7 @@ MAX_LEVELS = 2
 HIDDEN_TEXT = "<not shown>"
 """The text that replaces a secret."""
 PRINTED_BASE_CLASSES = (str, int, float, tuple, list, dict, set, frozenset, bytes)
-"""Built-in classes whose values are also printed for instances of their subclasses."""
+"""Built-in classes whose subclass instances are also printed with their built-in value."""
 BRACKETS_BY_TYPE = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -283,11 +283,11 @@ BUILTIN_CONVERTERS: dict[type, Callable[[Any], Any]] = {
     str: str.__str__, int: int.__int__, float: float.__float__,
     bytes: lambda value: bytes.__getitem__(value, WHOLE_SLICE),
 }  # fmt: skip
-"""Functions that convert an instance of a subclass to an object of its built-in class, by that class."""
+"""For each built-in class, a function that converts an instance of a subclass to that class."""
 SECRET_VARIABLE_PATTERN = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
 """Matches the names of environment variables whose values the server removes from all texts.
 
-The server only finds complete values, so the texts of these must not be shortened.
+The server only recognizes complete values, so their texts must not be shortened.
 """
 MIN_SECRET_CHARACTERS = 6
 """Minimum length of a value that is treated as a secret."""
@@ -323,7 +323,7 @@ class CallPrinter:
             if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
                 return self._collection_text(value, kind, 0)
             return self._object_text(value, kind, 0)
-        except RuntimeError:  # another thread changed it at the same time
+        except RuntimeError:  # another thread was changing it at the same time
             return f"<{class_name(kind)}>"
 
     def _lisp_text(self, value: Any, printer: PlainPrinter) -> str:

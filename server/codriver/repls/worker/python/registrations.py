@@ -1,4 +1,4 @@
-"""Find what decorators, hooks of classes and statements register in collections and objects of the workspace."""
+"""Find what decorators, class hooks and statements register in collections and objects in the workspace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EMPTY_CELL = types.CellType()
 REGISTRY_TYPES = (list, dict, set)
-"""Types of collections in which objects may be registered."""
+"""Types of collection in which objects may be registered."""
 REPLACING_LIBRARIES = ("click", "typer")
 """Libraries whose registries replace what was registered under the same name.
 
@@ -32,7 +32,7 @@ Source: `Group.add_command` of click stores commands in a dictionary by name. Ty
 
 
 class Registrations:
-    """Finds the objects in which an edited module registers something, and whether that would happen a second time.
+    """Finds the objects in which an edited module registers something, and whether this would happen a second time.
 
     `rebuilt` are the ids of objects that the load creates and fills again.
     """
@@ -44,7 +44,7 @@ class Registrations:
         self._left: list[tuple[str, Any]] = []
 
     def registers_again(self, kind: Any, text: Text) -> bool:
-        """Return whether creating a class again would make a hook of the workspace register it a second time."""
+        """Return whether creating a class again would make a workspace hook register it a second time."""
         effects = self._creation_effects(kind, text)
         return effects is not None and (
             effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
@@ -76,7 +76,7 @@ class Registrations:
         return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))
 
     def has_registered(self, name: str, node: ast.ClassDef) -> bool:
-        """Return whether hooks of the workspace registered a class of the previous source when it was created."""
+        """Return whether workspace hooks registered a class in the previous source when it was created."""
         kind = self._changes.before[self._text.name].get(name)
         if not is_class(kind):
             return False
@@ -84,7 +84,7 @@ class Registrations:
         return not effects.fills.isdisjoint(self._registries())
 
     def is_no_longer_registered(self, old: Statement, new: Statement) -> bool:
-        """Return whether hooks of the workspace registered the previous class but do not register the new one."""
+        """Return whether workspace hooks registered the previous class but do not register the new one."""
         before = (
             self._analysis.class_creation_effects(old.node, self._changes.before[self._text.name]).fills
             & self._registries().keys()
@@ -119,7 +119,7 @@ class Registrations:
         self._watched += [(name, new, registry, size) for registry, size in sizes if id(registry) not in self._rebuilt]
 
     def _filled_ids(self, node: Any, space: dict[str, Any]) -> set[int]:
-        """Return the ids of objects that a statement of the previous source has filled but not bound."""
+        """Return the ids of objects that a statement in the previous source filled but did not bind."""
         if isinstance(node, FUNCTION_NODES):
             return set(self._analysis.decorator_effects(node, space).fills)
         if isinstance(node, ast.ClassDef):
@@ -132,12 +132,12 @@ class Registrations:
         return fills - {id(space.get(name, ABSENT)) for name in names_bound_by(node)}
 
     def has_filled(self, node: Any) -> bool:
-        """Return whether a statement of the previous source has filled an object that still exists."""
+        """Return whether a statement in the previous source filled an object that still exists."""
         fills = self._filled_ids(node, self._changes.before[self._text.name])
         return not fills.isdisjoint(self._targets_of_registrations().keys() - self._rebuilt)
 
     def names_filled_in_class(self, node: Any, kind: Any) -> list[str]:
-        """Return the names of objects outside a class that a statement in the class body fills."""
+        """Return the names of objects outside a class that are filled by a statement in its body."""
         fills = self._analysis.body_effects([node], self._text.space, kind).fills - {id(kind)}
         found = self._targets_of_registrations()
         return sorted(
@@ -152,7 +152,7 @@ class Registrations:
         return not self._analysis.body_effects([node], self._text.space, kind).fills.isdisjoint(within)
 
     def _targets_of_registrations(self) -> dict[int, Any]:
-        """Return the collections, classes and objects of the workspace's modules, by id."""
+        """Return the collections, classes and objects in the workspace's modules, by id."""
         found = self._registries()
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
@@ -165,7 +165,7 @@ class Registrations:
         return type(value).__module__ in self._drift.sources.loads or _is_replacing_registry(value)
 
     def was_named_by_hook(self, kind: Any, name: str) -> bool:
-        """Return whether a `__set_name__` method of the workspace was called for an attribute of a class."""
+        """Return whether a `__set_name__` method in the workspace was called for an attribute of a class."""
         hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
         return type(hook) is types.FunctionType and self._analysis.source(hook) is not None
 
@@ -204,14 +204,14 @@ class Registrations:
     def are_watched(self, keys: set[int]) -> bool:
         """Return whether any of these ids belong to collections.
 
-        Also return True if all of them belong to objects in which a name replaces an earlier one.
+        Also return True if all of them belong to objects in which registering a name replaces an earlier one.
         """
         found = self._targets_of_registrations()
         known = [found[key] for key in keys if key in found]
         return not keys.isdisjoint(self._registries()) or bool(known and all(map(_is_replacing_registry, known)))
 
     def named_objects(self) -> set[int]:
-        """Return the ids of objects that have names in modules of the workspace, and 0 for unknown objects."""
+        """Return the ids of objects that have names in workspace modules, and 0 for unknown objects."""
         found = {0}
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
@@ -221,11 +221,11 @@ class Registrations:
         return found
 
     def is_of_project(self, kind: Any) -> bool:
-        """Return whether a class is defined in a module of the workspace."""
+        """Return whether a class is defined in a workspace module."""
         return defining_module_name(kind) in self._drift.sources.loads
 
     def find_leftovers(self) -> None:
-        """Find the edited definitions whose previous version is still registered, under a key that is not used now.
+        """Find the edited definitions whose previous version is still registered under a key that is no longer used.
 
         Call this before references to previous objects are updated.
         """
@@ -248,7 +248,7 @@ class Registrations:
 
 
 def _functions_within(value: Any) -> list[Any]:
-    """Return the items of a collection, or the functions that a function has in its closure or as `__wrapped__`."""
+    """Return the items in a collection, or the functions in a function's closure or `__wrapped__` attribute."""
     if type(value) in (list, tuple, set):
         return list(value)
     if type(value) is not types.FunctionType:
@@ -258,7 +258,7 @@ def _functions_within(value: Any) -> list[Any]:
 
 
 def _count_entries(value: Any) -> int:
-    """Return the number of entries in a collection, including those of collections in it.
+    """Return the number of entries in a collection, including those in nested collections.
 
     For an object, this is the number of its attributes.
     """

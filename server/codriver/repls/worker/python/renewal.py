@@ -1,9 +1,9 @@
-"""Update objects from a previous load of a module, after it was loaded again.
+"""Update objects from a previous load of a module after the module was loaded again.
 
 Names that other modules imported are bound to the new functions and classes. Functions referenced elsewhere, such as
-callbacks, get the new code, instances get the new class, and subclasses the new base. The closures of a function are
-found by their code, which is among the function's constants. Code objects are compared by behaviour, ignoring comments,
-layout and positions. Objects that cannot be updated stay unchanged, and `Drift` reports them.
+callbacks, get the new code, instances get the new class, and subclasses get the new base. The closures of a function
+are found by their code, which is among the function's constants. Code objects are compared by behaviour, ignoring
+comments, layout and positions. Objects that cannot be updated stay unchanged, and `Drift` reports them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _content(cell: types.CellType) -> object:
 def _renew_names(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord
 ) -> Iterator[dict[str, str]]:
-    """Replace previous objects in the names of other modules, and yield a row for each name."""
+    """Replace previous objects under names in other modules, and yield a row for each name."""
     for name, other in list(sys.modules.items()):
         if other is module or not issubclass(type(other), types.ModuleType):
             continue
@@ -145,7 +145,7 @@ def _renew_names(
 def _renew_closures(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
-    """Update the closures that previous functions have created, and yield a row for each of these functions."""
+    """Update the closures created by previous functions, and yield a row for each of these functions."""
     renewed, left = update_closures(module.__name__, _iter_functions(pairs), undo.record_change)
     for name, closure in left:
         closures.add(module.__name__, name, closure)
@@ -213,7 +213,7 @@ def _renew_methods(old: type, new: type, undone: UndoRecord) -> None:
 
 
 def _renew_subclasses(old: type, new: type, undo: UndoRecord) -> None:
-    """Replace a class by its new version in the bases of its subclasses."""
+    """Replace a class with its new version in the bases of its subclasses."""
     found: list[type] = type.__subclasses__(old)
     for kind in found:
         bases = tuple(new if base is old else base for base in kind.__bases__)
@@ -286,10 +286,10 @@ class PreviousClosures:
 def update_closures(
     module: str, functions: Iterable[tuple[str, types.FunctionType, types.FunctionType]], note: Note
 ) -> tuple[dict[str, int], list[tuple[str, types.FunctionType]]]:
-    """Give closures that the old functions have created the code of the corresponding closures in the new functions.
+    """Give closures created by the old functions the code of the corresponding closures in the new functions.
 
-    Return the number of updated closures by function, and the closures that cannot be updated because they have other
-    free variables or their name no longer exists. Each change is passed to `note`. Call this before the old functions
+    Return the number of updated closures by function, and the closures that cannot be updated because their free
+    variables differ or their name no longer exists. Each change is passed to `note`. Call this before the old functions
     are updated.
     """
     codes: dict[int, tuple[types.CodeType, str, types.CodeType | None]] = {}
@@ -342,7 +342,7 @@ def _nested_with_paths(code: types.CodeType, path: Path = ()) -> Iterator[tuple[
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
-    """Return whether the present function with this name would create the same closure."""
+    """Return whether the current function with this name would create the same closure."""
     maker: Any = module.__dict__.get(name.partition(".")[0])
     if "." in name:
         maker = type.__dict__["__dict__"].__get__(maker).get(name.rpartition(".")[2]) if type(maker) is type else None

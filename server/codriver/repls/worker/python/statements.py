@@ -1,7 +1,7 @@
 """Split Python source into statements, and compare two versions of a file.
 
-Comments and layout are ignored. Compound statements around a statement, and its order among statements other than
-definitions, are significant. The source is parsed but never run.
+Comments and layout are ignored. The compound statements around a statement and its order among statements other than
+definitions are significant. The source is parsed but never run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
 BLOCK_STATEMENTS: tuple[type, ...] = (ast.If, ast.Try, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
-"""Statements that contain other statements, which run under some condition or in some context."""
+"""Compound statements, whose inner statements run under some condition or in some context."""
 if hasattr(ast, "TryStar"):
     BLOCK_STATEMENTS = (*BLOCK_STATEMENTS, ast.TryStar)
 FUNCTION, CLASS, VALUE, IMPORT, GUARD, OTHER, DOCSTRING = (
@@ -38,7 +38,7 @@ NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "the guard around it",
 )
 MAX_LINE_CHARACTERS = 60
-"""Maximum number of characters of a source line that is displayed instead of a name."""
+"""Maximum number of characters in a source line that is displayed instead of a name."""
 PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors raised for a source that cannot be parsed."""
 
@@ -47,7 +47,7 @@ class Statement:
     """A statement in a source, divided into the parts that are compared.
 
     `parts` has the text of each part, or of the whole statement under an empty name. `name` is dotted for methods and
-    nested definitions. For statements without a name, it is the first line. `top` is the index of the top-level
+    nested definitions. For a statement without a name, it is the first line. `top` is the index of the top-level
     statement that contains it.
     """
 
@@ -91,13 +91,13 @@ class SourceText:
     """
 
     def __init__(self, data: bytes | str, file: str) -> None:
-        """Parse a source. `file` is only used in error messages, and need not have this content now."""
+        """Parse a source. `file` is only used in error messages and need not have this content."""
         self.data = data
         self.tree: ast.Module = ast.parse(data, file)
         self.lines = io.StringIO(data if isinstance(data, str) else decode_source(data), newline=None).readlines()
 
     def summary(self, node: ast.AST) -> str:
-        """Return the first line of a statement, shortened if it is long."""
+        """Return the first line of a statement, truncated if it is long."""
         line = getattr(node, "lineno", 1)
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
         return words if len(words) <= MAX_LINE_CHARACTERS else words[:MAX_LINE_CHARACTERS] + "…"
@@ -116,8 +116,8 @@ class SourceText:
     def statements(self, shared: Iterable[str] = ()) -> list[Statement]:
         """Return all statements, outermost first.
 
-        A top-level statement whose lines are in `shared` is not divided into parts, because the other source has it
-        too.
+        A top-level statement whose lines are in `shared` is not divided into parts, because it is also in the other
+        source.
         """
         known = frozenset(shared)
         segments = self.statement_sources() if known else itertools.repeat("")
@@ -181,7 +181,7 @@ class Comparison:
     """The differences between two sources.
 
     `changes` are in the order of the new source, followed by removed statements. `same` has pairs of equal statements,
-    and `moved` those of the new source whose order among the others has changed.
+    and `moved` has statements in the new source whose order among the others has changed.
     """
 
     def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: list[Statement]) -> None:
@@ -381,7 +381,7 @@ def makes_new_object(node: Any) -> bool:
 
 
 def _flatten_targets(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the single targets in an assignment target, which may be a tuple or list."""
+    """Yield the individual targets in an assignment target, which may be a tuple or list."""
     if isinstance(node, (ast.Tuple, ast.List)):
         for elt in node.elts:
             yield from _flatten_targets(elt)
@@ -418,7 +418,7 @@ def imported_names(tree: ast.Module, module: str, *, is_package: bool) -> Iterat
 
 
 def line_range(node: Any) -> tuple[int, int]:
-    """Return the numbers of the first and last line of a statement. Decorators are included."""
+    """Return the numbers of a statement's first and last lines, including decorators."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return first, node.end_lineno or node.lineno
 

@@ -1,7 +1,7 @@
 """Find functions and classes by name in the source files of the working directory.
 
-Files are searched that code in the REPL could import: those below each directory on the module search path that is, or
-is inside, the working directory.
+The search covers files that code in the REPL could import. These are the files below each directory on the module
+search path that is the working directory or inside it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_SEARCH_S = 1.0
-"""Maximum time of a search, in seconds. Definitions in files that were not reached by then are not found."""
+"""Maximum duration of a search, in seconds. Definitions in files not reached by then are not found."""
 ENVIRONMENT_FILE = "pyvenv.cfg"
 """A file that marks a virtual environment, whose packages are not the project's."""
 SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "site-packages"})
-"""Names of directories that are not searched. Those that start with a dot are not searched either."""
+"""Names of directories that are not searched. Directories whose names start with a dot are not searched either."""
 
 
 def workspace_definitions(fragment: str, is_match: Callable[[str], object]) -> list[dict[str, str]]:
     """Return a row for each matching top-level function and class of a module, sorted by qualified name.
 
-    `is_match` receives names qualified by their module. Only files that contain `fragment`, a part of each possible
-    match in any case, are parsed.
+    `is_match` receives names qualified by their module. Only files that contain `fragment` are parsed. It is part of
+    every possible match, and its case is ignored.
     """
     deadline = time.monotonic() + MAX_SEARCH_S
     contains = re.compile(re.escape(fragment), re.IGNORECASE).search
