@@ -56,19 +56,19 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 FORMAT_NAMES = (*get_args(Format), "recording")
-"""Values of the option `--format`."""
+"""Valid values of the option `--format`."""
 FORMATS_BY_SUFFIX = {".ipynb": "notebook", ".jsonl": "recording"}
-"""Formats by the suffix of the output file, which are used if no format is given."""
+"""Formats to use if no format is given, by the output file's suffix."""
 MAX_SEARCHED_ENTRIES = 10_000
-"""Maximum number of log entries that are searched for evaluations."""
+"""Maximum number of log entries to search for evaluations."""
 STDOUT_NAME = "-"
-"""The output name that means standard output."""
+"""The output name that stands for standard output."""
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
 
 
 class OutputExistsError(CodriverError):
-    """Raised when the output file exists and `--force` was not given."""
+    """Raised when the output file already exists and `--force` was not given."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} already exists: name another file, or add --force to replace it")
@@ -189,7 +189,7 @@ def _output_file(output: str, workspace: Path, *, force: bool) -> Path | None:
 
 
 def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
-    """Write a document to a file. An existing file is only replaced if `force` is true.
+    """Write a document to a file. An existing file is replaced only if `force` is true.
 
     Raises:
         OutputExistsError: the file already exists.
@@ -318,7 +318,7 @@ def _definitions_key(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
 def _create_recording(
     picked: tuple[RecordedEvaluation, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
 ) -> Recording:
-    """Create a recording of the selected evaluations, with the dialect and the REPL of their session."""
+    """Create a recording of the selected evaluations, with the dialect and REPL of their session."""
     from codriver.features.export.fresh_runs import repl_option  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
@@ -341,7 +341,7 @@ def _is_kernel_session(row: Mapping[str, Any], key: str) -> bool:
 
 
 def _log_entries(connection: Connection) -> list[dict[str, Any]]:
-    """Return the latest entries in the log of a running server."""
+    """Return the latest entries in a running server's log."""
     answer = connection.call("repl_output_log", {"limit": MAX_SEARCHED_ENTRIES, "maxTextBytes": MAX_TEXT_BYTES})
     if not answer.get("ok"):
         raise FollowError(answer)
@@ -351,7 +351,7 @@ def _log_entries(connection: Connection) -> list[dict[str, Any]]:
 
 
 def _sessions_by_key(connection: Connection) -> dict[str, Mapping[str, Any]]:
-    """Return the sessions of a running server by key."""
+    """Return a running server's sessions by key."""
     with convert_field_errors("server_health"):
         return {str(row["key"]): row for row in connection.call("server_health", {})["repls"]}
 

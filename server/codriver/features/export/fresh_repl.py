@@ -1,4 +1,4 @@
-"""A REPL in a new process for a single job of a command.
+"""A REPL in a new process, for a single job of a command.
 
 No server knows the REPL, and it ends when the job is done. It is started with the same recipes that servers use. Its
 output outside of evaluations is discarded.
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     OnOutput = Callable[[str, str], None]
 
 ENDLESS_FAILURE: Final = "Endless"
-"""Type of the failure that is recorded if code was interrupted because it took too long."""
+"""Type of the failure recorded for code that was interrupted because it took too long."""
 COMPLETE_LIMITS: Final = PrintLimits()
 """Print limits that print values completely."""
 INTERRUPT_TIMEOUT_S: Final = 10.0
 """How long to wait for an interrupted evaluation to end."""
 LEININGEN_TARGET_DIRECTORY: Final = "target"
-"""The directory in which Leiningen builds, and to which it also writes its port."""
+"""The directory in which Leiningen builds and to which it writes its port."""
 NREPL_MAIN_ARGUMENTS: Final = ("-m", "nrepl.cmdline")
-"""The arguments of Clojure that start an nREPL server."""
+"""Arguments with which Clojure starts an nREPL server."""
 NREPL_ARGUMENTS_WITHOUT_PORT_FILE: Final = (
     "-e",
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
@@ -61,7 +61,7 @@ NREPL_ARGUMENTS_WITHOUT_PORT_FILE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOutcome:
-    """The result of an evaluation: its values as text, its output, and its failure if there is one."""
+    """The result of an evaluation: its values as text, its output, and its failure, if any."""
 
     values: tuple[str, ...]
     out: str
@@ -93,7 +93,7 @@ def add_event(
 ) -> None:
     """Add an event to the responses of its evaluation. Pass output to `on_output` as it is received.
 
-    `learn` is called with the strings that an application declares as sensitive.
+    `learn` is called with strings that an application declares as sensitive.
     """
     if isinstance(event, SensitiveValues):
         learn(event.values)
@@ -110,7 +110,7 @@ def add_event(
 
 
 class FreshRepl:
-    """A REPL that was started for one job. Use `fresh_repl` to create one."""
+    """A REPL started for one job. Use `fresh_repl` to create one."""
 
     def __init__(
         self, adapter: Adapter, received: dict[str, ReceivedAnswers], timeout_s: float, *, is_kernel: bool = False
@@ -134,9 +134,9 @@ class FreshRepl:
     ) -> EvaluationOutcome:
         """Evaluate code, or load it as the text of `file`, and return the outcome.
 
-        If `namespace` does not exist, it is loaded from disk. With `is_partial`, later calls send further code of the
-        same evaluation, at the end of which figures are displayed. The code is interrupted after `timeout_s`, or after
-        the time limit of the REPL.
+        If `namespace` does not exist, it is loaded from disk. With `is_partial`, later calls send more code from the
+        same evaluation. Figures are displayed at the end of the evaluation. The code is interrupted after `timeout_s`,
+        or after the time limit of the REPL.
 
         Raises:
             CodriverError: the code took too long and cannot be interrupted.
@@ -212,11 +212,11 @@ class FreshRepl:
         )
 
     async def run_tests(self, namespace: str) -> TestRun:
-        """Run the tests of a loaded namespace. Raises the exceptions of `Adapter.run_tests`."""
+        """Run the tests in a loaded namespace. Raises the same exceptions as `Adapter.run_tests`."""
         return await self._adapter.run_tests(namespace, None, timeout_s=self._timeout_s)
 
     async def end_input(self) -> None:
-        """Signal the end of input to code that reads from stdin."""
+        """Signal the end of input to code that is reading from stdin."""
         if "stdin" in self._adapter.profile.capabilities:
             await self._adapter.send_input("")
 
@@ -301,7 +301,7 @@ async def _connect_when_ready(
 ) -> Adapter:
     """Connect to a REPL that was just started, and return its adapter.
 
-    Connecting to a kernel is retried, because a kernel does not report when it starts to listen.
+    Connecting to a kernel is retried, because a kernel does not report when it starts listening.
 
     Raises:
         StartError: the kernel exited first or did not answer in time.

@@ -66,11 +66,11 @@ SUFFIXES_BY_DIALECT: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript
 COMPLETE_LIMITS: Final = PrintLimits()
 """Print limits that print values completely."""
 AGENT_LIMITS: Final = PrintLimits(25, 7)
-"""The default print limits of the settings, which apply to the values that agents receive."""
+"""The default print limits in the settings, which apply to values that agents receive."""
 INTERRUPTED_CODE_TIMEOUT_S: Final = 2.0
 """Time limit for code that had to be interrupted when it was recorded."""
 TEST_FUNCTION_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
-"""Matches the name of each test in a Python document."""
+"""Matches a test function in a Python document. The first group is its name."""
 UNITTEST_MODULE: Final = "codriver_exported_tests"
 """The name of the module that runs a document's tests without pytest."""
 NO_RUN_HINT: Final = "Choose --format recording"
@@ -79,7 +79,7 @@ DEFAULT_TEST_FILE: Final = "test_exported.py"
 
 
 def connect_kernel(address: str, **options: Any) -> AbstractAsyncContextManager[Adapter]:
-    """Connect to a kernel. The adapter is large, so it is only imported when this function is called."""
+    """Connect to a kernel. The adapter is large, so it is imported only when this function is called."""
     from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter  # noqa: PLC0415  # see above
 
     return connect_jupyter(address, **options)
@@ -93,7 +93,7 @@ def connectors() -> Mapping[str, Connector]:
 
 @dataclass(slots=True)
 class Progress:
-    """Counts the evaluations that have started, for display. `of` is the total number."""
+    """Counts the evaluations that have started, to display progress. `of` is the total number."""
 
     started: int = 0
     of: int = 0
@@ -118,7 +118,7 @@ class OutputPrinter:
         self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.new_stream_redactor)
 
     def write(self, stream: str, text: str) -> None:
-        """Print output of a stream. Text that may be the start of a secret is held back."""
+        """Print output from a stream. Text that may be the start of a secret is held back."""
         echo(self._streams[stream].feed(text), err=True, end="")
 
     def flush(self) -> None:
@@ -131,25 +131,25 @@ class OutputPrinter:
 class FreshRuns:
     """Runs recorded evaluations and documents in fresh REPLs of a workspace.
 
-    `words` is the value of the option `--repl`, and `timeout_s` the time limit of each evaluation.
+    `words` is the value of the option `--repl`, and `timeout_s` is the time limit for each evaluation.
     """
 
     workspace: Path
     words: str
     timeout_s: float
     is_strict: bool = False
-    """Whether an image only reproduces if its bytes are the same."""
+    """Whether an image counts as reproduced only if its bytes are the same."""
     is_quiet: bool = False
-    """Whether the output of the code is not printed."""
+    """Whether to suppress the output of the code."""
     is_chosen: bool = True
-    """Whether the REPL was chosen explicitly. Otherwise a recorded kernel that cannot be started may be replaced."""
+    """Whether the REPL was chosen explicitly. Otherwise, a recorded kernel that cannot be started may be replaced."""
     python: str = ""
-    """The interpreter for the project's Python code; if empty, that of the workspace's server or of the settings."""
+    """The interpreter for the project's Python code; if empty, that of the workspace's server or in the settings."""
     file: Path | None = None
-    """The file that the document is written to."""
+    """The file to write the document to."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
-    """Replaces secrets of the environment, and those that applications declare, in the output of fresh REPLs."""
+    """Redacts secrets from the output of fresh REPLs: those in the environment, and those that applications declare."""
 
     def repl(
         self, on_output: OnOutput = lambda _stream, _text: None, words: str = ""
@@ -161,7 +161,7 @@ class FreshRuns:
         return fresh_repl(how, connectors(), self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
     def _recipe(self, repl: str) -> Recipe:
-        """Return the recipe for the REPL that the value of `--repl` selects.
+        """Return the recipe for the REPL selected by the value of `--repl`.
 
         Raises:
             StartError: evaluation is disabled on this machine, or the REPL cannot be started.
@@ -233,7 +233,7 @@ class FreshRuns:
     ) -> VerifiedDocument:
         """Create a document, and run it until it passes.
 
-        Each run uses a new process, because a run may change the values in a module. Python tests also run in reverse
+        Each run uses a new process, because a run may change values in a module. Python tests also run in reverse
         order.
         """
         requests = check_document(checked, dialect, form, origin)
@@ -245,7 +245,7 @@ class FreshRuns:
         return await drive_check(requests, page, run)
 
     async def run_python_tests(self, page: DocumentBuilder) -> tuple[FailedTest, ...]:
-        """Run the tests of a Python document in their order, and then in reverse order. Return the failures.
+        """Run a Python document's tests in order, and then in reverse order. Return the failures.
 
         Each run uses a new process.
 
@@ -267,7 +267,7 @@ class FreshRuns:
         return tuple(replace(failure, error=self.clean(failure.error)) for failure in _collect_failures(report, file))
 
     async def _run_spec(self, spec: RunSpec, count: int) -> TestReport:
-        """Run tests in a new process, which is interrupted after the time limit, and return the report."""
+        """Run tests in a new process and return the report. The process is interrupted after the time limit."""
         builder = ReportBuilder()
         async with start_plain(spec) as process, anyio.create_task_group() as tasks:
 
@@ -288,7 +288,7 @@ class FreshRuns:
         environment = how.env
         is_accepted = trust.environment_acceptance(self.workspace).is_given
         if not is_accepted:
-            # Nothing of the checkout may run unless the document itself imports it. The metadata of packages in the
+            # Nothing from the checkout may run unless the document itself imports it. The metadata of packages in the
             # checkout could name plugins of pytest.
             arguments += ["--noconftest", "-c", os.devnull, "--rootdir", str(self.workspace), "--import-mode=append"]
             environment = {**environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -304,7 +304,7 @@ class FreshRuns:
         )
 
     def _unittest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
-        """Return the specification of a test run for an interpreter without pytest.
+        """Return the specification for a test run in an interpreter without pytest.
 
         The tests are loaded by a module that exists only during the run.
         """
@@ -324,7 +324,7 @@ class FreshRuns:
 
     async def _run_in_repl(self, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Run a document in a new REPL and return its failures."""
-        # The cells of a kernel become plain Python, which has to work without a kernel.
+        # A kernel's cells become plain Python, which has to work without a kernel.
         words = PYTHON_KIND.repl if selects_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
             return await self.run(repl, origin, page)
@@ -351,7 +351,7 @@ def selects_kernel(repl: str) -> bool:
 
 
 def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
-    """Return which values of a recording can be compared in this REPL.
+    """Return which values in a recording can be compared in this REPL.
 
     Raises:
         CodriverError: code that was not recorded in a kernel would run in one.
@@ -413,7 +413,7 @@ async def verify_in_repl(
 
 
 def without_secrets(check: CheckedStep, clean: Callable[[str], str]) -> CheckedStep:
-    """Redact secrets that became known after a step ran. Drop the assertion if the result contains one."""
+    """Redact secrets that became known after a step ran. If the result contains one, drop the assertion."""
     text, value = clean(check.step.text), check.value if check.value is None else clean(check.value)
     raised = check.raised and replace(check.raised, message=clean(check.raised.message))
     note, out = clean(check.note), clean(check.out)
@@ -492,7 +492,7 @@ def _document_failures(ran: EvaluationOutcome) -> tuple[FailedTest, ...]:
 def _collect_failures(report: TestReport, file: Path) -> list[FailedTest]:
     """Return the failures in a test report.
 
-    Each has the lines of the document in its traceback, outermost first.
+    Each failure has the document's lines in its traceback, outermost first.
 
     Raises:
         CodriverError: the tests could not be run.
@@ -518,7 +518,7 @@ def _collect_failures(report: TestReport, file: Path) -> list[FailedTest]:
 
 
 def _test_name(nodeid: str) -> str:
-    """Return the name of the test function in a test id. It is empty if the document failed as a whole."""
+    """Return the name of the test function in a test id. The name is empty if the document failed as a whole."""
     name = re.split(r"::|\.", nodeid)[-1]
     return name if name.startswith("test_") else ""
 
@@ -533,7 +533,7 @@ def _failure_text(failure: TestFailure | None) -> str:
 
 async def _run_lisp(repl: FreshRepl, page: DocumentBuilder, origin: Origin, file: str) -> tuple[FailedTest, ...]:
     """Load a Lisp test file, run its tests, and return the failures."""
-    await repl.run(f"(remove-ns '{origin.name})")  # the tests of an earlier round would be found there
+    await repl.run(f"(remove-ns '{origin.name})")  # it would still contain the tests from an earlier round
     failed = _document_failures(await repl.run(page.text, file=file))
     if failed:
         return failed

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MAX_RECORDING_BYTES = 64 * MEBIBYTE
-"""Maximum size of a recording that is read."""
+"""Maximum size of a recording to read."""
 
 
 @click.command(
@@ -124,7 +124,7 @@ def replay_command(
 
 
 def _summary(count: int, wrong: int, skipped: int) -> str:
-    """Return a line with the numbers of steps that were reproduced, differed or were skipped."""
+    """Return a line with the numbers of steps that were reproduced, that differed, and that were skipped."""
     text = f"{format_count(count, 'evaluation')}: {count - wrong - skipped} the same, {wrong} differ"
     return f"{text}, {skipped} cannot run again" if skipped else text
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 HOME_MODULE_PATTERN: Final = r"\b(?:__main__|user\d*)\."
-"""Matches the session's module in the embedded Python, which precedes the names of classes defined in it."""
+"""Matches the session's module in the embedded Python, whose name precedes the names of classes defined in it."""
 
 _VARYING_PATTERNS: Final = {
     "home": HOME_MODULE_PATTERN,
@@ -39,17 +39,17 @@ _VARYING_PATTERNS: Final = {
     "duration": r"\b\d+(?:\.\d+)?(?:[eE]-?\d+)? ?(?:ns|µs|us|ms|msecs|secs|seconds|s)\b",
     "epoch": r"\b1[0-9]{9}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b",
 }
-"""Patterns for the parts of printed values that depend on the time or process, by name. The first match wins."""
+"""Patterns for parts of printed values that depend on the time or the process, by name. The first match wins."""
 
 _ANY_VARYING_PART: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING_PATTERNS.items()))
 """Matches any of the varying parts. The name of the matching group is the name of the pattern."""
 _DAY_DEPENDENT_NAMES: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""Names of patterns whose matches depend on the day. Such values can be equal on one day and differ on another."""
+"""Names of patterns whose matches depend on the day. Such values may be equal on one day but not on the next."""
 _MS_PER_DAY: Final = 86_400_000
 _MAX_SEARCHED_CHARACTERS: Final = 20_000
 """Length above which a value is not searched for varying parts."""
 _OMISSION_MARK: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
-"""Matches the marks that printers use for parts omitted because of length or depth limits."""
+"""Matches the markers that printers use for parts omitted because of length or depth limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Match:
     """The result of comparing a fresh value with a recorded one that it matches.
 
     `pattern` is a regular expression that matches both values, or empty if they are equal. `is_cut` is true if the
-    recorded text is only the start of the value. `note` describes images that are similar but not identical.
+    recorded text is truncated. `note` describes images that are similar but not identical.
     """
 
     pattern: str = ""
@@ -84,7 +84,7 @@ def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Ma
 def compare_images(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) -> str | None:
     """Compare two sequences of images, and return a note on the differences.
 
-    Return an empty note if all images are identical, or None if the images are not even similar.
+    The note is empty if all images are identical. Return None if the images are not even similar.
     """
     if len(recorded) != len(fresh):
         return None
@@ -122,7 +122,7 @@ def match_images(
 
 
 def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
-    """Compare two printed values without their images. Return None if they do not match."""
+    """Compare two printed values, without their images. Return None if they do not match."""
     if len(recorded) <= _MAX_SEARCHED_CHARACTERS and (varying := _common_pattern(recorded, fresh, time_ms)):
         return Match(varying)
     if recorded == fresh or are_equal(recorded, fresh, dialect):
@@ -137,14 +137,14 @@ def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> M
 
 
 def pattern_for_text(text: str) -> str:
-    """Return a regular expression that matches a text, whatever the values of its varying parts, such as addresses."""
+    """Return a regular expression that matches a text with any values for its varying parts, such as addresses."""
     return "".join(_VARYING_PATTERNS[name] if name else re.escape(part) for name, part in _split_varying_parts(text))
 
 
 def _split_varying_parts(text: str) -> Iterator[tuple[str, str]]:
     """Split a text into fixed and varying parts.
 
-    Each part is preceded by the name of the pattern that it matches, which is empty for a fixed part.
+    Each part comes with the name of the pattern that it matches, which is empty for a fixed part.
     """
     at = 0
     for found in _ANY_VARYING_PART.finditer(text):
@@ -155,7 +155,7 @@ def _split_varying_parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _common_pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """Return a pattern that matches two texts that differ only in varying parts, or an empty string."""
+    """Return a pattern that matches both texts. Return an empty string unless they differ only in varying parts."""
     ones, others = list(_split_varying_parts(recorded)), list(_split_varying_parts(fresh))
     if len(ones) != len(others):
         return ""
@@ -195,7 +195,7 @@ def _days_since_epoch(year: int, month: int, day: int) -> int:
 
 
 def are_equal(first: str, second: str, dialect: str) -> bool:
-    """Return whether two printed values are equal when the order of sets and maps is ignored."""
+    """Return whether two printed values are equal, ignoring the order of sets and maps."""
     if dialect in {"python", "hy"}:
         values = python_literal(first), python_literal(second)
         return None not in values and repr(_sort_sets(values[0])) == repr(_sort_sets(values[1]))
@@ -215,7 +215,7 @@ def python_literal(text: str) -> tuple[object] | None:
 
 
 def _sort_sets(value: object) -> object:
-    """Return a value in which sets are sorted. The order of dicts is preserved, because it is reproducible."""
+    """Return the value with its sets sorted. The order of dicts is preserved, because it is reproducible."""
     if isinstance(value, set | frozenset):
         return ("set", sorted(repr(_sort_sets(item)) for item in value))
     if isinstance(value, dict):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import CheckedStep
 
 MAX_ROUNDS: Final = 12
-"""Maximum number of attempts to get a document that passes.  Each failed attempt removes an assertion, or everything
+"""Maximum number of attempts to create a document that passes.  Each failed attempt removes an assertion, or everything
 from a test.
 """
 
@@ -54,7 +54,7 @@ class DocumentFailsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class FailedTest:
-    """A test of the document that failed, with the lines of its traceback that are in the document.
+    """A failed test in the document, with those lines of its traceback that are in the document.
 
     An empty `test` means that the document failed as a whole.
     """
@@ -89,8 +89,8 @@ def check_format(dialect: str, form: Format) -> None:
 def check_document(checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
     """Create a document, and weaken its assertions until it passes.
 
-    This generator yields each version of the document, is sent the failures of that version, and returns the document
-    that passes.
+    This generator yields versions of the document, is sent the failures of each one, and returns the version that
+    passes.
 
     Raises:
         FormatUnknownError: the dialect does not support the format.
@@ -134,7 +134,7 @@ def _build_test_file(checked: Sequence[CheckedStep], dialect: str, origin: Origi
 def _weaken_failed_steps(
     checked: tuple[CheckedStep, ...], page: DocumentBuilder, failed: Sequence[FailedTest]
 ) -> tuple[CheckedStep, ...]:
-    """Weaken the assertions of the steps at which the document failed."""
+    """Weaken the assertions of the steps where the document failed."""
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:
@@ -144,7 +144,7 @@ def _weaken_failed_steps(
 
 
 def _weaken(check: CheckedStep, error: str) -> CheckedStep:
-    """Weaken the assertion of a step: drop the class of its error, then its value, and finally the step itself."""
+    """Weaken a step's assertion: first drop its error's class, then its value, and finally the step itself."""
     if check.verdict == "raises" and check.raised is not None and check.raised != RaisedError(""):
         return replace(check, raised=RaisedError(""))
     why = f"fails when it runs in a separate file: {error.splitlines()[0] if error else 'it failed'}"

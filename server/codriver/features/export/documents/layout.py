@@ -2,7 +2,7 @@
 
 Each format has a header and test names. In a test file, imports and definitions that are never redefined are placed
 above the tests. A step that changes a value is grouped with all steps that could observe the change, judging by their
-names. If the tests fail with this grouping, all steps go into a single test.
+names. If the tests fail with this grouping, all steps are put into a single test.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import CheckedStep
 
 SIDE_EFFECT_VALUES = frozenset({"None", "nil"})
-"""Values of steps that are evaluated only for their side effects."""
+"""Values of steps evaluated only for their side effects."""
 Format = Literal["test", "notebook"]
 
 MAX_HEADER_LINE_CHARACTERS: Final = 100
-"""Maximum number of characters in a line of a document's header."""
+"""Maximum length of a line in a document's header."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The arrangement of steps in a test file: those above the tests, and those of each test."""
+    """The arrangement of steps in a test file: those above the tests, and those in each test."""
 
     above: tuple[CheckedStep, ...]
     tests: tuple[tuple[CheckedStep, ...], ...]
@@ -42,7 +42,7 @@ class Layout:
 
 
 def arrange_steps(checked: Sequence[CheckedStep], dialect: str, *, in_one: bool = False) -> Layout:
-    """Assign the steps that can run to tests, or to the part above the tests.
+    """Assign the steps that can run either to tests or to the part above the tests.
 
     Steps that share names are put into the same test. With `in_one`, all steps except imports are put into a single
     test in their original order.
@@ -72,14 +72,14 @@ def _is_import(check: CheckedStep) -> bool:
 
 
 def _must_be_above(check: CheckedStep, dialect: str) -> bool:
-    """Return whether a step is only possible outside of a function, such as `import *` or the definition of a macro."""
+    """Return whether a step is possible only outside a function, such as `import *` or a macro definition."""
     if dialect == "python":
         return _is_import(check) and ("import *" in check.step.text or "__future__" in check.step.text)
     return _is_import(check) or _affects_reading(check, dialect)
 
 
 def _affects_reading(check: CheckedStep, dialect: str) -> bool:
-    """Return whether the step must run before later code can be compiled, such as a macro definition in a Lisp."""
+    """Return whether a step must run before later code can be compiled, as with a macro definition in a Lisp."""
     heads = ("(defmacro", "(defrecord", "(deftype", "(defprotocol", "(definterface", "(declare")
     return dialect != "python" and check.step.text.startswith(heads)
 
@@ -142,7 +142,7 @@ def _reachable_names(name: str, above: Iterable[CheckedStep], changing: frozense
 
 
 class _Groups:
-    """Groups steps so that steps which share a name are in the same group."""
+    """Groups steps so that steps that share a name end up in the same group."""
 
     def __init__(self) -> None:
         self._groups: list[tuple[set[str], list[tuple[int, CheckedStep]]]] = []
@@ -162,7 +162,7 @@ class _Groups:
         self._count += 1
 
     def in_order(self) -> tuple[tuple[CheckedStep, ...], ...]:
-        """Return the groups in the order of their first steps."""
+        """Return the groups, ordered by their first steps."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
         return tuple(tuple(check for _, check in steps) for _, steps in ordered)
 
@@ -175,7 +175,7 @@ class Origin:
     repl: str
     day: str
     name: str = "exported-test"
-    """The namespace of a document in a Lisp."""
+    """The namespace of a Lisp document."""
 
 
 @dataclass(slots=True)
@@ -206,12 +206,12 @@ class DocumentBuilder:
 
 
 def comment_out(text: str, mark: str) -> str:
-    """Put `mark` before each line of a text."""
+    """Insert `mark` before each line of a text."""
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 
 def describe_reproduction(checked: Sequence[CheckedStep]) -> str:
-    """Describe how many steps gave the recorded results again."""
+    """Describe how many steps reproduced the recorded results."""
     counts = Counter(check.verdict for check in checked if not check.is_typo)
     typos = sum(check.is_typo for check in checked)
     words = [f"{counts['same'] + counts['ran']} of {len(checked) - typos} steps reproduce exactly"]
@@ -234,14 +234,14 @@ def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
 
 
 def omission_reason(check: CheckedStep) -> str:
-    """Return the reason why a step is omitted from a test file although it ran."""
+    """Return the reason why a step that ran is omitted from a test file."""
     if check.is_patch:
         return f"it redefines names of {check.of.namespace}, which is another file's namespace"
     return "it uses the last value, which is only available in a REPL"
 
 
 def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], mark: str) -> None:
-    """Write the omitted steps with their reasons as comments, using `mark` as the comment sign."""
+    """Write the omitted steps as comments with the reasons, using `mark` as the comment marker."""
     page.write(f"{mark} Left out:")
     for check in absent:
         page.write(f"{mark}\n" + comment_out(f"{check.of.id}: {check.note or omission_reason(check)}", mark))
@@ -254,7 +254,7 @@ def name_tests(tests: Sequence[Sequence[CheckedStep]], separator: str, known: fr
 
 
 def _describe_test(test: Sequence[CheckedStep], known: frozenset[str]) -> str:
-    """Return a few words about a test, taken from its description or from the known names that it uses."""
+    """Return a short phrase about a test, taken from its description or from the known names that it uses."""
     described = next((check.of.description for check in test if check.of.description), "")
     if words := _WORD.findall(described.removeprefix("checkpoint:"))[:5]:
         return "_".join(words)

@@ -35,9 +35,9 @@ class TestLibrary:
     library: str
     anything: str
     prefix: str = ""
-    """The prefix for error classes without a package. If empty, such classes are not written by name."""
+    """The prefix for error classes without a package. If it is empty, such classes are not written by name."""
     names_classes: bool = True
-    """Whether the qualified name of a class can be written as it is."""
+    """Whether the qualified name of a class can be written unchanged."""
 
 
 TEST_LIBRARIES: Final = {
@@ -52,11 +52,11 @@ TEST_LIBRARIES: Final = {
 DEFAULT_NAMESPACE: Final = "user"
 """The namespace in which a Lisp REPL starts."""
 MAX_ASSERTED_CHARACTERS: Final = 2000
-"""Length above which only the length of a printed value is asserted, because the value would be unreadable."""
+"""For longer printed values, only the length is asserted, because the value would be unreadable."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
-"""Names of classes that look like built-in exceptions of Python."""
+"""Matches class names that look like built-in Python exceptions."""
 _UNREADABLE_PART: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
-"""Matches parts of printed values that the reader of the dialect cannot read."""
+"""Matches parts of printed values that the dialect's reader cannot read."""
 _RECORD_START: Final = re.compile(r"#[\w.]+\{")
 """Matches the beginning of a printed record."""
 _UNQUOTED_VALUE: Final = re.compile(
@@ -66,7 +66,7 @@ _UNQUOTED_VALUE: Final = re.compile(
 
 
 def render_test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, dialect: str) -> DocumentBuilder:
-    """Return a test file in a Lisp dialect. Forms that cannot run are added at its end as comments with the reasons."""
+    """Return a test file in a Lisp dialect. Forms that cannot run are appended as comments with the reasons."""
     framework = TEST_LIBRARIES[dialect]
     page = DocumentBuilder()
     for line in header_lines(origin, checked):
@@ -104,7 +104,7 @@ def _is_ns(check: CheckedStep) -> bool:
 def _write_ns(
     page: DocumentBuilder, layout: Layout, checked: Sequence[CheckedStep], origin: Origin, framework: TestLibrary
 ) -> None:
-    """Write the `ns` form of the file, which requires the test library and the namespaces that the session used."""
+    """Write the file's `ns` form, which requires the test library and the namespaces that the session used."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for check in layout.above:
         if not check.of.file and check.step.text.startswith(("(ns ", "(ns\n")):
@@ -127,7 +127,7 @@ def _write_ns(
             required.append(f"[{name} :refer :all{exclude}]" if name in used else f"[{name}]")
     page.ensure_blank_lines(1)
     page.write(f"(ns {origin.name}")
-    # One clause, because Basilisp only uses the last of several.
+    # Write a single clause, because Basilisp uses only the last of several.
     page.write("\n  ".join(["  (:require " + "\n            ".join(dict.fromkeys(required)) + ")", *clauses]) + ")")
 
 
@@ -167,7 +167,7 @@ def _test_form(check: CheckedStep, framework: TestLibrary) -> str:
 
 
 def _with_assertion(check: CheckedStep, framework: TestLibrary) -> str:
-    """Return the code of a step inside an assertion about its result, or unchanged if its result cannot be asserted."""
+    """Return a step's code inside an assertion about its result, or unchanged if the result cannot be asserted."""
     code, value = check.step.text, check.value
     if check.verdict == "raises" and check.raised is not None:
         message = pattern_for_text(check.raised.message)
@@ -189,13 +189,13 @@ def _with_assertion(check: CheckedStep, framework: TestLibrary) -> str:
 
 
 def _is_one_form(value: str) -> bool:
-    """Return whether a printed value is a single form, so that it can be quoted."""
+    """Return whether a printed value is a single form and can therefore be quoted."""
     reading = read_forms(value)
     return reading.imbalance is None and [(form.start, form.end) for form in reading.forms] == [(0, len(value))]
 
 
 def _error_class(name: str, framework: TestLibrary) -> str:
-    """Return the class of an error as written in the file, or the base class of errors if that is not possible."""
+    """Return an error's class as written in the file, or the base class of all errors if that is not possible."""
     if "." in name and framework.names_classes:
         return name
     return framework.prefix + name if framework.prefix and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
@@ -216,7 +216,7 @@ def _string_literal(text: str) -> str:
 
 
 def _indent(code: str) -> str:
-    """Indent code, except for lines inside of a string."""
+    """Indent code, except for lines inside a string."""
     inside: set[int] = set()
     waiting = list(read_forms(code).forms)
     while waiting:

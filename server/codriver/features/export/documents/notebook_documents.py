@@ -25,7 +25,7 @@ _KERNEL_SPEC: Final = {"display_name": "Python 3", "language": "python", "name":
 def render_notebook(checked: Sequence[CheckedStep], origin: Origin) -> str:
     """Return a notebook with a cell for each evaluation.
 
-    Cells have the outputs of the fresh REPL. Descriptions and notes become Markdown cells.
+    Cells contain the outputs of the fresh REPL. Descriptions and notes become Markdown cells.
     """
     cells = [_markdown_cell("\n\n".join(header_lines(origin, checked)), "header")]
     count = 0
@@ -62,12 +62,12 @@ def _code_cell(steps: Sequence[CheckedStep], count: int, name: str) -> dict[str,
 
 
 def _set_execution_count(output: Mapping[str, object], count: int) -> dict[str, Any]:
-    """Return an output with the execution count of its cell, if outputs of this type have one."""
+    """Return an output with its cell's execution count, if outputs of this type have one."""
     return {name: count if name == "execution_count" else value for name, value in output.items()}
 
 
 def _build_outputs(steps: Sequence[CheckedStep], count: int) -> list[dict[str, Any]]:
-    """Return the outputs of a cell, created from the printed text, images, error and value of its steps."""
+    """Return a cell's outputs, created from the printed text, images, errors and values of its steps."""
     outputs: list[dict[str, Any]] = []
     for step in steps:
         if step.out:
@@ -85,7 +85,7 @@ def _build_outputs(steps: Sequence[CheckedStep], count: int) -> list[dict[str, A
 
 
 def _display_output(bundle: dict[str, Any]) -> dict[str, Any]:
-    """Return an output of the type `display_data` with a MIME bundle."""
+    """Return an output of type `display_data` with a MIME bundle."""
     return {"output_type": "display_data", "metadata": {}, "data": bundle}
 
 

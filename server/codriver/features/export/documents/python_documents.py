@@ -38,20 +38,20 @@ _CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SIDE_EFFECT_CALL: Final = re.compile(
     r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
 )
-"""Matches code that is evaluated for its side effect, so that its value is not asserted."""
+"""Matches code that is evaluated for its side effect. Its value is not asserted."""
 _DYNAMIC_NAMES: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\s", re.MULTILINE)
 """Matches code that may read or write the module's names dynamically."""
 _LAST_VALUE_NAMES: Final = frozenset({"_", "__", "___"})
-"""Names that exist only at a Python prompt: its last three values."""
+"""Names that exist only at a Python prompt, for its last three values."""
 _INDENT: Final = "    "
 IPYTHON_MODULES_BY_NAME: Final = {"display": "IPython.display", "get_ipython": "IPython"}
 """Maps names that kernels provide without an import to the modules from which they can be imported."""
 MAX_ASSERTED_CHARACTERS: Final = 2000
-"""Length above which a printed value is asserted by its digest, because the value would be unreadable."""
+"""For longer printed values, only the digest is asserted, because the value would be unreadable."""
 
 
 def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
-    """Return a pytest file. Steps that cannot run are added at its end as comments with the reasons."""
+    """Return a pytest file. Steps that cannot run are appended as comments with the reasons."""
     page = DocumentBuilder()
     tests = [[check for check in test if not _uses_last_value_name(check)] for test in layout.tests]
     body, defined = DocumentBuilder(), frozenset(name for check in checked for name in check.step.gives)
@@ -129,7 +129,7 @@ def _missing_imports(body: str, layout: Layout, checked: Sequence[CheckedStep]) 
 
 
 def _imports_from_other_modules(checked: Sequence[CheckedStep], defined: frozenset[str]) -> list[str]:
-    """Return import statements for names that code used while it was evaluated in another module."""
+    """Return import statements for names used by code that was evaluated in a different module."""
     lines = list[str]()
     displayed = {
         name
@@ -153,7 +153,7 @@ def _imports_from_other_modules(checked: Sequence[CheckedStep], defined: frozens
 def _without_module_name(check: CheckedStep, defined: frozenset[str]) -> CheckedStep:
     """Change a step so that its assertion does not depend on the name of the session's module.
 
-    The names of classes contain this name when they are printed, and the test file is another module.
+    Printed class names contain this name, and the test file is a different module.
     """
     if check.raised is not None and check.raised.name in defined:
         return replace(check, raised=replace(check.raised, type=check.raised.name))
@@ -168,7 +168,7 @@ def _without_module_name(check: CheckedStep, defined: frozenset[str]) -> Checked
 
 
 def _error_module(check: CheckedStep) -> str:
-    """Return the module that defines the class of the step's error, or an empty string if it need not be imported."""
+    """Return the module that defines the step's error class, or an empty string if it need not be imported."""
     module = check.raised.type.rpartition(".")[0] if check.raised else ""
     return "" if module in DEFAULT_NAMESPACES | {check.of.namespace} else module
 
@@ -221,7 +221,7 @@ def _write_step(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
 
 
 def _with_assertion(check: CheckedStep) -> str:
-    """Return the code of a step with its assertion.
+    """Return a step's code with its assertion.
 
     An image becomes a comment, because its bytes may change with the version of the library that draws it.
     """
@@ -262,7 +262,7 @@ def _split_comments(code: str) -> list[str]:
 
 
 def _as_operand(expression: str) -> str:
-    """Return the expression, in parentheses if it needs them as an operand."""
+    """Return the expression, parenthesized if necessary for use as an operand."""
     node = parse_source(f"async def steps():\n ({expression}\n)").body[0]
     value = (
         node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
@@ -272,7 +272,7 @@ def _as_operand(expression: str) -> str:
 
 
 def _as_argument(expression: str) -> str:
-    """Return the expression, in parentheses if it needs them as the only argument of a call."""
+    """Return the expression, parenthesized if necessary for use as the only argument of a call."""
     try:
         call = ast.parse(f"f({expression}\n)", mode="eval").body
     except SyntaxError:  # such as `yield`, which needs its own parentheses
@@ -292,7 +292,7 @@ def _regex_literal(pattern: str) -> str:
 
 
 def _indent(code: str, indent: str) -> str:
-    """Indent code, except for lines inside of a string."""
+    """Indent code, except for lines inside a string."""
     moved = "\n".join(_INDENT + line for line in code.split("\n"))
     inside: set[int] = set()
     for node in ast.walk(parse_source(f"async def steps():\n{moved}\n")):

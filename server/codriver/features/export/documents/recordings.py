@@ -22,7 +22,7 @@ LOADED_FILE_PREFIX: Final = "load "
 
 
 class RecordingError(CodriverError):
-    """Raised when a file is not a recording, or has an unsupported version."""
+    """Raised when a file is not a recording or has an unsupported version."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"this is not a recording: {why}; `codriver export --format recording` writes one")
@@ -39,9 +39,9 @@ class EvaluationsNotFoundError(CodriverError):
 class RecordedEvaluation:
     """A recorded evaluation: its code, where it ran, and its results.
 
-    `values` are the values of its forms or expressions in order. If `file` is set, the code is the text of that file.
-    `ending` describes what ended the evaluation from outside, such as an interrupt. `time` is in milliseconds since the
-    epoch.
+    `values` are the values of its forms or expressions, in order. If `file` is set, the code is the text of that file.
+    `ending` describes what ended the evaluation from the outside, such as an interrupt. `time` is in milliseconds since
+    the epoch.
     """
 
     id: str
@@ -68,17 +68,15 @@ class Recording:
     repl: str
     evaluations: tuple[RecordedEvaluation, ...]
     is_of_kernel: bool = False
-    """Whether the evaluations are notebook cells. Kernels report all displayed outputs, but only the last value of a
-    cell.
-    """
+    """Whether the evaluations are notebook cells. Kernels report all displayed outputs, but only a cell's last value."""
 
 
 T = TypeVar("T")
 UNKNOWN_NAME_MESSAGE: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
-"""Matches the messages with which REPLs report an unknown name."""
+"""Matches messages in which REPLs report an unknown name."""
 NAME_PATTERN: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE_PATTERN: Final = re.compile("[\ud800-\udfff]")
-"""A lone surrogate, which cannot be encoded in UTF-8."""
+"""Matches a lone surrogate, which cannot be encoded in UTF-8."""
 FIELDS_BY_CATEGORY: Final = {
     "evaluationResults": "values",
     "evaluationOutput": "out",
@@ -89,7 +87,7 @@ FIELDS_BY_CATEGORY: Final = {
 
 
 def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[RecordedEvaluation, ...]:
-    """Collect evaluations from entries of the log, in the order in which they started.
+    """Collect evaluations from log entries, in the order in which they started.
 
     Evaluations whose code is no longer in the log are omitted.
     """
@@ -111,7 +109,7 @@ def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[Rec
 def _create_evaluation(entry: Mapping[str, Any], name: str, description: str) -> RecordedEvaluation:
     """Create an evaluation from the log entry that contains its code.
 
-    `description` is the description of the evaluation, or that of the loaded file.
+    `description` is that of the evaluation or of the loaded file.
     """
     file = (
         description.removeprefix(LOADED_FILE_PREFIX)
@@ -152,16 +150,17 @@ def evaluations_since_checkpoint(
 
 
 def unknown_names(notes: Iterable[str]) -> frozenset[str]:
-    """Return the names that were not defined in the fresh REPL, found in the error messages in `notes`."""
+    """Return the names that were undefined in the fresh REPL, according to the error messages in `notes`."""
     return frozenset(
         found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME_MESSAGE.finditer(note)
     )
 
 
 def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int, names: Iterable[str]) -> int:
-    """Return the number of latest evaluations that include the definitions of `names` and their dependencies.
+    """Return how many of the latest evaluations to use in order to include the definitions of `names`.
 
-    Return `last` if no earlier evaluation defines them. Definitions are found by the form of the code.
+    Dependencies of the definitions are included as well. Return `last` if no earlier evaluation defines the names.
+    Definitions are recognized by the form of the code.
     """
     needed, most = set(names), last
     for number in range(last + 1, len(evaluations) + 1):
@@ -218,7 +217,7 @@ def parse_recording(text: str) -> Recording:
     """Parse the text of a recording.
 
     Raises:
-        RecordingError: the text is not a recording, or has a newer version.
+        RecordingError: the text is not a recording or has a newer version.
     """
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 Role = Literal["import", "definition", "assignment", "statement", "expression", "magic"]
-"""The role of a step. A `definition` only defines a function, class, macro or similar. An `assignment` binds a value.
+"""The role of a step. A `definition` only defines a function, class, macro or the like. An `assignment` binds a value.
 `magic` is a line that only IPython understands.
 """
 
@@ -42,7 +42,7 @@ class Step:
     uses: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     awaits: bool = False
-    """Whether the step uses `await` outside of a function, which only a REPL allows."""
+    """Whether the step uses `await` outside a function, which only a REPL allows."""
 
 
 _IMPORT_SYMBOLS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
@@ -52,11 +52,11 @@ _DEFINING_SYMBOLS: Final = frozenset(
 )
 """Symbols that start a Lisp form that defines a function, type or protocol."""
 _METHOD_SYMBOLS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
-"""Symbols that start a Lisp form that adds methods to a multimethod, type or protocol, or defines a multimethod."""
+"""Symbols that start a Lisp form that defines a multimethod or adds methods to a multimethod, type or protocol."""
 _ASSIGNMENT_SYMBOLS: Final = frozenset({"def", "defonce", "setv", "declare"})
 """Symbols that start a Lisp form that assigns a value to a name."""
 LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
-"""Names that exist only in a Lisp REPL: its last values and its last error."""
+"""Names that exist only in a Lisp REPL, for its last values and its last error."""
 
 
 def split_lisp(code: str) -> tuple[Step, ...]:
@@ -72,7 +72,7 @@ def _lisp_step(form: Form, code: str) -> Step:
     text = code[form.start : form.end]
     symbols = frozenset(_iter_symbols(form, code))
     role, given = _lisp_role(form, code)
-    # A function may mention names that it does not need yet, and a macro may need names when it is expanded.
+    # A function may mention names that it does not need yet, and a macro may need names during its expansion.
     needs = frozenset[str]() if role == "definition" else symbols
     return Step(text, role, gives=frozenset(given), uses=symbols - set(given), needs=needs)
 
@@ -127,7 +127,7 @@ _CONSTANT_NODES = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 def split_python(code: str) -> tuple[Step, ...] | None:
     """Split code into statements, each with the comments above it. Return None if this Python cannot parse the code."""
-    # Split only at the characters that end a line for Python.
+    # Split only at characters that end a line in Python.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     try:
         with warnings.catch_warnings():
@@ -154,7 +154,7 @@ def split_cell(code: str) -> tuple[Step, ...]:
     found, at = list[Step](), 0
     for magic in (*_MAGIC_LINE.finditer(code), None):
         part = split_python(code[at : magic.start() if magic else len(code)])
-        if part is None or code.startswith("%%"):  # a cell magic takes the whole cell, in any language
+        if part is None or code.startswith("%%"):  # a cell magic applies to the whole cell, in any language
             return whole
         found += [*part, *([Step(magic[0], "magic")] if magic else ())]
         at = magic.end() if magic else at
@@ -259,7 +259,7 @@ def _global_symbols(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _needed_names(node: ast.AST) -> Iterator[str]:
-    """Yield the names that are read when the statement runs, except in function bodies."""
+    """Yield the names that a statement reads when it runs, except in function bodies."""
     if isinstance(node, ast.Name):
         yield node.id
     if isinstance(node, _FUNCTION_NODES):

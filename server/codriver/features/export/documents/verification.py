@@ -1,4 +1,4 @@
-"""Verify recorded evaluations step by step in a fresh REPL, to find those with reproducible results.
+"""Verify recorded evaluations step by step in a fresh REPL to find those with reproducible results.
 
 `verify_recorded` is a generator that requests runs of steps and receives the results. The caller owns the REPL.
 """
@@ -33,9 +33,9 @@ the fresh REPL is not a kernel, or all outputs of a `whole` cell.
 """
 
 HIDDEN_PART_MARK: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
-"""Matches the marks that the log stores in place of a secret or of the middle of a long text."""
+"""Matches the markers that the log stores in place of a secret or the middle of a long text."""
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
-"""Matches the mark that the log stores in place of a secret. A text compared with it must not be displayed."""
+"""Matches the marker that the log stores in place of a secret. A text compared with it must not be displayed."""
 
 _TYPO_ERRORS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
@@ -44,61 +44,61 @@ _TYPO_ERRORS: Final = frozenset(
 _TYPO_PHASES: Final = frozenset(
     {*("read", "read-source", "compile", "compilation"), *("compile-syntax-check", "macro-syntax-check")}
 )
-"""Phases of Clojure's errors in which code fails only because it cannot be read or compiled."""
+"""Phases of Clojure errors in which code fails only because it cannot be read or compiled."""
 _TYPO_MESSAGES: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
-"""Beginnings of error messages about names that do not exist."""
+"""Prefixes of error messages about names that do not exist."""
 _EDIT_LOAD_ENTRY: Final = re.compile(r"edit_files loads ")
-"""Matches the log entry for an edit that loaded definitions of a file; the definitions follow."""
+"""Matches the log entry for an edit that loaded definitions from a file. The definitions follow."""
 _NO_NAMESPACE_MESSAGE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
-"""Matches the messages with which a REPL reports that it evaluated nothing because the namespace does not exist."""
+"""Matches messages in which a REPL reports that it evaluated nothing because the namespace does not exist."""
 _IN_NS_FORM: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 """Matches a form that switches to an existing namespace."""
 ENDLESS_ERROR: Final = "Endless"
-"""Name of the error class that is recorded if code was interrupted because it took too long."""
+"""Name of the error class recorded for code that was interrupted because it took too long."""
 REPL_DIED_ERROR: Final = "ReplDied"
-"""Name of the error class that is recorded if the REPL ended while code was running, for example by a segfault."""
+"""Name of the error class recorded for code during which the REPL died, for example because of a segfault."""
 _NAMESPACE_SWITCH: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 """Matches a form that changes the current namespace."""
 _MAX_NOTE_CHARACTERS: Final = 400
-"""Maximum length of a text in a note about a difference."""
+"""Maximum length of each text in a note about a difference."""
 TRACEBACK_START: Final = "Traceback (most recent call last):"
 """First line of a kernel's report of an exception."""
 INLINE_MAGIC: Final = "%matplotlib"
-"""The magic that sets how figures are displayed.
+"""The magic that determines how figures are displayed.
 
 It is skipped because Codriver's REPLs can display them in only one way.
 """
 NOT_PYTHON_NOTE: Final = "only IPython can parse this"
 """Note about a step that plain Python cannot parse."""
 _OBJECT_WITH_ADDRESS: Final = re.compile(r"<([\w.]+) at 0x")
-"""The start of a printed object that contains its address."""
+"""Matches the start of a printed object that contains its address."""
 CLOSE_FIGURES_CODE: Final = (
     "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
 )
-"""Code that closes all figures at the end of a cell, as a kernel does, so that the next cell starts without figures."""
+"""Code that closes all figures at the end of a cell, as a kernel does. The next cell then starts without figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """A request to run code in the fresh REPL in the way in which it was recorded."""
+    """A request to run code in the fresh REPL in the same way as when it was recorded."""
 
     code: str
     namespace: str | None = None
     file: str | None = None
     is_short: bool = False
-    """Whether to wait only briefly, because the code did not end by itself when it was recorded."""
+    """Whether to wait only briefly, because the code did not end on its own when it was recorded."""
     prints_for_agents: bool = False
     """Whether to print the value as for agents, with `str` for objects without their own `repr`."""
     is_partial: bool = False
-    """Whether more code of the same evaluation follows. Figures are displayed at the end of the evaluation."""
+    """Whether more code from the same evaluation follows. Figures are displayed at the end of the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaisedError:
     """An exception that a step raised.
 
-    `type` is its class, qualified unless it is a built-in. `phase` is set for errors that occur before code runs, such
-    as while reading it.
+    `type` is its class, qualified unless it is a built-in. `phase` is set for errors that occur before code runs, for
+    example while it is being read.
     """
 
     type: str
@@ -127,12 +127,12 @@ class StepResult:
     """The outputs of a kernel's cell, in the notebook format."""
     err: str = ""
     line: int = 0
-    """The line of the code that failed, starting at 1; 0 if unknown."""
+    """The line of the code at which it failed, starting at 1; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedStep:
-    """A step, and how far its result was reproduced in the fresh REPL.
+    """A step, and the extent to which its result was reproduced in the fresh REPL.
 
     `value` is the fresh value, and `pattern` matches both the fresh and the recorded value. `note` is one line about a
     difference. `out` is the printed output.
@@ -153,14 +153,14 @@ class CheckedStep:
     drawn: str = ""
     """The value with the data of its images; empty if it has none."""
     cell: tuple[Mapping[str, object], ...] | None = None
-    """The outputs of a kernel's cell in the notebook format, for the last step of the cell that ran; otherwise None."""
+    """For the last step that ran in a kernel's cell, the cell's outputs in the notebook format; otherwise None."""
     is_alike: bool = False
-    """Whether an image of the step is similar but not identical to the recorded one."""
+    """Whether one of the step's images is similar but not identical to the recorded one."""
     is_typo: bool = False
     is_hidden: bool = False
     """Whether the log contains only part of the evaluated code."""
     is_patch: bool = False
-    """Whether the step redefines a name of another module or namespace, which a test file cannot do."""
+    """Whether the step redefines a name in another module or namespace, which a test file cannot do."""
 
     @property
     def reproduces(self) -> bool:
@@ -168,18 +168,18 @@ class CheckedStep:
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
     def without_assertion(self, why: str) -> CheckedStep:
-        """Return a copy without the assertion, which fails outside of the session. `why` is the note of the copy."""
+        """Return a copy without the assertion, which fails outside the session. `why` is the copy's note."""
         return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
 
 
 Verifying = Generator[StepRequest, StepResult, tuple[CheckedStep, ...]]
 
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
-"""Namespaces in which REPLs start. The empty name means a log without namespaces."""
+"""Namespaces in which REPLs start. The empty name is for logs without namespaces."""
 
 
 def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
-    """Split code into steps. Code that cannot be parsed becomes one step. Comments alone become none."""
+    """Split code into steps. Code that cannot be parsed becomes one step. Code with only comments has no steps."""
     if delivery != "each":
         return split_cell(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = split_python(code) if dialect == "python" else split_lisp(code) or None
@@ -192,7 +192,7 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
     """Run recorded evaluations again, and compare the results.
 
     This generator yields requests to run code, is sent the results, and returns the checked steps. With the delivery
-    `whole`, it requests to run whole cells instead of single steps.
+    `whole`, it requests runs of whole cells instead of single steps.
     """
     checked: list[CheckedStep] = []
     defined: set[tuple[str, str]] = set()
@@ -299,11 +299,11 @@ def _verify_cell(
         )
     checked = [*(CheckedStep(step, evaluation, "ran") for step in steps[:last]), last_checked]
     checked = _check_output(evaluation, checked, dialect)
-    return checked if last == 0 else [replace(check, out="") for check in checked]  # whose output it is is unknown
+    return checked if last == 0 else [replace(check, out="") for check in checked]  # it is unknown whose output it is
 
 
 def _step_index(steps: Sequence[Step], code: str, line: int) -> int:
-    """Return the index of the step that contains a line of the code, or of the last step if none does."""
+    """Return the index of the step that contains a line of the code, or that of the last step if none does."""
     position = 0
     for index, step in enumerate(steps):
         position = code.find(step.text, position) + len(step.text)
@@ -340,7 +340,7 @@ def _verify_last_value(
 
     Only the last value and the images of the cell are compared.
     """
-    # As `repr` prints it: IPython leaves out a word.
+    # As `repr` prints it, because IPython omits a word.
     recorded_values = [
         _OBJECT_WITH_ADDRESS.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _images_of(value)
     ]
@@ -385,7 +385,7 @@ def _is_patch(
 
 
 def _verify_load(evaluation: RecordedEvaluation) -> Generator[StepRequest, StepResult, CheckedStep]:
-    """Load a file again. If the text of the file was not recorded, load its current text."""
+    """Load a file again. If the file's text was not recorded, load its current text."""
     step = Step(_loading_code(evaluation), "import")
     observed = yield StepRequest(evaluation.code, file=evaluation.file) if evaluation.file else StepRequest(step.text)
     if observed.raised is None:
@@ -452,7 +452,7 @@ def _check_value(
 
 
 def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: RecordedEvaluation) -> CheckedStep:
-    """Compare a differing value again, this time as it is printed for agents.
+    """Compare a differing value again, this time as printed for agents.
 
     Objects without a `repr` of their own are recorded as `str` prints them. Their `repr` contains an address that
     differs from run to run.
@@ -468,7 +468,7 @@ def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: Reco
 def _move_preceding_images(values: list[str], fresh: str, aside: list[str]) -> None:
     """Move the recorded images that precede the next recorded value to `aside`.
 
-    A figure is displayed as soon as it is drawn, so images may be recorded between the values of statements.
+    A figure is displayed as soon as it is drawn, so images may be recorded between statements' values.
     """
     count = next((index for index, value in enumerate(values) if not _images_of(value)), len(values))
     if images := find_images(fresh):
@@ -486,7 +486,7 @@ def _match_step_images(
 ) -> list[CheckedStep]:
     """Match the images that steps displayed with the recorded ones, and remove the others.
 
-    Steps that run one by one may display a figure more often than the whole evaluation did. If an image differs, the
+    When run one by one, steps may display a figure more often than the whole evaluation did. If an image differs, the
     last step gets a note. With `is_again`, an image may have been recorded twice.
     """
     displayed = [
@@ -592,7 +592,7 @@ def _describe_difference(recorded: str, fresh: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Return a text on one line, shortened to `_MAX_NOTE_CHARACTERS` characters."""
+    """Return a text on one line, truncated to `_MAX_NOTE_CHARACTERS` characters."""
     line = " ⏎ ".join(text.strip().splitlines()) or "nothing"
     return line if len(line) <= _MAX_NOTE_CHARACTERS else f"{line[:_MAX_NOTE_CHARACTERS]}… ({len(text)} characters)"
 
