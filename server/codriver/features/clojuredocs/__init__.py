@@ -1,4 +1,4 @@
-"""ClojureDocs: the community's examples, notes and see-alsos for Clojure vars, as a tool and as resources."""
+"""ClojureDocs: community-written examples, notes and see-alsos for Clojure vars, as a tool and as resources."""
 
 from __future__ import annotations
 

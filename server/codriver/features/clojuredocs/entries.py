@@ -1,4 +1,4 @@
-"""Entries of ClojureDocs, and queries for them with cider-nrepl."""
+"""ClojureDocs entries, and queries for them with cider-nrepl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of a var on ClojureDocs."""
+    """The ClojureDocs entry for a var."""
 
     name: str
     namespace: str
@@ -35,7 +35,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     doc: str | None = None
     href: str | None = None
-    """The path of its page on the site."""
+    """The path of the var's page on the site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +48,13 @@ class LookupEntry(Query[Entry | None]):
     symbol: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the fields with the namespace and the name of the var."""
+        """Return the request fields with the namespace and name of the var."""
         del namespace
         space, _, name = self.symbol.rpartition("/")
         return {"ns": space or "clojure.core", "sym": name or self.symbol}
 
     def read(self, answer: Mapping[str, object]) -> Entry | None:
-        """Parse the entry in the field `clojuredocs` of an answer."""
+        """Parse the entry in an answer's field `clojuredocs`."""
         fields = mapping_or_empty(answer.get("clojuredocs"))
         if not fields:
             return None

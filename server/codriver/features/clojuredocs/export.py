@@ -1,7 +1,8 @@
-"""The public export of ClojureDocs, cached in a file of the user and downloaded again when it is too old.
+"""The public ClojureDocs export, cached in a file in the user's cache and downloaded again when it is too old.
 
 The file has one line per var: `NAMESPACE/NAME`, a tab, and its entry as JSON. An entry can therefore be found without
-parsing ten megabytes of JSON. The first line has the format and the address. The age of the export is that of the file.
+parsing ten megabytes of JSON. The first line contains the format and the address. The age of the export is that of the
+file.
 
 Source: https://clojuredocs.org/clojuredocs-export.json, an object with `vars`.
 """
@@ -32,15 +33,15 @@ FORMAT_ID: Final = "codriver-clojuredocs-1"
 CACHE_FILE_NAME: Final = "clojuredocs.lines"
 """The name of the cached file."""
 FETCH_TIMEOUT_S: Final = 20.0
-"""Maximum duration of a download. Clients give up on the call that waits for it after 30 seconds."""
+"""Maximum duration of a download. After 30 seconds, clients give up on the call waiting for it."""
 SILENCE_TIMEOUT_S: Final = 10.0
-"""Maximum time to wait for the next data of a download."""
+"""Maximum time to wait for more data during a download."""
 MAX_EXPORT_BYTES: Final = 128 * 2**20
 """Maximum size of an export. The actual size is about 10 MB."""
 CHUNK_BYTES: Final = 2**18
 """Number of bytes to read at a time."""
 RETRY_DELAY_S: Final = 60.0
-"""Time to wait after a failed download before trying again, so that calls do not all wait when the machine is offline.
+"""Time to wait after a failed download before trying again. Without it, every call would wait while offline.
 """
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 """Maximum length of the cached file's first line, which contains the address of the source."""
@@ -155,7 +156,7 @@ def download_export(url: str, file: Path) -> None:
 
 
 def _parse_export(data: bytes) -> list[tuple[str, str]]:
-    """Parse an export. Return pairs of a qualified name and the entry as one line of JSON."""
+    """Parse an export. Return pairs of a qualified name and its entry as one line of JSON."""
     try:
         listed = json.loads(data)["vars"]
         entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry_json(var), ensure_ascii=False)) for var in listed]
@@ -167,7 +168,7 @@ def _parse_export(data: bytes) -> list[tuple[str, str]]:
 
 
 def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a var that answers contain."""
+    """Return the fields of a var that are included in answers."""
     also = [item["to-var"] for item in mappings_or_empty(var.get("see-alsos"))]
     return {
         "ns": var["ns"],

@@ -1,4 +1,4 @@
-"""Look up an entry of ClojureDocs, with the REPL's own operation if it has one, or else in the public export."""
+"""Look up a ClojureDocs entry with the REPL's own operation if it has one, or else in the public export."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CLOJUREDOCS_URL: Final = "https://clojuredocs.org"
 CORE_NAMESPACE: Final = "clojure.core"
 """The namespace of Clojure's core library."""
 CLOJURE_PREFIXES: Final = {"cljs.core": CORE_NAMESPACE, "basilisp.": "clojure.", "cljs.": "clojure."}
-"""Maps prefixes of namespaces to those of the Clojure namespaces with the same vars. The first match is used."""
+"""Maps namespace prefixes to those of the Clojure namespaces with the same vars. The first match is used."""
 SECONDS_PER_DAY: Final = 86_400
 
 
 async def describe_entry(services: Services, key: str | None, symbol: str) -> dict[str, object]:
-    """Return the entry for a symbol as fields of an answer.
+    """Return the entry for a symbol as answer fields.
 
     A symbol without a namespace, or with a namespace alias, is first resolved in the session `key`, or in the only
     session if `key` is None.
@@ -64,7 +64,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
 
 
 def clojuredocs_name(qualified: str) -> str:
-    """Return the name that ClojureDocs uses for a symbol qualified by a dialect of Clojure."""
+    """Return the name that ClojureDocs uses for a symbol qualified in a Clojure dialect."""
     namespace, slash, name = qualified.rpartition("/")
     if not slash or not namespace:
         return f"{CORE_NAMESPACE}/{qualified}"
@@ -79,7 +79,7 @@ def clojuredocs_name(qualified: str) -> str:
 
 
 def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
-    """Return an entry as fields of an answer. Texts beyond `max_bytes` are omitted and counted."""
+    """Return an entry as answer fields. Texts beyond `max_bytes` are omitted and counted."""
     left = max_bytes
     fitting: dict[str, list[str]] = {"examples": [], "notes": []}
     omitted = 0
@@ -118,7 +118,7 @@ def _find_session(services: Services, key: str | None) -> Target | None:
 
 
 async def _qualify(services: Services, target: Target | None, symbol: str) -> str:
-    """Return the name of a symbol as qualified by the session, or the symbol itself if it cannot be resolved."""
+    """Return the qualified name of a symbol in a session, or the symbol itself if it cannot be resolved."""
     if target is None or Lookup.capability not in _capabilities(target) or target.repl.dialect == "python":
         return symbol
     with suppress(CodriverError):
