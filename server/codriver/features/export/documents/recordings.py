@@ -68,7 +68,7 @@ class Recording:
     repl: str
     evaluations: tuple[RecordedEvaluation, ...]
     is_of_kernel: bool = False
-    """Whether the evaluations are notebook cells. Kernels report all displayed outputs, but only a cell's last value."""
+    """Whether the evaluations are notebook cells. Kernels report all displays, but only a cell's last value."""
 
 
 T = TypeVar("T")
