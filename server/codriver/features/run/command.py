@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 STDIN, STDOUT, STDERR = range(3)
 NOT_FOUND_STATUS: Final = 127
-"""Exit status that shells use for a command that does not exist."""
+"""Exit status of shells for a command that does not exist."""
 NOT_EXECUTABLE_STATUS: Final = 126
-"""Exit status that shells use for a command that exists but cannot be executed."""
+"""Exit status of shells for a command that exists but cannot be executed."""
 POLL_INTERVAL_S: Final = 0.02
-"""Interval at which a starting server and the program are checked."""
+"""Interval between checks of the program and of a server that is starting."""
 UNSUPPORTED_MESSAGE: Final = (
     "`codriver run` only works on Linux: on this system, call `codriver_seam.start_repl(True)` in the program instead"
 )
@@ -161,7 +161,7 @@ def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> Non
 def _exec(command: Sequence[str], environ: dict[str, str]) -> None:
     """Replace this process with the program."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores these signals, and the program would inherit that
+        signal.signal(number, signal.SIG_DFL)  # Python ignores these signals, which the program would inherit
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -1,6 +1,6 @@
 """Compile the embedded REPL in a separate process, before a program loads it.
 
-Compiling holds the interpreter lock for up to 30 ms for each module, and the program's requests would wait for that.
+Compiling holds the interpreter lock for up to 30 ms per module, during which the program's requests would have to wait.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from codriver.features.run.run_directory import Run
 
 INTERPRETER_NAME: Final = re.compile(r"(?:python|pypy)[\d.]*t?")
-"""Matches the file names of interpreters that accept Python's options. Other programs may embed Python."""
+"""Matches the file names of interpreters that accept Python's options. Other programs may also embed Python."""
 START_TIMEOUT_S: Final = 10.0
-"""Maximum time to wait until a program starts Python. After that, it compiles the modules when it loads them."""
+"""Maximum time to wait for a program to start Python. After that, it compiles the modules when it loads them."""
 CHECK_INTERVAL_S: Final = 0.05
-"""Interval at which the processes of a starting program are checked."""
+"""Interval between checks of the processes of a program that is starting."""
 PRIORITY: Final = 10
-"""The niceness of the compilation, because the program is starting at the same time."""
+"""The niceness of the compilation, which runs while the program is starting."""
 
 
 def compile_for_run(run: Run, copy: Path) -> None:
-    """Wait for a process of the run that can load the REPL, and compile the modules in `copy` for its Python. Blocks.
+    """Wait for a process in the run that can load the REPL, and compile the modules in `copy` for its Python. Blocks.
 
     The priority of the current process is lowered.
     """

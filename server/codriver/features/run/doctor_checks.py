@@ -1,4 +1,4 @@
-"""The doctor's checks of `codriver run`: running programs, and commands that could be run with it."""
+"""The doctor's checks for `codriver run`: running programs, and commands that could be run with it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CHECK_AREA: Final = "programs"
 MAX_SUGGESTED_COMMANDS: Final = 4
 """Maximum number of suggested commands."""
 MAX_DIRECTORY_DEPTH: Final = 2
-"""Maximum depth of the directories that are searched for applications."""
+"""Maximum depth of directories to search for applications."""
 MAX_SEARCHED_FILES: Final = 500
-"""Maximum number of files searched for applications, because the doctor must answer quickly in a large project."""
+"""Maximum number of files to search for applications. The doctor must answer quickly even in a large project."""
 SOURCE_RULES: Final = FileRules(Links.NEVER, 256 * files.KIBIBYTE)
 """Limits for reading a source file."""
 APPLICATION_PATTERN: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
-"""Matches an application that a module creates at its top level."""
+"""Matches the creation of an application at the top level of a module."""
 FLASK_VARIABLE_NAMES: Final = ("app", "application")
 """Variable names for which Flask finds an application by itself.  Source: Flask's documentation, Application Discovery.
 """
@@ -41,7 +41,7 @@ UNSUPPORTED_MESSAGE: Final = "`codriver run` only works on Linux"
 def check_programs(workspace: Path) -> Iterator[Check]:
     """Yield checks of the programs that `codriver run` has started.
 
-    If there are none, suggest commands that start the programs of the project.
+    If there are none, suggest commands that start the project's programs.
     """
     projects = find_projects(workspace)
     has_python = any(project.repl == kinds.PYTHON_KIND.repl for project in projects)

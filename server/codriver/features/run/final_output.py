@@ -1,7 +1,7 @@
-"""The last output to standard error of a process that has ended.
+"""The last error output of a process that has ended.
 
-A process that was started from a broken file may end before a REPL can be requested from it. So each process keeps the
-end of its error output, and stores it at exit in the run's directory, once an agent has used the run.
+A process that was started from a broken file may end before a REPL can be requested from it. Each process therefore
+retains the end of its error output. Once an agent has used the run, processes store it in the run's directory at exit.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DIRECTORY_NAME: Final = "final-output"
-"""The name of the directory in which processes store their output. They store none if it does not exist."""
+"""The name of the directory in which processes store their output. If it does not exist, they store none."""
 OUTPUT_RULES: Final = FileRules(Links.NEVER, 64 * 1024)
 """Limits for reading the output of a process."""
 COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""Matches the codes with which programs color their output."""
+"""Matches the escape codes with which programs color their output."""
 FRAME_PATTERN: Final = re.compile(r'^\s+File ".+", line \d+', re.MULTILINE)
 """Matches a line of a traceback, whose first line may be missing. Source: Python's `traceback` module."""
 MAX_LINES: Final = 12
-"""Maximum number of lines to report, which include the end of a traceback."""
+"""Maximum number of lines to report, including the end of a traceback."""
 MAX_CHARS: Final = 1000
 """Maximum number of characters to report."""
 
@@ -43,7 +43,7 @@ class FinalOutput:
 
 
 def collect_from_now(run: Path) -> None:
-    """Make the processes of a run store their final output from now on, and remove the output stored so far.
+    """Make a run's processes store their final output from now on, and remove the output stored so far.
 
     Raises:
         OSError: the directory cannot be created.
@@ -58,10 +58,10 @@ def collect_from_now(run: Path) -> None:
 def read_final_output(
     run: Path, running: Collection[int], supervisors: Collection[int], *, prefers_errors: bool = False
 ) -> FinalOutput | None:
-    """Return the stored output of the process that ended last, or None. Blocks.
+    """Return the stored output of the process that ended last, or None if there is none. Blocks.
 
-    Processes in `running` are ignored, because their output is incomplete. The output of `supervisors` is only used if
-    there is no other, because it rarely explains why another process ended. With `prefers_errors`, a process that
+    Processes in `running` are ignored, because their output is incomplete. The output of `supervisors` is used only if
+    there is no other, because it rarely explains why a different process ended. With `prefers_errors`, a process that
     printed a traceback is preferred, because a server may end its other processes after one has failed.
     """
     directory = run / DIRECTORY_NAME

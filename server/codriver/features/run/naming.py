@@ -1,8 +1,8 @@
-"""Choose session keys for the processes of a program that `codriver run` started.
+"""Choose session keys for the processes of a program started by `codriver run`.
 
 If the main process only supervises others (a reloader, gunicorn, uvicorn with workers, Celery's pool of processes), the
 name refers to the children that handle requests or tasks. Several workers are called `shop/1` and `shop/2`, and the
-plain name refers to the one with the lowest number. All other processes are named by their process id.
+plain name refers to the one with the lowest number. All other processes are named after their process ids.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SUPERVISOR_PROGRAMS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "gra
 CELERY_TITLE_PREFIX: Final = "[celeryd: "
 """Prefix of the titles that Celery gives its processes if setproctitle is installed."""
 IN_PROCESS_POOL_OPTION: Final = re.compile(r"(?:-P|--pool)[ =]?(?:solo|threads|gevent|eventlet)\b")
-"""Matches options of Celery that make it run tasks in its main process."""
+"""Matches Celery options that make it run tasks in its main process."""
 UVICORN_CHILDREN_OPTION: Final = re.compile(r"--reload(?!-)|--workers[ =](?!1\b)")
 """Matches options that make uvicorn handle requests in child processes."""
 HYPERCORN_IN_PROCESS_OPTION: Final = re.compile(r"(?:-w|--workers)[ =]?0\b")
-"""Matches the option that makes hypercorn handle requests in its main process."""
+"""Matches the option that makes Hypercorn handle requests in its main process."""
 SERVER_PROGRAMS: Final = frozenset({
     "celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve",
 })  # fmt: skip
-"""Programs that serve an application given as an argument."""
+"""Programs that serve an application specified as an argument."""
 ENTRY_MODULES: Final = frozenset({"app", "application", "asgi", "main", "wsgi"})
 """Module names that do not identify an application."""
 APPLICATION_OPTIONS: Final = frozenset({"--app", "-A"})
 """Options whose value is the application."""
 LAUNCHER_WORD: Final = re.compile(r"uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
                               r"ddtrace-run|opentelemetry-instrument")  # fmt: skip
-"""Matches words of a command before the name of the program itself."""
+"""Matches the words in a command that may precede the name of the program itself."""
 INTERPRETER_NAME: Final = re.compile(r"(python|pypy)[\d.]*|(?:ba|da|k|z|fi)?sh")
 """Matches programs that run a script, code from the option `-c`, or, for Python, a module."""
 CODE_ARGUMENT: Final = re.compile(r"-|-(?![XW])[A-Za-z]*c")
@@ -50,11 +50,11 @@ LAUNCHER_VALUE_OPTIONS: Final = frozenset({"-X", "-W", "--with", "--extra", "--g
                                      "--python", "--rcfile", "--source", "--listen"})  # fmt: skip
 """Options of launchers whose value is the next word."""
 HELPER_MODULES: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
-"""Modules that the helper processes of `multiprocessing` run."""
+"""Modules run by the helper processes of `multiprocessing`."""
 
 
 def parse_program(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the program that a command runs, without its directory and suffix, and its arguments.
+    """Return the name of the program that a command runs, without directory and suffix, and the program's arguments.
 
     For `uv run flask --app shop run` this is `flask`, and for `python -m shop.tasks` it is `shop.tasks`. For code such
     as in `python -c CODE`, it is the name of the interpreter.
@@ -88,7 +88,7 @@ def parse_program(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return a name for the program: that of the application module that it serves, or else that of the script.
+    """Return a name for a program: that of the application module that it serves, or else that of its script.
 
     For example, `gunicorn shop.wsgi:app` and `flask --app shop run` are both named `shop`.
     """
@@ -116,7 +116,7 @@ def program_name(command: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NamedProcess:
-    """A process of a program that `codriver run` started, with its session key and its role."""
+    """A process of a program started by `codriver run`, with its session key and its role."""
 
     process: RunProcess
     slot: str
@@ -132,9 +132,9 @@ def name_processes(
 ) -> list[NamedProcess]:
     """Assign session keys and roles to the processes of a run.
 
-    `members` must be sorted by start time. `slots` maps the slots that were assigned earlier to process ids. A process
-    keeps its slot, and a new process gets the lowest free one. `supervisors` are processes known to have had children
-    that handle requests. They get no slot, even while they have no such children.
+    `members` must be sorted by start time. `slots` maps previously assigned slots to process ids. A process keeps its
+    slot, and a new process gets the lowest free one. `supervisors` are processes known to have had children that handle
+    requests. They get no slot, even while they have no such children.
     """
     serving = _serving_processes(members, supervisors)
     pids = [process.pid for process in serving]
@@ -162,7 +162,7 @@ def name_processes(
 
 
 def close_gaps(slots: Mapping[str, int], in_use: Collection[str]) -> dict[str, int]:
-    """Move processes with high slot numbers to free lower numbers. Slots `in_use` are not changed.
+    """Move processes with high slot numbers to free lower ones. Slots `in_use` are not changed.
 
     This is needed for gunicorn, which starts new workers before it ends the old ones.
     """
@@ -214,7 +214,7 @@ def _is_worker(process: RunProcess, parent: RunProcess) -> bool:
     """Return whether a process handles the requests or tasks of its parent."""
     program, arguments = parse_program(parent.words)
     if program == "celery":
-        # Tasks may start other processes, which unlike those of the pool have a command line of their own.
+        # Tasks may start other processes. Unlike those in the pool, these have a command line of their own.
         return process.words == parent.words and IN_PROCESS_POOL_OPTION.search(" ".join(arguments)) is None
     if parent.words[0].startswith(CELERY_TITLE_PREFIX):
         return process.words[0].startswith(CELERY_TITLE_PREFIX) and "PoolWorker" in process.words[0]

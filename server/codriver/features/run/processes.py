@@ -1,4 +1,4 @@
-"""The processes of a run according to `/proc`: which can provide a REPL, and why the others cannot.
+"""The processes of a run according to `/proc`: which ones can provide a REPL, and why the others cannot.
 
 A process belongs to a run if it was started with the run's environment, or is a descendant of such a process. Programs
 may overwrite their environment to set a title, and some start children without it.
@@ -28,7 +28,7 @@ SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 ISOLATING_OPTIONS: Final = frozenset("IES")
 """Letters of Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`."""
 INTERPRETER_OPTION: Final = re.compile(r"-([^cmWX]*)([cmWX]?)")
-"""Matches options of Python that may be combined, and one that is followed by its value."""
+"""Matches Python options that may be combined, and one that is followed by its value."""
 OLD_INTERPRETER_NAME: Final = re.compile(r"python(2(?:\.\d+)?|3\.[0-7])")
 """Matches the file names of interpreters in which the embedded REPL cannot run."""
 RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
@@ -37,7 +37,7 @@ RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 
 @dataclass(frozen=True, slots=True)
 class RunProcess:
-    """A process of a program that `codriver run` started, as it was when it was read from `/proc`."""
+    """A process of a program started by `codriver run`, in the state in which it was read from `/proc`."""
 
     pid: int
     parent: int
@@ -46,15 +46,15 @@ class RunProcess:
     words: tuple[str, ...]
     """The command line."""
     is_ready: bool
-    """Whether the signal handler for requests is installed, and can read them."""
+    """Whether the signal handler for requests is installed and can read them."""
     is_blocking: bool = False
     """Whether the signal is blocked in the main thread."""
     is_ignoring: bool = False
-    """Whether the process ignores the signal although its default action would do that, too."""
+    """Whether the process explicitly ignores the signal, although that is already the default."""
     interpreter: str = ""
     """The file name of the program that the process executes."""
     isolation: str = ""
-    """In which way the process is isolated from this one, so that it cannot read requests, or ""."""
+    """How the process is isolated from this one, in which case it cannot read requests, or ""."""
     environ: Mapping[bytes, bytes] = field(default_factory=dict)
 
     @property
@@ -91,7 +91,7 @@ class RunProcess:
 
 
 def _isolating_option(words: Sequence[str]) -> str:
-    """Return the option on the command line with which Python ignores PYTHONPATH or `sitecustomize`, or ""."""
+    """Return the command-line option that makes Python ignore PYTHONPATH or `sitecustomize`, or ""."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-") and not rest[0].startswith("--"):
         word = rest.pop(0)
@@ -108,7 +108,7 @@ def _isolating_option(words: Sequence[str]) -> str:
 
 
 def find_processes() -> dict[int, RunProcess]:
-    """Return all processes of this user by process id. Blocks."""
+    """Return all of this user's processes by process id. Blocks."""
     found: dict[int, RunProcess] = {}
     for name in os.listdir(PROCESSES_DIRECTORY):  # noqa: PTH208  # there are hundreds of names, and this runs several times per second
         if name.isdecimal() and (process := _read_process(int(name))) is not None:
@@ -121,7 +121,7 @@ def select_run_processes(
 ) -> list[RunProcess]:
     """Return the processes of the run with this directory, sorted by start time.
 
-    `everyone` contains all processes by process id. `first` is the process id and the start time of the run's first
+    `everyone` contains all processes by process id. `first` is the process id and start time of the run's first
     process.
     """
     mark = os.fsencode(directory)

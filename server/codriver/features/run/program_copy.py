@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROGRAM_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
-"""Limits for reading a file of the program."""
+"""Limits for reading one of the program's files."""
 PROGRAM_DIRECTORY: Final = Path(__file__).with_name("program")
-"""The directory of the program that runs in users' processes."""
+"""The directory of the program that runs in the user's processes."""
 WORKER_DIRECTORY: Final = Path(__file__).parents[2] / "repls" / "worker"
 """The directory of the embedded REPL."""
 

@@ -1,8 +1,8 @@
-"""The programs of a workspace that `codriver run` started: find them, request REPLs in them, and follow reloads.
+"""The programs started by `codriver run` in a workspace: find them, request REPLs in them, and follow reloads.
 
 Codriver does not touch a program until somebody evaluates code in it. The first call that names the program, or can
-only refer to it, makes it connect. If the connection of a REPL in use is lost, its processes are checked four times per
-second: after a reload, the process that replaces the old one gets the same key.
+only refer to it, makes it connect. If the connection to a REPL in use is lost, the program's processes are checked four
+times per second. After a reload, the process that replaces the old one gets the same key.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 RUN_PROTOCOL: Final = "run"
 """Name of the protocol of REPLs in running programs."""
 PROGRAM: Final = "program"
-"""The kind of origin of these REPLs. The text is the command of the program."""
+"""The kind of origin of these REPLs. The text is the program's command."""
 CHECK_INTERVAL_S: Final = 0.25
-"""Time between two checks for processes that started or ended."""
+"""Time between two checks for processes that have started or ended."""
 WAIT_INTERVAL_S: Final = 0.02
-"""Interval between checks while a caller waits for a process."""
+"""Interval between checks while a caller is waiting for a process."""
 NEXT_PROCESS_TIMEOUT_S: Final = 2.0
-"""Maximum time for a program to start its next process. After that, its session reports that there is none."""
+"""Maximum time for a program to start its next process. After that, the session reports that there is none."""
 FEWER_PROCESSES_TIMEOUT_S: Final = 4.0
-"""Time after which a process that was not replaced is forgotten, if others handle the requests.
+"""Time after which a process that was not replaced is forgotten if others handle the requests.
 
-It is longer than the time after which their numbers may change, so that one of them may get that of the process.
+It is longer than the time after which their slots may change, so one of them may take over the slot of the process.
 """
 MAX_FINISHED: Final = 50
-"""Maximum number of sessions of finished programs whose end is remembered."""
+"""Maximum number of sessions of finished programs to remember."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process of a program that `codriver run` started, with its name."""
+    """A process of a program started by `codriver run`, with its name."""
 
     run: Run
     named: NamedProcess
@@ -78,10 +78,10 @@ class Member:
 
 @dataclass(slots=True)
 class _ProcessCount:
-    """The number of a program's processes that handle requests, and the time when it last changed."""
+    """The number of a program's processes that handle requests, and when it last changed."""
 
     usual: int
-    """Their number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
+    """The number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
     now: int
     since: float
     """When the number last changed."""
@@ -108,13 +108,13 @@ class Programs:
     _supervisors: dict[str, set[int]] = field(default_factory=dict)
     """The pids of processes that had children that handled requests, by run."""
     _lost: dict[str, float] = field(default_factory=dict)
-    """When the connection was noticed to be lost, by REPL."""
+    """When the loss of the connection was noticed, by REPL."""
     _unreplaced: dict[str, str] = field(default_factory=dict)
     """Why there is no process for a REPL, by REPL."""
     _outputs: dict[str, str] = field(default_factory=dict)
-    """What the finished runs of known REPLs printed last, by run, until these REPLs are forgotten."""
+    """The last output of the finished runs of known REPLs, by run, until these REPLs are forgotten."""
     _finished: dict[str, str] = field(default_factory=dict)
-    """How programs ended that an agent had used, by the key of their session."""
+    """How programs that an agent had used ended, by session key."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
     _directory: Path = field(init=False)
     _directory_path: str = field(init=False)
@@ -127,7 +127,7 @@ class Programs:
     def has_runs(self) -> bool:
         """Return whether a program may be running.
 
-        This makes only one system call, because it is called before each evaluation.
+        This makes only one system call, because it is done before each evaluation.
         """
         return os.access(self._directory_path, os.F_OK)
 
@@ -161,7 +161,7 @@ class Programs:
         slots = _serving_slots(rows)
         count = self._counts.setdefault(name, _ProcessCount(len(slots), len(slots), monotonic()))
         count.update(len(slots), monotonic())
-        if len(slots) >= count.usual:  # otherwise a process is about to be replaced, and the next one gets its number
+        if len(slots) >= count.usual:  # otherwise, a process is about to be replaced, and the next one gets its number
             in_use = [repl.id.split(":")[2] for repl in self._program_repls() if run_directory_name(repl) == name]
             if (closed := close_gaps(slots, [slot for slot in in_use if slot in slots])) != slots:
                 rows, slots = name_processes(run.name, members, closed, supervisors), closed
@@ -198,7 +198,7 @@ class Programs:
         return stream
 
     async def follow(self) -> None:
-        """Connect to processes that take the place of others, and forget programs that have ended.
+        """Connect to processes that replace others, and forget programs that have ended.
 
         Runs until cancelled.
         """
@@ -220,7 +220,7 @@ class Programs:
         return [repl for repl in self._program_repls() if repl.phase in ("waiting", "connecting") and repl.generation]
 
     async def forget_finished(self) -> None:
-        """Forget the REPLs of programs that have ended, so that a restarted program gets the same session keys."""
+        """Forget the REPLs of programs that have ended, so that restarted programs get the same session keys."""
         if lost := self._lost_repls():
             self._forget_finished(lost, {member.run.directory.name for member in await self.find_members()})
 
@@ -243,10 +243,10 @@ class Programs:
         self.services.core.report(DropRepl(repl.id, message))
 
     def check_replaced(self, repl: Repl) -> None:
-        """Raise an error if the process of a REPL has ended and no other has taken its place.
+        """Raise an error if a REPL's process has ended and no other process has taken its place.
 
         Raises:
-            RefusedError: no process has taken its place. The message contains what the last one printed.
+            RefusedError: no process has taken its place. The message contains the output of the last one.
         """
         if repl.id in self._unreplaced and repl.profile is None:
             raise refused("repl-unreachable", self._unreplaced[repl.id], hint="correct the program, and call again")
@@ -255,7 +255,7 @@ class Programs:
         """Raise an error if the session key is that of a program that has ended.
 
         Raises:
-            RefusedError: the program has ended. The message contains what it printed last.
+            RefusedError: the program has ended. The message contains its last output.
         """
         if key in self._finished:
             raise refused("repl-unreachable", self._finished[key], hint="start the program again with `codriver run`")
@@ -308,27 +308,27 @@ class Programs:
 
 
 def _serving_slots(rows: Sequence[NamedProcess]) -> dict[str, int]:
-    """Return the process ids of the processes that handle requests, by slot."""
+    """Return the ids of the processes that handle requests, by slot."""
     return {row.slot: row.process.pid for row in rows if row.role == "serves"}
 
 
 def _output_clause(text: str | None) -> str:
-    """Return a clause about what a process printed last."""
+    """Return a clause about a process's last output."""
     return f"; its last output:\n{text}" if text else "; its output is in its terminal"
 
 
 def run_directory_name(repl: Repl) -> str:
-    """Return the name of the directory of the run to which a REPL belongs."""
+    """Return the name of the directory of the run that a REPL belongs to."""
     return repl.id.split(":")[1]
 
 
 async def connect_before_call(call: Call, arguments: Arguments) -> None:
-    """Connect to the program to which a call refers.
+    """Connect to the program that a call refers to.
 
-    If the call names no session, this is the only program to which it could refer.
+    If the call names no session, this is the only program that it could refer to.
 
     Raises:
-        RefusedError: the program does not answer, or there are several programs to which the call could refer.
+        RefusedError: the program does not answer, or there are several programs that the call could refer to.
     """
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
     if not programs.has_runs():
@@ -370,7 +370,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
 
 
 def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | None:
-    """Return the REPL with the session key of a call, or else the one that the caller used last."""
+    """Return the REPL with a call's session key, or else the one that the caller used last."""
     if key is not None:
         repls = call.state.repls.values()
         return next((repl for repl in repls if repl.key == key), None) or next(
@@ -381,7 +381,7 @@ def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | N
 
 
 def _application_repls(call: Call) -> list[Repl]:
-    """Return the connected REPLs that run inside of applications."""
+    """Return the connected REPLs that run inside applications."""
     return [repl for repl in call.state.repls.values() if repl.profile is not None and repl.profile.application]
 
 
@@ -449,7 +449,7 @@ async def find_programs(call: Call) -> AddRows:
 
 
 def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Add information about programs to the list of sessions, and a row for each process that is not connected."""
+    """Add information about programs to the list of sessions, along with a row for each unconnected process."""
     programs = call.services.part(Programs)
     if not programs.has_runs():
         return rows
@@ -465,7 +465,7 @@ def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, o
 
 
 def _process_row(member: Member, ports: dict[int, str]) -> dict[str, object]:
-    """Return the row of a process in the list of sessions."""
+    """Return the row for a process in the list of sessions."""
     process = member.named.process
     row: dict[str, Any] = {
         "key": member.named.key,

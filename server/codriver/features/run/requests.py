@@ -1,7 +1,7 @@
 """Request a REPL from a process with a file and a signal, and accept the stream over which it connects.
 
 The process proves with a one-time secret that it read the request, and the kernel identifies the process and the user
-that connected. Connections of anyone else are closed.
+that connected. Connections from anyone else are closed.
 """
 
 # mypy: disable-error-code="attr-defined"
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S: Final = 3.0
 """How long a process may take to answer. Python runs signal handlers between two instructions of its main thread."""
 HELLO_TIMEOUT_S: Final = 10.0
-"""Maximum time for a connected process to load the REPL, perhaps compiling it, and to identify itself."""
+"""Maximum time for a connected process to load the REPL, which may include compiling it, and to identify itself."""
 SIGNAL_RETRY_INTERVAL_S: Final = 0.25
 """Time after which the signal is sent again."""
 MAX_HELLO_BYTES: Final = 65536
-"""Maximum size of the line with which a process identifies itself."""
+"""Maximum size of the line in which a process identifies itself."""
 
 
 async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:
-    """Request a REPL from a process. Return the stream to it, and the applications found in the process.
+    """Request a REPL from a process. Return the stream to the REPL, and the applications found in the process.
 
     Raises:
         ReplUnreachableError: the process has ended or does not answer, or another process connected.
@@ -75,7 +75,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
 
 
 def _bind(listener: socket.socket, directory: Path, name: str) -> None:
-    """Bind a socket to a name in a directory. The path may be longer than the limit for socket addresses."""
+    """Bind a socket to a name in a directory. The path may exceed the limit for socket addresses."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         listener.bind(f"/proc/self/fd/{descriptor}/{name}")
@@ -104,7 +104,7 @@ async def _accept(
 
 
 async def _verify_peer(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
-    """Check that the expected process has connected, and return its applications. Otherwise, return None."""
+    """Return the applications of the process that has connected, or None if it is not the expected one."""
     peer, user, _group = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if (peer, user) == (pid, os.getuid()):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), anyio.CancelScope(shield=True):
@@ -130,7 +130,7 @@ async def _read_line(sock: socket.socket) -> bytes:
 
 
 def silence_reason(pid: int, *, is_accepted: bool) -> str:
-    """Return the likely reason why a process did not answer a request in time. It has read it if `is_accepted`."""
+    """Return the likely reason why a process did not answer in time. `is_accepted` means that it read the request."""
     process = find_process(pid)
     if process is None:
         return "the process has ended"

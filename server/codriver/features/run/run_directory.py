@@ -1,4 +1,4 @@
-"""The private directory of a run, which describes the started program and holds the requests to its processes.
+"""The private directory of a run, with a description of the program and the requests to its processes.
 
 It is in the workspace's state directory and has mode 0700. The next server or run removes it after all processes of the
 run have ended, even if they were killed.
@@ -37,24 +37,24 @@ DIRECTORY_VARIABLE: Final = "CODRIVER_RUN"
 """The environment variable that contains the path of the run's directory. The path is not a secret."""
 
 LOCK_TIMEOUT_S: Final = 2.0
-"""Maximum time to wait for other runs that are choosing their names. Each takes a few milliseconds."""
+"""Maximum time to wait while other runs choose their names. Each takes a few milliseconds."""
 LOCK_RETRY_INTERVAL_S: Final = 0.005
 """Time between two attempts to acquire the lock."""
 
 
 class InsecureDirectoryError(OSError):
-    """Raised when other users may write to a directory, so that the requests in it cannot be trusted."""
+    """Raised when other users may write to a directory, in which case the requests in it cannot be trusted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A program that was started by `codriver run`."""
+    """A program started by `codriver run`."""
 
     directory: Path
     pid: int
     command: tuple[str, ...]
     name: str
-    """The name of the program, unique among the runs of the workspace."""
+    """The name of the program, unique among the workspace's runs."""
     started_ms: int
     ticks: int
     """The start time of its first process in clock ticks since boot, because the pid may be reused."""
@@ -86,7 +86,7 @@ def create_run_directory(workspace: Path, command: Sequence[str], name: str) -> 
     """Create the directory of a new run whose first process is this one.
 
     Raises:
-        OSError: the directory cannot be created, or is not private.
+        OSError: the directory cannot be created or is not private.
     """
     parent = runs_directory(workspace)
     make_private_directory(parent)
@@ -130,12 +130,12 @@ def _name_lock(parent: Path) -> Iterator[None]:
 
 
 def _numbered_name(name: str, number: int) -> str:
-    """Return a name with a number as its suffix, or without one for the number of the first run."""
+    """Return a name with a number as its suffix. The first run's name has no suffix."""
     return name if number == 1 else f"{name}-{number}"
 
 
 def read_runs(workspace: Path) -> list[Run]:
-    """Return the runs of a workspace, oldest first. Directories that are not private are ignored."""
+    """Return a workspace's runs, oldest first. Directories that are not private are ignored."""
     parent = runs_directory(workspace)
     try:
         check_private(parent)

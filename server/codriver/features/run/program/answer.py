@@ -1,4 +1,4 @@
-"""Answer a request for a REPL in a program that `codriver run` started: connect to the server and serve it.
+"""Answer a request for a REPL in a program started by `codriver run`: connect to the server and serve it.
 
 The process never listens. It proves with a one-time secret from the request that it is the requested process, and
 describes itself. The embedded REPL is loaded only from the directory of this file.
@@ -27,7 +27,7 @@ directory: str
 WORKER_MODULE = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
 PAUSE_OBJECTS, PAUSE_S = 5_000, 0.001
-"""After how many objects other threads of the program may run, and for how long. Checking them takes 0.5 ms."""
+"""Number of objects to check between pauses for the program's other threads, which takes 0.5 ms, and their length."""
 FIRST_DESCRIPTOR = 3
 """The first file descriptor that is not a standard stream."""
 MAX_APPLICATIONS = 20
@@ -61,7 +61,7 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
         raise
     shared["repl"], shared["pid"] = repl, os.getpid()
     try:
-        # Debuggers replace the function too, but only gevent and eventlet replace sockets by ones that never block.
+        # Debuggers replace the function, too, but only gevent and eventlet replace sockets with ones that never block.
         if _thread.start_new_thread is not shared["start_new_thread"] and not os.get_blocking(sock.fileno()):
             repl.serve_stalling_stream(sock, shared["thread"], shared["start_new_thread"])
         else:
@@ -79,9 +79,10 @@ def _current_directory() -> str:
 
 
 def _connect(run: str, name: str) -> socket.socket:
-    """Connect to a socket in the run's directory. The path may be longer than the limit for socket addresses.
+    """Connect to a socket in the run's directory. The path may exceed the limit for socket addresses.
 
-    The socket never is a standard stream, even if the program has closed its own. It would send its output there.
+    The socket never becomes a standard stream, even if the program has closed its own. Otherwise, the program would
+    send its output to it.
     """
     sock = socket.socket(socket.AF_UNIX)
     if sock.fileno() < FIRST_DESCRIPTOR:

@@ -1,4 +1,4 @@
-"""Prepare a Python process for a REPL without a thread, a socket or an open file, then run the user's `sitecustomize`.
+"""Prepare a Python process for a REPL without adding threads, sockets or open files. Run the user's `sitecustomize`.
 
 `codriver run` puts this directory first on PYTHONPATH. When the interpreter starts, this module installs a handler for
 SIGURG. The signal is ignored by default, so it does no harm to a process without the handler. A server that needs a
@@ -9,7 +9,7 @@ All versions of Python 3 must be able to read this file. It leaves no trace in `
 """
 
 # mypy: ignore-errors
-# It checks for parts of Python that only some versions have, and replaces one.
+# It checks for parts of Python that exist only in some versions, and replaces one of them.
 
 import sys
 
@@ -32,7 +32,7 @@ def _install_signal_handler(home):
     shared = {"loop": None, "repl": None, "pid": 0, "thread": 0, "start_new_thread": start}
 
     def pause():
-        """Wait for a signal that belongs to the program. A request for a REPL must not end the wait."""
+        """Wait for a signal that is meant for the program. A request for a REPL must not end the wait."""
         count = len(passed)
         while True:
             pause_for_signal()
@@ -41,7 +41,7 @@ def _install_signal_handler(home):
             count = len(passed)
 
     def report_failure(path, text):
-        """Write for the server why there is no REPL, unless that fails as well."""
+        """Report to the server why there is no REPL, unless that fails as well."""
         try:
             with open(path, "w") as file:
                 file.write(text)
@@ -69,7 +69,7 @@ def _install_signal_handler(home):
                 threads.pop(_thread.get_ident(), None)
 
     def is_partly_imported(module):
-        """Return whether this is a module of the standard library that is just being imported."""
+        """Return whether this is a standard library module that is currently being imported."""
         try:
             spec = object.__getattribute__(module, "__dict__").get("__spec__")  # a lazy module would be imported
             origin = str(getattr(spec, "origin", ""))
@@ -78,7 +78,7 @@ def _install_signal_handler(home):
             return False
 
     def is_importing_library():
-        """Return whether a module of the standard library is only partly imported, so that others may not import it."""
+        """Return whether a standard library module is only partly imported. Importing others is not safe then."""
         return any(map(is_partly_imported, list(sys.modules.values())))
 
     def on_signal(number, frame):
@@ -118,9 +118,9 @@ def _install_signal_handler(home):
 
 
 def _store_final_output():
-    """Remember the end of what this process prints to standard error, and write it to a file at exit if requested.
+    """Retain the end of this process's error output, and write it to a file at exit if requested.
 
-    If a saved change breaks the program, the process that its reloader starts ends at once, and only its output shows
+    If a saved change breaks the program, the process started by its reloader ends at once, and only its output shows
     why.
     """
     import os
@@ -160,7 +160,7 @@ def _store_final_output():
 
 
 def _hidden(code):
-    """Change the file name of a code object, so that coverage ignores it."""
+    """Change the file name of a code object to make coverage ignore it."""
     constants = tuple([_hidden(const) if type(const) is type(code) else const for const in code.co_consts])
     return code.replace(co_filename="<codriver run>", co_consts=constants)
 
