@@ -96,7 +96,7 @@ Reason = Literal[
     "unknown-symbol",
     "wrong-language",
 ]
-"""All reasons for refusals by Codriver. Answers of applications have reasons of their own."""
+"""All reasons for refusals by Codriver. Answers from applications have reasons of their own."""
 
 
 class RefusedError(CodriverError):
@@ -145,7 +145,7 @@ def join_first(names: Sequence[str], most: int = 5) -> str:
 
 
 def format_count(count: int, noun: str, plural: str = "") -> str:
-    """Return a count followed by its noun. The plural is the noun with an `s`, unless another one is passed."""
+    """Return a count followed by its noun. The plural is the noun with an `s`, unless a different one is passed."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 

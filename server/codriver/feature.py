@@ -40,7 +40,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options that a feature adds to a command of the base.
+    """Options that a feature adds to a base command.
 
     `module` is imported with the command. Its function `extend_command` receives the `click` command and returns a copy
     with the additional options.
@@ -74,6 +74,6 @@ class Feature:
     It is called with a workspace and an environment.
     """
     logs: tuple[EventLog, ...] = ()
-    """Logs of events, which commands print together with the output log."""
+    """Event logs, which commands print together with the output log."""
     durations: tuple[tuple[str, float], ...] = ()
-    """Waits of the server, by name and in seconds, that tests make shorter: see `settings.model.Durations`."""
+    """The server's waits in seconds, by name. Tests shorten them: see `settings.model.Durations`."""

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """State of a feature that exists as long as the server. Calls access it as `call.services.part(kind)`."""
+    """A feature's state, which exists for as long as the server does. Calls access it as `call.services.part(kind)`."""
 
     kind: type[T]
     make: Callable[[Services, TaskGroup], T]
@@ -46,7 +46,7 @@ class Part(Generic[T]):
     stop: Callable[[T], Coroutine[Any, Any, None]] | None = None
     """Awaited when the server stops, before its REPLs end. It must return within a second."""
     end: Callable[[T], Coroutine[Any, Any, None]] | None = None
-    """Awaited when the server stops, after its REPLs have ended. It must return within some seconds."""
+    """Awaited when the server stops, after its REPLs have ended. It must return within a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Report(Generic[T]):
 
     name: str
     part: type[T]
-    """The kind of the part that takes it."""
+    """The kind of the part that receives it."""
     take: Callable[[T, str, str | None, str], None]
     """Called with the part, the REPL's id, the evaluation's id if it belongs to one, and the report's text.
 
@@ -84,9 +84,9 @@ class ResourceFamily:
     """The number of parts in an address."""
     mime_type: str
     read: Callable[[Services, ClientSession, Sequence[str], Mapping[str, str]], Awaitable[str]]
-    """Return the text of a resource, by the parts and the query of its address, for a client.
+    """Return the text of a resource for a client, given the parts and the query of its address.
 
-    It may raise a `RefusedError`, after which there is no such resource.
+    It may raise a `RefusedError`, which means that there is no such resource.
     """
     listed: tuple[ResourceRow, ...] = ()
     templates: tuple[ResourceRow, ...] = ()
@@ -103,7 +103,7 @@ class Guide:
 
 
 REPORT_PLACEHOLDER: Final = "{report}"
-"""Where a prompt's text has the server's report."""
+"""Placeholder for the server's report in a prompt's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class Prompt:
     title: str
     description: str
     text: str
-    """It has `{name}` for each argument."""
+    """The text, with `{name}` for each argument."""
     arguments: tuple[tuple[str, str, str], ...] = ()
     """The name, the description and the default of each argument."""
     report: Callable[[Services, ClientSession, Mapping[str, str]], Awaitable[str]] | None = None
-    """Return the text in place of `REPORT_PLACEHOLDER`, for a client and the arguments that it gave."""
+    """Return the text that replaces `REPORT_PLACEHOLDER`, for a client and the arguments that it passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class AcceptedRepls(Generic[T]):
     part: type[T]
     """The kind of the part that accepts them."""
     accept: Callable[[T, str], Coroutine[Any, Any, AcceptedStream]]
-    """Called with the part and the place: have the REPL connect, check its peer, and return the stream.
+    """Called with the part and the location: have the REPL connect, check its peer, and return the stream.
 
     Raises a `ReplUnreachableError` if nobody connects.
     """
@@ -164,7 +164,7 @@ class Connectors(Generic[T]):
     make: Callable[[T], Mapping[str, Connector]]
     """Return the connectors by protocol, which is the part of an address before `://`."""
     silence: Callable[[str, float], str | None] | None = None
-    """Describe an address that has not answered for some seconds, or return None for the usual message."""
+    """Describe an address that has not answered for a few seconds, or return None for the usual message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +181,16 @@ class ServerHooks:
     checks: tuple[Callable[[Settings, Mapping[str, str]], None], ...] = ()
     """Check settings before a server starts. Raises a `StartError`."""
     added_arguments: tuple[AddedArguments, ...] = ()
-    """Arguments for tools of the base."""
+    """Arguments for base tools."""
     calls: CallHooks = NO_HOOKS
-    """What is done around calls of tools of the base."""
+    """What is done around calls of base tools."""
     adapters: AdapterHooks = NO_ADAPTER_HOOKS
-    """What is added to the adapters of REPLs."""
+    """What is added to REPL adapters."""
     reports: tuple[Report[Any], ...] = ()
     edit_languages: tuple[tuple[str, ApplyText], ...] = ()
-    """How edits of strings are applied to files with these suffixes, which have parts: see `editing.file_languages`."""
+    """How string edits are applied to files with these suffixes, which have parts: see `editing.file_languages`."""
     languages: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Languages that tools of the feature are for, each with the suffixes of the files that make them available."""
+    """Languages that the feature's tools are for, each with the suffixes of the files that make them available."""
     guides: tuple[Guide, ...] = ()
     resources: tuple[ResourceFamily, ...] = ()
     prompts: tuple[Prompt, ...] = ()

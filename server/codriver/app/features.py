@@ -37,7 +37,7 @@ NAMES: Final = (
 Removing a name removes the feature.
 """
 EXTENDED: Final = frozenset({"call", "serve", "watch"})
-"""The base commands that features may extend by options. Other commands need not read the declarations."""
+"""The base commands that features may extend with options. Other commands need not read the declarations."""
 
 
 @cache
@@ -111,7 +111,7 @@ def manifest() -> Manifest:
 
 @cache
 def call_hooks() -> CallHooks:
-    """Return the combined hooks of all features for calls of tools."""
+    """Return the combined hooks of all features for tool calls."""
     from codriver.tools.calls.hooks import merge_hooks  # noqa: PLC0415  # as above
 
     return merge_hooks(tuple(hooks.calls for hooks in server_hooks()))
@@ -137,7 +137,7 @@ def repl_kinds() -> Mapping[ReplKind, Launch]:
 
 
 def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[AddRepl, ...]:
-    """Return the REPLs that the settings of features name."""
+    """Return the REPLs that features' settings name."""
     return tuple(found for hooks in server_hooks() for named in hooks.named_repls for found in named(settings, environ))
 
 
@@ -157,7 +157,7 @@ def doctor_checks() -> tuple[FeatureChecks, ...]:
 
 
 def project_finders() -> tuple[FindProject, ...]:
-    """Return the functions of features that find a project for `codriver init`."""
+    """Return features' functions for finding a project for `codriver init`."""
     return tuple(feature.project for feature in features() if feature.project is not None)
 
 
@@ -167,7 +167,7 @@ def languages() -> Mapping[str, tuple[str, ...]]:
 
 
 def edit_languages() -> Mapping[str, ApplyText]:
-    """Return the functions that edit files in languages of features, by file suffix."""
+    """Return the functions that edit files in features' languages, by file suffix."""
     return {suffix: apply for hooks in server_hooks() for suffix, apply in hooks.edit_languages}
 
 

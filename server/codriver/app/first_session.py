@@ -149,7 +149,7 @@ def _describe_kind(repl: Repl) -> str:
 
 
 def _describe_trust_benefit(state: State) -> str:
-    """Describe what the user gains by accepting the workspace. Return an empty string if nothing."""
+    """Describe what the user gains by accepting the workspace. Return an empty string if there is nothing to gain."""
     if state.is_accepted or state.lifecycle.is_searching:
         return ""
     if state.repl_of_files and state.repl_of_files != PYTHON:
@@ -168,7 +168,7 @@ SUFFIXES_BY_LANGUAGE: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LI
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
-    """Report the languages of the workspace's files at the start, and whenever a language is added.
+    """Report the languages of the workspace's files on startup, and whenever a language is added.
 
     Languages are never removed.
     """

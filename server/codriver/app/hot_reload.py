@@ -39,7 +39,7 @@ A larger number of changes comes from a checkout or a generator, and loading the
 MAX_SCANNED_ENTRIES: Final = 20_000
 """Maximum number of directory entries in a scan. Larger directories are not projects, and would take seconds."""
 WHO = "codriver-watch"
-"""Caller of the loads of saved files, as the log names it."""
+"""The caller name under which loads of saved files are logged."""
 
 
 class SavedFileLoader:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 SETTINGS_CHECK_INTERVAL_S = 2 * PORT_FILE_CHECK_INTERVAL_S
-"""Interval between two checks whether the settings files have changed."""
+"""Interval between checks for changed settings files."""
 
 
 def gating_settings() -> frozenset[str]:
@@ -49,7 +49,7 @@ class LiveSettings:
         self.settings = reloader.settings
         """The current settings."""
         self.changed = anyio.Event()
-        """Set at the next change of the settings, and then replaced by a new event."""
+        """Set on the next change of the settings, and then replaced by a new event."""
         self.withheld = tuple(map(withheld_message, reloader.withheld))
         """A sentence for each setting in the workspace's files that is ignored until accepted."""
         self.discovery: Discovery | None = None

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_CHECKS_PER_TIMEOUT = 100
-"""Number of activity checks within the time after which an idle server stops."""
+"""Number of activity checks during the time after which an idle server stops."""
 MAX_IDLE_CHECK_INTERVAL_S = 10
 """Maximum interval between two checks for activity."""
 ARRIVAL_CHECK_INTERVAL_S = 1.0
@@ -88,7 +88,7 @@ Python's default is 5 ms, fifty times the duration of a ping.
 STDERR = 2
 """File descriptor of standard error."""
 MAX_QUEUED_MESSAGES = 1000
-"""Maximum number of messages that wait to be written to stderr. Further ones are dropped and counted."""
+"""Maximum number of messages waiting to be written to stderr. Further ones are dropped and counted."""
 FAREWELL_S = 1.0
 """Maximum time to wait for the last messages to be written."""
 Verbosity = Literal["quiet", "usual", "verbose"]
@@ -289,7 +289,7 @@ class Server:
         return {request.name: partial(request.answer, server) for request in features.port_requests()}
 
     async def _read_history(self) -> None:
-        """Load the history of earlier runs in a thread. Code that needs the history waits for it."""
+        """Load the history from earlier runs in a thread. Code that needs the history waits for it."""
         read = self._parts.history.read
         report = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         self._core.report(*history_error_actions(report))

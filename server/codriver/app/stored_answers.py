@@ -1,6 +1,6 @@
 """Store lists of tools, with which the relay can answer a client while the server starts.
 
-There is one file per workspace in the user's state directory, with the newest clients. It also records the
+There is one file per workspace in the user's state directory, with the most recent clients. It also records the
 circumstances under which it is valid: the Python interpreter, the files that determine settings and version, and
 Codriver's environment variables. Relays read it in `codriver_relay.stored_answers`, which cannot import this module.
 """
@@ -39,7 +39,7 @@ MAX_FILE_BYTES: Final = 512 * 1024
 FILE_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=MAX_FILE_BYTES)
 """Rules for reading the files of stored answers."""
 EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
-"""Suffix of environment variables that contain secrets, which are neither compared nor stored."""
+"""Environment variables with this suffix contain secrets, and are neither compared nor stored."""
 
 
 class StoredLists:

@@ -104,11 +104,11 @@ def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
 
 @dataclass(frozen=True, slots=True)
 class ServerParts:
-    """All parts of a server. They exist as long as the server."""
+    """All parts of a server. They exist for as long as the server does."""
 
     history: History
     reports: tuple[Action, ...]
-    """Actions that report errors in the history's file, to dispatch first."""
+    """Actions to dispatch first, which report errors in the history's file."""
     transcripts: Transcripts
     logbook: Logbook
     recorder: RunRecorder
@@ -124,7 +124,7 @@ class ServerParts:
     stored_lists: StoredLists
     seen: SeenClients
     cut_off: tuple[AddServerLine, ...]
-    """Actions that report batches of edits that were undone because a server was killed, to dispatch first."""
+    """Actions to dispatch first, which report batches of edits that were undone because a server was killed."""
 
 
 def build_server_parts(
@@ -195,7 +195,7 @@ def build_server_parts(
 
 
 async def _find_changed_files(workspace: Path, since_ms: int) -> Sequence[str]:
-    """Return the files of the workspace that changed after a time, in epoch milliseconds."""
+    """Return the files in the workspace that changed after a time, in epoch milliseconds."""
     return await anyio.to_thread.run_sync(changed_files, workspace, since_ms)
 
 

@@ -1,7 +1,7 @@
 r"""Escape control characters, so that untrusted text can be printed safely.
 
 A terminal interprets the characters sent to it. Text can set the clipboard or the window's title, move the cursor, hide
-itself, or change the direction of the text after it. This module replaces such characters by source-code escapes such
+itself, or change the direction of the text after it. This module replaces such characters with source-code escapes such
 as `\x1b` or `\u202e`.
 """
 
@@ -27,7 +27,7 @@ LINE_BREAK_ESCAPES = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 
 def escape_controls(text: str) -> str:
-    r"""Replace control characters by escapes such as `\x1b`, except line feeds and tabs.
+    r"""Replace control characters with escapes such as `\x1b`, except line feeds and tabs.
 
     CRLF line endings become line feeds.
     """
@@ -35,7 +35,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape_to_one_line(text: str) -> str:
-    """Replace control characters, tabs and line endings by escapes, so that the text stays on one line."""
+    """Replace control characters, tabs and line endings with escapes, so that the text stays on one line."""
     return CONTROL_CHARACTER_PATTERN.sub(_source_escape, text).translate(LINE_BREAK_ESCAPES)
 
 

@@ -76,7 +76,7 @@ def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = 
 
 
 def remove_temporary_files(path: Path) -> None:
-    """Remove the temporary files that interrupted replacements of `path` left in its directory."""
+    """Remove the temporary files left in the directory of `path` by interrupted replacements of it."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
             files.remove(leftover)
@@ -97,7 +97,7 @@ def rename_broken_file(path: Path) -> Path:
 logger = logging.getLogger(__name__)
 
 DISK_FULL_ERRORS = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
-"""Error numbers of a full disk and of an exceeded quota."""
+"""Error numbers for a full disk and an exceeded quota."""
 
 
 class DiskErrorReporter:

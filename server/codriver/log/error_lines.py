@@ -10,7 +10,7 @@ ERROR_WORD_PATTERN: Final = re.compile(r"(?i)error|exception|traceback|interrupt
 
 
 def error_line(text: str) -> str:
-    """Return the line of some error output that names the error, or "" if the output does not mention an error.
+    """Return the line in error output that names the error, or "" if the output does not mention an error.
 
     This is the last line of a Python traceback. For other output, it is the first two lines, joined by a space.
     """

@@ -13,9 +13,9 @@ class EventLog:
     source: str
     """The name of the log in queries, which starts with `$`."""
     counted_as: str
-    """The field of answers about the output log that has the number of the events."""
+    """The field for the number of events in answers about the output log."""
     usage_as: str
-    """The field of `server_health` that has the size of the log."""
+    """The field for the size of the log in `server_health`."""
     owner: str
     """Whose events these are, in the plural, for messages."""
     color: str

@@ -1,4 +1,4 @@
-"""The base class for event logs of features, which take their line numbers from the output log."""
+"""The base class for features' event logs, which take their line numbers from the output log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_MAX_EVENTS: Final = 2000
 DEFAULT_MAX_BYTES: Final = 4 * 2**20
 """Default maximum total size of retained events."""
 MAX_TEXT_CHARACTERS: Final = 4000
-"""Maximum length of an event's text. Programs that send events truncate texts at half of it."""
+"""Maximum length of an event's text. Programs that send events truncate texts at half this length."""
 EVENT_OVERHEAD_BYTES: Final = 400
 """Approximate size of an event in memory without its strings."""
 
@@ -74,7 +74,7 @@ class EventStore(BoundedLog):
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
         """Return the number of stored events.
 
-        `since` limits the count to events after that line, and `who` to events of that caller.
+        `since` limits the count to events after that line, and `who` to events from that caller.
         """
         return len(self._matching_records(since, who))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART_CHARACTERS = 256 * 2**10
-"""Number of unwritten characters in memory at which they are written to the disk.
+"""Buffered text is written to disk once it has this many characters.
 
 A MiB takes 0.2 ms this way, but 0.9 ms in parts of 64 KiB. Larger parts would cost memory for every evaluation with a
 shorter output.
@@ -361,7 +361,7 @@ class GrowingText:
 
 
 class RedactedStream(GrowingText):
-    """An output stream of an evaluation, from which secrets are redacted.
+    """An evaluation's output stream, with secrets redacted.
 
     Text that might be the start of a secret is withheld until more text shows whether it is one.
     """

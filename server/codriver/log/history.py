@@ -66,7 +66,7 @@ EVALUATED_CODE_CATEGORY = "evaluatedCode"
 
 @dataclass(frozen=True, slots=True)
 class LoadedHistory:
-    """The history at the start of a server: the entries of earlier runs and the next line number.
+    """The history at the start of a server: the entries from earlier runs and the next line number.
 
     `report` describes errors in the files, or is None.
     """
@@ -97,7 +97,7 @@ class History:
         self._pending: list[Entry] = []
         """Entries that have not been written yet."""
         self._unrecorded: dict[str, float] = {}
-        """The lines of evaluations whose code has not been written yet. Infinite if it never will be."""
+        """The lines of evaluations whose code has not been written yet. A line is infinite if it never will be."""
         lost = "new evaluations are only in memory, and are lost if the server ends before the history can be written"
         self._disk_errors = DiskErrorReporter("the history", path, lost)
         self._is_refused = False
@@ -107,7 +107,7 @@ class History:
         self._is_prepared = threading.Event()
         """Set when the transit library has been imported, so that lines can be written quickly."""
         self._is_read = threading.Event()
-        """Set when the entries of earlier runs have been loaded, or cannot be."""
+        """Set when the entries from earlier runs have been loaded, or cannot be."""
         self._is_prepared.set()
         self._is_read.set()
         self._earlier_bytes = 0
@@ -117,12 +117,12 @@ class History:
         self._writer: _Writer | None = None
         """The thread that writes entries, while `run` is active."""
         self._waiting: list[Callable[[], object]] = []
-        """Callbacks for the tasks that wait until entries are written."""
+        """Callbacks for the tasks waiting for entries to be written."""
         self._sleeper: Callable[[], object] | None = None
-        """Callback for the task that waits for something to write, if it is waiting."""
+        """Callback for the task, if any, that is waiting for something to write."""
 
     def load(self) -> LoadedHistory:
-        """Start, and load and return the entries of earlier runs. Blocks on the disk."""
+        """Start, and load and return the entries from earlier runs. Blocks on the disk."""
         next_line, report = self.start()
         reports = [report, self.read()]
         with self._lock:
@@ -159,7 +159,7 @@ class History:
         return self._first_line, "; ".join(errors) or None
 
     def read(self) -> str | None:
-        """Load the entries of earlier runs. Blocks on the disk.
+        """Load the entries from earlier runs. Blocks on the disk.
 
         Returns a description of errors in the file, or None. A file with broken lines is renamed and replaced by one
         with the readable entries. Only the newest entries within the limits are loaded.
@@ -231,7 +231,7 @@ class History:
         errors.append(f"{why}. Make its folder a writable folder of yours, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
-        """Return the current entries for a query. Blocks until the entries of earlier runs are loaded."""
+        """Return the current entries for a query. Blocks until the entries from earlier runs are loaded."""
         self._is_read.wait()
         with self._lock:
             return self._stored.snapshot()
@@ -489,7 +489,7 @@ class _Writer:
         self.wake()
 
     def max_wait_s(self) -> float:
-        """Return how many seconds a caller should wait for the current write at most."""
+        """Return the maximum number of seconds that a caller should wait for the current write."""
         since = self._busy_since
         return MAX_RECORD_WAIT_S if since is None else since + MAX_RECORD_WAIT_S - monotonic()
 
@@ -519,7 +519,7 @@ def forget_history(path: Path) -> None:
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:
-    """Return the entries of a history that no server uses, without changing the file. Blocks.
+    """Return the entries of a history that no server is using, without changing the file. Blocks.
 
     Raises:
         UnreadableError: the file is not a history.

@@ -44,7 +44,7 @@ class HistoryFile:
         """Whether the file ends with a complete line."""
         self._has_unsynced = False
         self._is_new = False
-        """Whether the entry of the file in its directory may not be on disk yet."""
+        """Whether the file's directory entry may not be on disk yet."""
         self._appended: list[bytes] | None = None
         """Lines appended since a compaction started, or None if none is running or it was given up."""
         self._appended_bytes = 0
@@ -129,7 +129,7 @@ class HistoryFile:
             path.sync()
 
     def replace_content(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
-        """Replace the file atomically by one with these entries. It is only synced to the disk if `is_durable`."""
+        """Replace the file atomically with one that has these entries. It is only synced to disk if `is_durable`."""
         with self.writing:
             self._close()
             sizes: list[int] = []
@@ -138,7 +138,7 @@ class HistoryFile:
             self._has_unsynced = self._is_new = not is_durable
 
     def compact(self, entries: Callable[[], Iterable[Entry]]) -> None:
-        """Replace the file by one with these entries and those appended in the meantime.
+        """Replace the file with one that has these entries and those appended in the meantime.
 
         Other threads can append and sync during the compaction.
         """

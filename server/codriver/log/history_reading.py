@@ -34,7 +34,7 @@ HEADER_READ_BYTES = 4096
 
 
 TAIL_SEARCH_BYTES = 2**20
-"""Number of bytes at the end that are searched first for the last line. If they have none, more are read."""
+"""Number of bytes at the end that are searched first for the last line. If they contain none, more are read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ MAX_SEARCHED_ENTRIES = 1000
 
 
 class ImageFiles:
-    """Saves images of the log as files in a directory, for the lifetime of one server."""
+    """Saves images from the log as files in a directory, for the lifetime of one server."""
 
     def __init__(self, directory: Path, log: OutputLog) -> None:
         self._directory = directory

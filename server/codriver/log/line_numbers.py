@@ -1,4 +1,4 @@
-"""Line numbers of the log that are never reused, not even by later servers of the workspace."""
+"""Log line numbers that are never reused, not even by later servers of the workspace."""
 
 from __future__ import annotations
 

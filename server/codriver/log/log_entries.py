@@ -44,7 +44,7 @@ UNASSIGNED_LINE = 0
 
 
 class Entry(NamedTuple):
-    """An entry of the output log, the history or the memory. `timestamp` is in epoch milliseconds.
+    """An entry in the output log, the history or the memory. `timestamp` is in epoch milliseconds.
 
     The fields are in the order of `ENTRY_SCHEMA`, so an entry is also a record of the store. Unknown fields are None.
     """
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
     notebook: str | None = None
     """The path of the notebook from which code was evaluated without this server."""
     file: str | None = None
-    """The path of the file whose content the text is, for code that was loaded."""
+    """For loaded code, the path of the file that the text comes from."""
     kind: str | None = None
     """The type of event that the server reports, such as `edit`, or None for text from REPLs."""
     data: str | None = None

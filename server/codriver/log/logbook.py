@@ -130,14 +130,14 @@ class Logbook:
         self._redactor.remove_sensitive_strings(repl)
 
     def earlier_entries(self) -> tuple[Entry, ...]:
-        """Return the entries of earlier runs, merged as by `merge_earlier_runs`. Blocks on the disk."""
+        """Return the entries from earlier runs, merged as by `merge_earlier_runs`. Blocks on the disk."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)
         return merge_earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, request: LogQuery) -> QueryAnswer:
-        """Answer a Datalog query about the log, the history, the memory and the logs of features.
+        """Answer a Datalog query about the log, the history, the memory and features' logs.
 
         A query may take two seconds, so call this in a thread.
 

@@ -58,14 +58,14 @@ LOCK_POLL_INTERVAL_S = 0.01
 """Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
 NUMBER_FIELDS = frozenset({"line", "timestamp"})
-"""Fields of log entries that are numbers."""
+"""Numeric fields of log entries."""
 
 T = TypeVar("T")
 Tables = dict[str, dict[str, Any]]
 
 
 class BrokenMemoryError(OSError):
-    """Raised when a file of the memory is broken. `path` is the path of the file."""
+    """Raised when one of the memory's files is broken. `path` is the path of the file."""
 
     def __init__(self, path: Path, why: object) -> None:
         super().__init__(f"{path} cannot be read: {why}")
@@ -103,13 +103,13 @@ class Run:
 
 
 def run_id(started_ms: int) -> str:
-    """Return the id of a run that started at this time. Ids sort chronologically, such as `2026-01-31T12-00-00-123`."""
+    """Return the id of a run that started at this time, such as `2026-01-31T12-00-00-123`. Ids sort chronologically."""
     seconds, milliseconds = divmod(started_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime(seconds))}-{milliseconds:03}"
 
 
 class ReplacedFile(Storage):
-    """TinyDB storage in a private file of limited size that is replaced atomically by each write."""
+    """TinyDB storage in a private file of limited size that is replaced atomically on each write."""
 
     def __init__(self, path: Path, root: Path, max_bytes: int) -> None:
         self._path = path
@@ -160,8 +160,8 @@ def _encode_json(value: object) -> bytes:
 class Memory:
     """The logs of a workspace's latest server runs, and short documents that outlive a server. Thread-safe.
 
-    All methods may block on the disk. `redact` is applied to documents. Entries of runs must have been redacted before.
-    If `is_repairing`, a broken file is renamed. `report` is called for each broken file, and the other files are read.
+    All methods may block on the disk. `redact` is applied to documents. Entries of runs must already be redacted. If
+    `is_repairing`, a broken file is renamed. `report` is called for each broken file, and the other files are read.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class Memory:
                 files.remove(self._runs_directory / f"{run}.json")
 
     def remove_temporary_files(self) -> None:
-        """Remove temporary files that interrupted writes left."""
+        """Remove temporary files left by interrupted writes."""
         for directory, pattern in ((self._runs_directory, ".*.tmp"), (self.directory, ".memory.json*.tmp")):
             for leftover in directory.glob(pattern):
                 with contextlib.suppress(OSError):
@@ -399,8 +399,7 @@ def _parse_run(database: TinyDB, run: str) -> Run:
     """Return the run stored in a database.
 
     Raises:
-        TypeError: the database does not contain a run.
-        ValueError: the database contains another run.
+        TypeError: the database does not contain a run. ValueError: the database contains a different run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:

@@ -48,13 +48,13 @@ DEFAULT_QUERY_TIMEOUT_S = 2.0
 MAX_DEFERRED_CHARACTERS = 2**12
 """Maximum length of the text of an entry whose addition may be deferred."""
 MAX_WAITING_ENTRIES = 32
-"""Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
+"""Maximum number of entries waiting to be added. Adding that many takes one or two milliseconds."""
 MAX_CACHED_QUERIES = 64  # cached, as most queries are repeated
 
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """A change of the log: the entries that were added, the lines that were evicted, and the range of lines now."""
+    """A change of the log: the entries that were added, the lines that were evicted, and the current range of lines."""
 
     added: tuple[Entry, ...]
     retracted: tuple[int, ...]
@@ -64,7 +64,7 @@ class LogChange:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A Datalog query about the log (`$`), the history, the memory and the logs of features.
+    """A Datalog query about the log (`$`), the history, the memory and features' logs.
 
     `inputs` are JSON values for the variables of `:in`, without the sources. `limit` is the maximum number of rows.
     Entries after the line `until` are ignored. With `every_row`, the answer has all rows even if `:find` specifies a
@@ -130,7 +130,7 @@ class OutputLog(BoundedLog):
 
     @contextmanager
     def allocate_line(self) -> Iterator[int]:
-        """Yield the next line number for an entry of another log. The counter is locked until the context exits."""
+        """Yield the next line number for an entry in another log. The counter is locked until the context exits."""
         with self._lock:
             yield self._next_line
             self._next_line += 1
@@ -153,7 +153,7 @@ class OutputLog(BoundedLog):
         """Add an entry, evict old entries beyond the limits, and return the line number of the new entry.
 
         With `may_wait`, the entry gets its line number immediately but is added together with later ones, by
-        `add_waiting` or at the next read. This takes half the time, which the caller does not wait for.
+        `add_waiting` or at the next read. This takes half the time, and the caller does not wait for it.
         """
         with self._lock:
             line = self._next_line
@@ -265,7 +265,7 @@ class OutputLog(BoundedLog):
     ) -> QueryAnswer:
         """Answer a Datalog query about the log (`$`) and the other sources.
 
-        The memory and the logs of features are only loaded if the query names them. `inputs` are JSON values for the
+        The memory and features' logs are only loaded if the query names them. `inputs` are JSON values for the
         variables of `:in`, without the sources. Rules are an EDN string. Entries after the line `until` are ignored.
         With `every_row`, the answer is a list of rows even if `:find` specifies a single one. A query takes up to
         `time_limit_s`, so call this in a thread.
@@ -322,10 +322,10 @@ class _Sources(Mapping[str, Snapshot]):
 
 
 def merge_earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return the entries of earlier runs in order of their line numbers, followed by the documents of the memory.
+    """Return the entries from earlier runs in order of their line numbers, followed by the documents in the memory.
 
-    `remembered` are the entries of the memory and `code` those of the history, which are used for runs whose log is not
-    remembered.
+    `remembered` has the entries from the memory and `code` those from the history. The latter are used for runs whose
+    log is not remembered.
     """
     known = tuple(remembered)
     logged = [entry for entry in known if entry.run]

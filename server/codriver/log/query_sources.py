@@ -24,7 +24,7 @@ class Queryable(Protocol):
 
 
 class GrowingSource(Queryable, Protocol):
-    """A log of a feature that takes its line numbers from the output log. See `bounded_log.BoundedLog`."""
+    """A feature's log, which takes its line numbers from the output log. See `bounded_log.BoundedLog`."""
 
     @property
     def first_line(self) -> int | None:
@@ -63,7 +63,7 @@ class QuerySource:
     rules: str = ""
     """Rules in EDN that are available to every query with this source."""
     log: EventLog | None = None
-    """The log that it is, if its store is a `GrowingSource`. Calls read it together with the output log."""
+    """The event log of the source, if its store is a `GrowingSource`. Calls read it together with the output log."""
 
 
 @dataclass(frozen=True)

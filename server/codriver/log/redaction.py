@@ -5,10 +5,10 @@ has at least 8 characters. It is replaced by `<<redacted:NAME>>`. It is also rec
 print it within a string, with quotes, backslashes and non-ASCII characters escaped once or twice, and if it is
 percent-encoded or escaped for HTML or a shell. Other forms, such as base64 or reversed text, are not recognized.
 
-A value of several lines, such as a PEM key, is often printed line by line, by a diff or by Python's `pprint`. So each
-of its lines of at least 20 characters is a secret too, unless it is a BEGIN or END mark, `key: word`, or `key: URL`. A
-shorter line of at least 8 characters, such as the last one of a key, is a secret unless it is an ordinary word, such as
-the name of a section. Of `key: value`, only the value is a secret if it is that long.
+A multi-line value, such as a PEM key, is often printed line by line, by a diff or by Python's `pprint`. So each of its
+lines of at least 20 characters is a secret too, unless it is a BEGIN or END line, `key: word`, or `key: URL`. A shorter
+line of at least 8 characters, such as the last one of a key, is a secret unless it is an ordinary word, such as the
+name of a section. Of `key: value`, only the value is a secret if it is that long.
 
 An application in a REPL may declare values of its state as sensitive. They are redacted from that moment until the REPL
 is gone. They are stored only in memory.
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
 SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 """Endings of the names of environment variables whose values are secrets."""
 SECRET_KEY_ENDINGS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
-"""Endings of keys in lines `key: word` of a secret whose value is a secret even if it is a word."""
+"""If a secret has a line `key: word` whose key has one of these endings, the word is a secret too."""
 MIN_SECRET_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
 MIN_SECRET_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
 LINE_END_PATTERN = re.compile(r"[\r\n]+|(?:\\r)?\\n")
 r"""Line endings within a value, including `\n` as two characters, which some configuration files require."""
 BEGIN_OR_END_MARK = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
-"""The first or last line of a key or certificate in PEM format."""
+"""Matches the first or last line of a key or certificate in PEM format."""
 KEY_AND_VALUE_PATTERN = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
-"""A name and its value, as in settings files, code and printed maps."""
+"""Matches a name and its value, as in settings files, code and printed maps."""
 WORD_PATTERN = re.compile(r"[A-Za-z][A-Za-z_.-]*")
-"""Letters that may form a word."""
+"""Matches letters that may form a word."""
 _WORD_PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
 ORDINARY_WORD_PATTERN = re.compile(rf"\W*{_WORD_PARTS}(?:[_.-]{_WORD_PARTS})*\W*")
 """Matches an ordinary word with any punctuation: `[default]`, `DB_HOST:` and `googleApis`, but not `kLmNoPqRsT`."""
 PLAIN_URL_PATTERN = re.compile(
     r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE
 )  # a URL with a user or a query may contain a secret
-"""A URL without credentials and without a query."""
+"""Matches a URL without credentials and without a query."""
 
 NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 """Characters that are removed from the names of an application's strings, and the maximum length of a name."""
 
 _NAMED_ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
-"""Characters that most languages escape by a letter, with their escapes."""
+"""Characters that most languages escape with a letter, and their escapes."""
 _ESCAPABLE_QUOTES = ("", '"', "'", "`")
 """Quotes that may be escaped in a string. The empty string means none, as in strings with other quotes."""
 UNESCAPED_TEXT_PATTERN = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
@@ -62,20 +62,20 @@ UNESCAPED_TEXT_PATTERN = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 
 
 MAX_SENSITIVE, MAX_SENSITIVE_CHARACTERS = 1000, 256 * 1024
-"""Maximum number of a REPL's sensitive strings, and of their characters. The newest are retained."""
+"""Maximum number of sensitive strings per REPL, and of their characters. The newest are retained."""
 
 
 class _Secrets:
     """An immutable set of secrets to search for.
 
-    `marks` has the replacement of each printed form of a secret. `groups` has a pair for each secret: a substring that
+    `marks` has the replacement for each printed form of a secret. `groups` has a pair for each secret: a substring that
     all its printed forms share, and the forms.
     """
 
     def __init__(self, named: Sequence[tuple[str, str]], known: Mapping[str, _Group]) -> None:
         """Create the set from pairs of name and secret. If a secret occurs repeatedly, the first name is used.
 
-        `known` has groups computed before, by secret.
+        `known` has groups computed earlier, by secret.
         """
         lines = [(name, line) for name, secret in named for line in secret_line_parts(secret)]
         self.by_secret: dict[str, _Group] = {}
@@ -91,7 +91,7 @@ class _Secrets:
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """Index for finding out whether a text ends with the beginning of a secret.
+        """Index for determining whether a text ends with the beginning of a secret.
 
         The key is the last character of the text. The value is a tuple of groups of printed forms that contain it:
         their first letter, the length of the longest form, and the forms.
@@ -104,7 +104,7 @@ class _Secrets:
         return sorted(found, key=len, reverse=True) if found else found
 
     def redact(self, text: str) -> str:
-        """Return the text with every printed form of a secret replaced by its mark, such as `<<redacted:API_KEY>>`."""
+        """Return the text with every printed form of a secret replaced by a marker like `<<redacted:API_KEY>>`."""
         forms = self.find_forms(text)
         return _compile_alternatives(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 
@@ -114,9 +114,9 @@ def _compile_alternatives(forms: Sequence[str]) -> re.Pattern[str]:
 
 
 class Redactor:
-    """Replaces secrets in text by marks such as `<<redacted:API_KEY>>`. Thread-safe.
+    """Replaces secrets in text with markers such as `<<redacted:API_KEY>>`. Thread-safe.
 
-    The secrets are those of the environment, and strings that applications in REPLs declare sensitive.
+    The secrets are those from the environment, and strings that applications in REPLs declare sensitive.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -128,7 +128,7 @@ class Redactor:
         self._sensitive: dict[str, dict[str, str]] = {}
         """The strings that each REPL's application declared sensitive, newest last, each with its name."""
         self._from_environment = self._secrets = _Secrets(sorted(secrets.items()), {})
-        """The secrets of the environment alone. `_secrets` also includes those that applications declared."""
+        """The secrets from the environment alone. `_secrets` also includes those that applications declared."""
 
     def add_secret(self, name: str, secret: str) -> None:
         """Start redacting a secret, including in streams that are open.
@@ -191,7 +191,7 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """Redact all secrets in a text.
 
-        Of two overlapping secrets, the one that starts first is replaced, or else the longer.
+        If two secrets overlap, the one that starts first is replaced, or the longer one if they start together.
         """
         for chunk, _ in self._secrets.groups:
             if chunk in text:
@@ -231,7 +231,7 @@ class StreamRedactor:
     """Redacts secrets in a stream, even if they are split between chunks.
 
     The end of a chunk is withheld if it could be the beginning of a secret, until the next chunk or `flush`. All other
-    text is returned immediately. Never more text is withheld than the length of the longest secret.
+    text is returned immediately. The withheld text is never longer than the longest secret.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -304,7 +304,7 @@ def secret_line_parts(secret: str) -> tuple[str, ...]:
 
 
 def _secret_part(line: str) -> str:
-    """Return the part of a line that must be redacted, or "" if the line is an ordinary word, a mark or a URL."""
+    """Return the part of a line that must be redacted, or "" if the line is an ordinary word, a marker or a URL."""
     matched = KEY_AND_VALUE_PATTERN.fullmatch(line)
     value = matched["value"].rstrip(",;").strip("\"' ") if matched else line
     if BEGIN_OR_END_MARK.fullmatch(value.strip("\"', ")):

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 class Remarks:
     """Records which one-time remarks, such as hints about the setup, were already included in an answer.
 
-    This is stored in a file of the workspace, so that later servers do not repeat them. The constructor reads the file
+    This is stored in a file for the workspace, so that later servers do not repeat them. The constructor reads the file
     and blocks. `spawn` starts the task that writes it.
     """
 
@@ -35,7 +35,7 @@ class Remarks:
         found = files.read_json(path, FILE_RULES)
         self._earlier = [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
         self._now: dict[str, str] = {}
-        """The evaluations whose answers have the remarks that this server reported, by remark."""
+        """The evaluation whose answer includes each remark that this server reported, by remark."""
 
     def should_report(self, evaluation: str, remark: str) -> bool:
         """Return whether the answer to `evaluation` should include the remark, and record it as reported."""

@@ -44,7 +44,7 @@ MAX_FILES_PER_STREAM = 16
 """Maximum number of files for one string, whose oldest part is dropped one file at a time."""
 MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
 MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
-"""Maximum number of characters that wait to be written, in all strings.
+"""Maximum number of characters waiting to be written, across all strings.
 
 Below it, a string that grows faster than the disk can write loses nothing. Beyond it, a blocked disk must not fill the
 memory.
@@ -288,8 +288,8 @@ class SpillStore:
     """Manages the memory and disk space that all strings of a server share.
 
     Without `capacity`, nothing is written to disk. Hold `lock` to access these fields, but never during disk access:
-    `stored` is the number of characters in memory, `moving` is the number of characters that wait to be written,
-    `movers` is the number of strings with such characters, and `bytes` is the total size of the files.
+    `stored` is the number of characters in memory, `moving` is the number of characters waiting to be written, `movers`
+    is the number of strings with such characters, and `bytes` is the total size of the files.
     """
 
     def __init__(self, max_stored: int, capacity: SpillCapacity | None = None) -> None:
@@ -320,7 +320,7 @@ class SpillStore:
         self._thread: threading.Thread | None = None
 
     def start_cleanup(self, report: Callable[[str | None], None] | None = None) -> None:
-        """Start to remove the directories of servers that were killed, in the disk thread.
+        """Start removing the directories of servers that were killed, in the disk thread.
 
         `report` receives a message when strings cannot be written, and None when they can be written again. It is
         called in the disk thread with the lock held.

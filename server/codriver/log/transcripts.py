@@ -94,7 +94,7 @@ class Transcript:
         self.server_cut = False
         """Whether the REPL itself shortened a value."""
         self.cuts: dict[int, tuple[str, bool]] = {}
-        """What printing left out of each value, and whether the REPL stores all of it, by the value's number from 1."""
+        """What printing left out of each value, by value number from 1, and whether the REPL stores all of it."""
         self.first_line: int | None = None
         self.last_line: int | None = None
         self._reported: ReportedPositions | None = None
@@ -224,7 +224,7 @@ class Transcript:
         self.last_line = line
 
     def notify_change(self) -> None:
-        """Wake all tasks that wait for a change."""
+        """Wake all tasks waiting for a change."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():  # it may have been cancelled
@@ -264,7 +264,7 @@ class LateExcerpt:
 
 
 class LateOutput:
-    """Output of background threads and tasks, and how much of it each reader has seen.
+    """Output from background threads and tasks, and how much of it each reader has seen.
 
     Only the newest output and the latest readers are remembered. Output from before a reader's first call of `report`
     is not reported to it.
@@ -330,7 +330,7 @@ class Transcripts:
         self.get: Callable[[str], Transcript | None] = self._all.get
         """Return the transcript of an evaluation, or None if it was never opened or has been forgotten."""
         self._newest: dict[Hashable, str] = {}
-        """The newest evaluation that is retained for each code and place."""
+        """The newest retained evaluation for each code and location."""
         self._over: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
@@ -391,7 +391,7 @@ NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ReportedPositions:
-    """The number of characters of each part of a transcript that were reported to each caller."""
+    """How many characters of each part of a transcript were reported to each caller."""
 
     def __init__(self) -> None:
         self._positions: Recent[Hashable, dict[str, int]] = Recent(MAX_CALLERS)

@@ -34,7 +34,7 @@ MAX_BROKEN_LINES: Final = 1000
 """Maximum number of broken lines in a file that still counts as a history."""
 MAX_UNQUOTED_CHARACTERS: Final = 10_000  # outside strings: an entry has 30, and 8 MiB of brackets take 200 MiB
 STRING_PATTERN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-"""A string in JSON."""
+"""Matches a string in JSON."""
 
 
 class UnreadableError(ValueError):

@@ -43,7 +43,7 @@ FOREIGN_START_PATTERN = re.compile(
     rb"|SSH-"
     rb"|[^\x20-\x7e]"  # a TLS hello (0x16), PROXY v2 (0x0d), SOCKS (0x05), STUN (0x00), any binary protocol
 )
-"""The first bytes of data that is not JSON, such as an HTTP request or a TLS handshake."""
+"""Matches the first bytes of data that is not JSON, such as an HTTP request or a TLS handshake."""
 FOREIGN_VERSION_PATTERN = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
 """Matches the version of a related protocol.
 
@@ -61,7 +61,7 @@ class AdmittedPeer:
     starts_server: bool = False
     """Whether the peer is a relay that starts a server if none is running."""
     had_another: bool = False
-    """Whether the peer is a relay that was connected to another server before."""
+    """Whether the peer is a relay that was connected to a different server before."""
     accepts_skills: bool = True
     """Whether the peer's client should receive skills. False for a relay with `--no-skills`."""
     conversation: str = ""
@@ -175,9 +175,9 @@ async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, ref
 class Admission:
     """Decides which connections are admitted.
 
-    Unless `token` is None, each peer must send it. A peer that expects another `session_id` or another workspace has
-    read a stale or forged port file, and is refused because it must not use the REPLs of this workspace. A peer that
-    names the workspace it expects is sent the one that is served. A peer that names nothing is admitted.
+    Unless `token` is None, each peer must send it. A peer that expects a different `session_id` or workspace has read a
+    stale or forged port file, and is refused because it must not use the REPLs of this workspace. A peer that names the
+    workspace it expects is sent the one that is served. A peer that names nothing is admitted.
     """
 
     def __init__(self, *, token: str | None, session_id: str, workspace: Path) -> None:

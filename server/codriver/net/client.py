@@ -109,14 +109,14 @@ class InvalidMessageError(CodriverError):
 
 
 class WrongWorkspaceError(CodriverError):
-    """Raised when the server serves another workspace."""
+    """Raised when the server serves a different workspace."""
 
     def __init__(self) -> None:
         super().__init__("the server serves another workspace")
 
 
 class Connection:
-    """A connection to a server, for a few requests. A context manager that closes it.
+    """A connection to a server, for a few requests. As a context manager, it closes itself.
 
     The constructor connects but sends nothing.
     """
@@ -163,8 +163,8 @@ class Connection:
         makes a single request.
 
         Raises:
-            WrongWorkspaceError: the server serves another workspace.
-            ConnectionClosedError: the server closed the connection.
+            WrongWorkspaceError: the server serves a different workspace. ConnectionClosedError: the server closed the
+            connection.
         """
         status = workspace.stat()
         served = f"{status.st_dev}:{status.st_ino}"
@@ -179,7 +179,7 @@ class Connection:
         self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
-        """Perform the MCP handshake, and return the server's result of `initialize`."""
+        """Perform the MCP handshake, and return the server's `initialize` result."""
         client = {"name": name, "version": "0"}
         about = self.request(
             "initialize", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client}
@@ -332,8 +332,8 @@ def _open_connection(
     """Connect to the server of a workspace, verify it, and send the introduction (see `introduce`).
 
     Raises:
-        NotTheServerError: another program listens on the port. Nothing was sent to it.
-        WrongWorkspaceError, ConnectionClosedError, OSError, ValueError: the connection failed.
+        NotTheServerError: another program is listening on the port. Nothing was sent to it. WrongWorkspaceError,
+        ConnectionClosedError, OSError, ValueError: the connection failed.
     """
     claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port
@@ -367,7 +367,7 @@ def _read_port(workspace: Path, directory: Path) -> int:
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start a server in the background, which exits after some time without clients."""
+    """Start a background server that exits after some time without clients."""
     from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # only needed to start a server
 
     directory = server_directory(workspace)
@@ -408,8 +408,7 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
 def server_process_id(workspace: Path, claimed: ServerRecord) -> int | None:
     """Return the process id of a recorded server, or None if it does not serve the workspace.
 
-    The kernel identifies the process that listens on the port. If the kernel does not support that, the server is
-    queried.
+    The kernel identifies the process listening on the port. If the kernel does not support that, the server is queried.
     """
     directory = server_directory(workspace)
     try:

@@ -100,7 +100,7 @@ class ClientSession:
         self.knows_withheld = False
         """Whether the client was informed of workspace settings that are ignored."""
         self.had_another = False
-        """Whether the relay was connected to another server before and the client has not been informed of that."""
+        """Whether the relay was connected to a different server before and the client has not been informed of that."""
         self.subscribed: set[str] = set()
         """URIs of the resources whose changes the client has subscribed to."""
         self.open_requests = PendingRequests()
@@ -116,7 +116,7 @@ class ClientSession:
         self.part: Callable[[], object] = lambda: None
         """Closes the connection immediately, dropping unsent data."""
         self.has_left = False
-        """Whether the client sends nothing more, so that later cancellations are not caused by it."""
+        """Whether the client sends nothing more, in which case it does not cause later cancellations."""
         self.reported_line = 0
         """The client has received the log up to this line, exclusive."""
 

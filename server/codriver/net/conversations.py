@@ -1,7 +1,7 @@
 """Ids of conversations, which clients send in the `_meta` of tool calls.
 
-An id separates the conversations of one connection. It grants nothing: a client that sends another client's id only
-gets a caller of its own connection.
+An id separates the conversations on one connection. It grants nothing: a client that sends another client's id only
+gets a caller on its own connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_ID_CHARACTERS: Final = 128
 """Maximum length of a conversation id."""
 CONVERSATION_ID_KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
-"""Keys of `_meta` that contain an id.
+"""Keys in `_meta` that contain an id.
 
 Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 sends none.
 """

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class TurnTimer:
-    """Determines when a long computation should let other tasks run. The first turn starts with its creation."""
+    """Determines when a long computation should let other tasks run. The first turn starts on creation."""
 
     def __init__(self) -> None:
         self._ends = perf_counter() + MAX_TURN_S

@@ -31,7 +31,7 @@ TEXT_SLOTS = 2
 QUERY_SLOTS = 2
 """Number of concurrent queries.
 
-Python runs one thread at a time, so more threads would only slow down each other and the event loop.
+Python runs one thread at a time, so more threads would only slow each other and the event loop down.
 """
 
 
@@ -45,7 +45,7 @@ class NoTurnError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _WaitingCaller:
-    """A caller of `FairThreads.run` that waits for a slot or has one."""
+    """A caller of `FairThreads.run` that is waiting for a slot or has one."""
 
     client: str
     decided: anyio.Event = field(default_factory=anyio.Event)
@@ -231,6 +231,6 @@ class WorkThreads:
     editing: FairThreads = field(default_factory=lambda: FairThreads(TEXT_SLOTS))
     """Processing of long strings and code."""
     queries: FairThreads = field(default_factory=lambda: FairThreads(QUERY_SLOTS))
-    """Queries whose caller waits for the answer."""
+    """Queries whose caller is waiting for the answer."""
     standing: FairThreads = field(default_factory=lambda: FairThreads(1, rests=True))
-    """Queries that are repeated while a client waits for a change. Together they use at most half a core."""
+    """Queries that are repeated while a client is waiting for a change. Together they use at most half a core."""

@@ -1,10 +1,10 @@
 """Ask the Linux kernel which user and process a socket belongs to.
 
-Often only a file claims who listens on a port. Any earlier process may have written it, but the kernel's answer cannot
-be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes from a file, such as a
-REPL's port file or a kernel's connection file, the user of the listener is checked before anything is sent, because the
-process that wrote the file may have ended and another user may have the port now. A port that the user names directly
-is trusted without a query.
+Often only a file claims who is listening on a port. Any earlier process may have written it, but the kernel's answer
+cannot be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes from a file,
+such as a REPL's port file or a kernel's connection file, the user of the listener is checked before anything is sent,
+because the process that wrote the file may have ended and another user may have the port now. A port that the user
+names directly is trusted without a query.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def find_peer_listener(connection: socket.socket) -> LocalSocket | None:
 
 
 def find_listener(remote: Address) -> LocalSocket | None:
-    """Return the socket that listens at an address of this machine, or None if there is none.
+    """Return the socket listening at an address on this machine, or None if there is none.
 
     Raises:
         UnsupportedQueryError: this system cannot identify the socket.
@@ -105,7 +105,7 @@ def normalize_address(address: tuple[str, int]) -> Address:
 
 
 def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
-    """Return the socket at the address `remote` that is connected to `local`, or else the one that listens at `remote`.
+    """Return the socket at the address `remote` that is connected to `local`, or else the one listening at `remote`.
 
     Returns None if there is neither.
 
@@ -131,7 +131,7 @@ def search_tables(remote: Address, local: Address, *, directory: Path = TABLES_D
 
 
 def listening_hosts(port: int, *, directory: Path = TABLES_DIRECTORY) -> list[str]:
-    """Return the addresses of this machine at which any process listens on `port`.
+    """Return this machine's addresses at which any process is listening on `port`.
 
     Raises:
         OSError: this system does not have the required tables.
@@ -225,7 +225,7 @@ def _socket_or_none(found: tuple[int, int] | None) -> LocalSocket | None:
 
 
 def _decode_host(words: str) -> str:
-    """Decode an address as the kernel's tables contain it."""
+    """Decode an address in the format of the kernel's tables."""
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
@@ -236,7 +236,7 @@ UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that lis
 def connection_distrust_reason(connection: socket.socket, file: Path) -> str | None:
     """Return why nothing should be sent over a connection to the port in `file`, or None if it is safe.
 
-    It is safe if this user's process listens on the port: see `listener_distrust_reason`.
+    It is safe if one of this user's processes is listening on the port: see `listener_distrust_reason`.
     """
     try:
         return listener_distrust_reason(find_peer_listener(connection), file)
@@ -245,7 +245,7 @@ def connection_distrust_reason(connection: socket.socket, file: Path) -> str | N
 
 
 def address_distrust_reason(address: Address, file: Path) -> str | None:
-    """Return why nothing should be sent to an address of this machine, or None if it is safe.
+    """Return why nothing should be sent to an address on this machine, or None if it is safe.
 
     Unlike `connection_distrust_reason`, this does not need a connection.
     """

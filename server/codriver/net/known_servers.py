@@ -2,7 +2,7 @@
 
 A note is in the state directory of its workspace and contains only the workspace's path. A server removes its note when
 it stops, but not when it is killed. So a note is only a claim, like the files in the workspace, which
-`codriver.net.client` verifies. Notes of other users are in their own state directories and are not read.
+`codriver.net.client` verifies. Other users' notes are in their own state directories and are not read.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def remove_note(workspace: Path) -> None:
 def noted_workspaces() -> tuple[Path, ...]:
     """Return the workspaces whose servers have written a note, sorted by path.
 
-    Notes of workspaces that do not exist any more are removed.
+    Notes for workspaces that no longer exist are removed.
     """
     found = set()
     for workspace in _read_notes():

@@ -139,7 +139,7 @@ class Listener:
             self._clients.remove(session)
 
     async def _answer_request(self, stream: SocketStream, name: str, detail: str) -> None:
-        """Answer the single request of a command. Unknown requests get no answer."""
+        """Answer a command's single request. Unknown requests get no answer."""
         if (answer := self._requests.get(name)) is None:
             logger.warning("refused a connection with an unknown request")
             return
@@ -147,7 +147,7 @@ class Listener:
         await stream.send(json.dumps(message).encode() + b"\n")
 
     def _evict_oldest(self) -> None:
-        """Close the oldest connection that waits for admission if there are too many."""
+        """Close the oldest connection waiting for admission if there are too many."""
         if len(self._clients) + len(self._pending) < self._limits.clients + MAX_EXCESS_CONNECTIONS:
             return
         oldest = next(iter(self._pending))

@@ -1,4 +1,4 @@
-"""Listening sockets, including a listener that survives errors of `accept`."""
+"""Listening sockets, including a listener that survives errors from `accept`."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ async def _bind_listener(host: str, port: int) -> tuple[SocketListener, int]:
 
 
 class PatientListener(SocketListener):
-    """A listener that survives errors of single connections, and waits while no file descriptors are free.
+    """A listener that survives errors on single connections, and waits while no file descriptors are free.
 
-    anyio's listener raises every error of `accept`. A peer that disconnects too early, or a process with too many open
-    files, would end the server.
+    anyio's listener raises every error from `accept`. A peer that disconnects too early, or a process with too many
+    open files, would end the server.
     """
 
     def __init__(self, listener: SocketListener) -> None:

@@ -313,7 +313,7 @@ def _remove_file(directory: Path, name: str) -> None:
 
 
 def _token_copy(record: ServerRecord) -> Path:
-    """Return the path of the copy of the token that can be found by the port alone."""
+    """Return the path of the copy of the token that can be found from the port alone."""
     return state_directory() / TOKENS_DIRECTORY / str(record.port)
 
 

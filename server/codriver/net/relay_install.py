@@ -5,10 +5,10 @@
     relays/<digest>/__main__.py          also runs them: `python -I -S relays/<digest>`
     relays/<digest>/in-use               locked by each running relay, so that its version is not removed
 
-A directory is named by the digest of its files, so its content never changes, and the scripts are replaced atomically
-once it is complete. So a relay uses a single version, even if it starts during an upgrade or imports a module long
-after one. Only one server installs at a time. Unused versions are removed except for the newest. Clients start the
-scripts because Python takes longer to run a directory, which imports `runpy`, than to run the whole relay.
+A directory is named after the digest of its files, so its content never changes, and the scripts are replaced
+atomically once it is complete. So a relay uses a single version, even if it starts during an upgrade or imports a
+module long after one. Only one server installs at a time. Unused versions are removed except for the newest. Clients
+start the scripts because Python takes longer to run a directory, which imports `runpy`, than to run the whole relay.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 PACKAGE_NAME: Final = "codriver_relay"
 VERSIONS_DIRECTORY: Final = "relays"
 DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{16}")
-"""Names of the directories of installed versions."""
+"""Matches the directory name of an installed version."""
 MAX_RETAINED_VERSIONS: Final = 4
 """Number of newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE_FILE: Final = "in-use"

@@ -1,7 +1,6 @@
 """Record when each client was last connected, for `codriver init --list`.
 
-A single file in the user's state directory has the most recent clients of all workspaces by their names, such as
-`codex`.
+A single file in the user's state directory lists the most recent clients in all workspaces by name, such as `codex`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MAX_CLIENTS: Final = 64
 """Maximum number of clients in the file."""
 RECORD_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
-"""The prefix of the client names of Codriver's own commands, which are not recorded."""
+"""Client names with this prefix belong to Codriver's own commands, and are not recorded."""
 MIN_RECORD_INTERVAL_S: Final = 60
 """Minimum time between two records of the same client, in case it keeps reconnecting."""
 

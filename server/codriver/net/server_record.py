@@ -1,9 +1,9 @@
 """The files in `.calva/mcp-server` that describe a workspace's server, and checks that a process is that server.
 
-`port` has decimal digits without a newline, `server.json` describes the server, `token` has the token to send to it,
-and the server holds a lock on `lock`. The files may have come with a checkout. So links are not followed, only small
-regular files of this user are read, and they only count in a private directory, such as `serve` creates. Even then they
-are only claims, which `verify_server` and `recorded_process_id` check with the kernel.
+`port` contains decimal digits without a newline, `server.json` describes the server, `token` has the token to send to
+it, and the server holds a lock on `lock`. The files may have come with a checkout. So links are not followed, only
+small regular files of this user are read, and they only count in a private directory, such as `serve` creates. Even
+then they are only claims, which `verify_server` and `recorded_process_id` check with the kernel.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class NotTheServerError(CodriverError):
 def server_host(claimed: ServerRecord | None) -> str:
     """Return the address at which a recorded server can be reached.
 
-    This is loopback if the record is None or has an address of another machine. Host names are not resolved.
+    This is loopback if the record is None or has an address on another machine. Host names are not resolved.
     """
     if claimed is None:
         return LOOPBACK_ADDRESS
@@ -225,7 +225,7 @@ def verify_server(connection: socket.socket, directory: Path) -> int | None:
     """Verify that a connection leads to the server of a workspace. Return the server's process id, or None if unknown.
 
     Raises:
-        NotTheServerError: another process listens on the port, or this is unknown. The message has the reason.
+        NotTheServerError: another process is listening on the port, or this is unknown. The message has the reason.
     """
     try:
         return _verify_listener(kernel_sockets.find_peer_listener(connection), directory)

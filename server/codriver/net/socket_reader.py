@@ -87,7 +87,7 @@ class SocketReader(asyncio.Protocol):
         self._received.set()
 
     def eof_received(self) -> bool:
-        """Record that the client sends no more. Keep the connection open, because it may still read answers."""
+        """Record that the client sends nothing more. Keep the connection open, because it may still read answers."""
         self._is_over = True
         self._received.set()
         return True
@@ -104,7 +104,7 @@ class SocketReader(asyncio.Protocol):
         self._before.pause_writing()
 
     def resume_writing(self) -> None:
-        """Continue writing because the client reads again."""
+        """Continue writing because the client is reading again."""
         self._before.resume_writing()
 
 

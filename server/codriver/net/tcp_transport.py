@@ -74,7 +74,7 @@ class TcpTransport(asyncio.Protocol):
         self._writable = anyio.Event()
 
     def resume_writing(self) -> None:
-        """Let `send` continue, because the peer reads again."""
+        """Let `send` continue, because the peer is reading again."""
         if self._writable is not None:
             self._writable.set()
             self._writable = None
