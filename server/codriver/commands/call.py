@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
 REPL_DEPENDENT_REASONS = frozenset({"capability-missing", "no-repl"})
-"""Reasons of refusals that may no longer apply once another REPL is connected."""
+"""Reasons for refusals that may no longer apply once another REPL is connected."""
 STATUS_BY_REASON = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 """Exit statuses for reasons of refusals."""
 HINTS_BY_REASON = {
@@ -282,7 +282,7 @@ def _answer(
     """Call a tool that evaluates, and return its answer.
 
     If `printed` is given, output is printed as it is received, and `printed` counts the printed characters by stream.
-    `first` is the answer of a call that was made earlier.
+    `first` is the answer to a call that was made earlier.
     """
     with waiting_line(lambda: describe_starting_repls(workspace) or RUNNING_MESSAGE) as waiting:
         if printed is None:
@@ -313,7 +313,7 @@ def no_repl_message(workspace: Path) -> str:
 
 
 def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """Replace an answer that was refused for lack of a REPL or of acceptance by a message for the command line."""
+    """Replace an answer that was refused for lack of a REPL or of acceptance with a message for the command line."""
     waiting = [row for row in repls if row.get("awaitsAcceptance")]
     if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
         return {**answer, "reason": "not-accepted", "message": _not_accepted(workspace), "hint": ""}
@@ -334,7 +334,7 @@ def _not_accepted(workspace: Path) -> str:
 
 
 def repl_phases(connection: client.Connection) -> dict[str, bool]:
-    """Return the phases that REPLs are in, each with whether one of the REPLs has a note with the reason."""
+    """Return the phases that REPLs are in, each with whether any of the REPLs in it has a note with the reason."""
     found: dict[str, bool] = {}
     for row in list_repls(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
@@ -389,7 +389,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
 
 
 def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
-    """Replace the marks of images in a value by commands that save the images."""
+    """Replace the image markers in a value with commands that save the images."""
     if IMAGE_MARK_PREFIX not in value:
         return value
     from codriver.core.images import replace_marks  # noqa: PLC0415  # rarely needed
@@ -398,7 +398,7 @@ def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
 
 
 def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) -> None:
-    """Print a line for each image of an answer, with the command that saves it."""
+    """Print a line for each image in an answer, with the command that saves it."""
     if not images:
         return
     from codriver.core.images import parse_image  # noqa: PLC0415  # rarely needed

@@ -49,7 +49,7 @@ COMMAND_MODULES = {
     "trust": "trust",
     "completion": "options",
 }
-"""The module in `codriver.commands` that defines each command of the base."""
+"""The module in `codriver.commands` that defines each base command."""
 
 
 SUGGESTED_COMMANDS = {
@@ -58,13 +58,13 @@ SUGGESTED_COMMANDS = {
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",
 }  # fmt: skip
-"""Command names that other programs use, each with the command of Codriver that is probably meant."""
+"""Command names that other programs use, each with the Codriver command that is probably meant."""
 
 
 def _feature_commands() -> dict[str, Command]:
     """Return the commands that features add.
 
-    This imports the features, so it is only called for names that are not commands of the base.
+    This imports the features, so it is only called for names that are not base commands.
     """
     return {command.name: command for feature in features.features() for command in feature.commands}
 

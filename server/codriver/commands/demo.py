@@ -1,4 +1,4 @@
-"""`codriver demo`: a demonstration in a temporary directory that needs no setup."""
+"""`codriver demo`: a demonstration that needs no setup, in a temporary directory."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from codriver.errors import StartError
 from codriver.net import client
 
 REPORT_INDENT = 16
-"""The indent of wrapped lines in the report of `init`."""
+"""The indent of wrapped lines in the report from `init`."""
 COLOR_BY_TONE = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
-"""The colours used in the doctor's report."""
+"""The colors used in the doctor's report."""
 
 
 @click.command("doctor", short_help="Find problems in the setup, and suggest fixes.")

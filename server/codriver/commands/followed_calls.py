@@ -28,7 +28,7 @@ ONLY_RETRYING: Final = {"waiting": True}
 """The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
 STREAM_NAMES: Final = ("stdout", "stderr")
 UNANSWERED_INPUT_STATUS: Final = "interrupted-for-input"
-"""The status of an evaluation that was interrupted because it waits for input that nobody can type."""
+"""The status of an evaluation that was interrupted because it was waiting for input that nobody could type."""
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class FollowedEvaluation:
 
 
 CALLER_NAME: Final = "codriver-cli"
-"""Caller of the commands' evaluations, as the log names it."""
+"""The caller name under which the commands' evaluations are logged."""
 
 
 @dataclass(slots=True)

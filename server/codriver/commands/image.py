@@ -1,6 +1,6 @@
 """`codriver image`: save the images of an evaluation from the log of a server or of an earlier run.
 
-A server's answer has a mark in place of each image (`codriver.core.images`). The image itself is then requested by
+A server's answer has a marker in place of each image (`codriver.core.images`). The image itself is then requested by
 its log line.
 """
 
@@ -32,7 +32,7 @@ STDOUT_NAME: Final = "-"
 MAX_IMAGES_PER_LINE: Final = 100
 """Maximum number of images requested per log line. A line hardly ever has more than one."""
 MAX_TEXT_BYTES: Final = 16 * 2**20
-"""Maximum number of bytes of a text that is requested, enough for any image in the log."""
+"""Maximum number of bytes requested of a text, enough for any image in the log."""
 MAX_ROWS: Final = 10_000
 """Maximum number of rows that are requested."""
 _IMAGE_CLAUSES: Final = (

@@ -76,5 +76,5 @@ def _create_element(case: CaseResult) -> ET.Element:
 
 
 def _escape_for_xml(text: str) -> str:
-    """Replace characters that XML cannot contain by escape sequences as in source code."""
+    """Replace characters that XML cannot contain with escape sequences, as in source code."""
     return XML_FORBIDDEN_PATTERN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))

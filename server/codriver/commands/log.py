@@ -33,7 +33,7 @@ INTERRUPTED_STATUS = 130
 """Exit status after Ctrl-C, as in shells."""
 
 MAX_TEXT_CHARACTERS = 2000
-"""Maximum number of characters printed of an entry's text."""
+"""Maximum number of characters printed from an entry's text."""
 TEXT_INDENT = 40
 """The column at which the text of an entry starts."""
 MAX_DISPLAY_BYTES = 2**18
@@ -167,7 +167,7 @@ def log_command(  # one argument an option
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
-    """Print the newest entries, including those of features' logs, and then new ones until Ctrl-C.
+    """Print the newest entries, including those from features' logs, and then new ones until Ctrl-C.
 
     When the server stops, wait for the next one and follow its log.
     """
@@ -204,7 +204,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
 
 
 def replace_images_with_marks(entry: Entry) -> Entry:
-    """Replace the images in an entry of an earlier run by marks."""
+    """Replace the images in an entry from an earlier run with markers."""
     return entry._replace(text=replace_image_data(entry.text))
 
 
@@ -268,9 +268,9 @@ def print_entries(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str 
 
 
 def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
-    """Format a log entry: time, caller, session and text, coloured by category.
+    """Format a log entry: time, caller, session and text, colored by category.
 
-    Marks of images are replaced by the commands that save them. `run` is the id of the earlier run that the entry is
+    Image markers are replaced by the commands that save them. `run` is the id of the earlier run that the entry is
     from, if any.
     """
     category = entry["category"]

@@ -91,9 +91,9 @@ def _workspace_before_command(ctx: click.Context) -> Path | None:
 def workspace_above(directory: Path) -> Path | None:
     """Return the nearest workspace above a directory, or None if there is none or the directory is itself a workspace.
 
-    A workspace has or had a server, has `codriver.toml` or a project file, or is a linked working tree of git. The
-    search ends at directories that do not belong to the user alone: the home directory, directories for temporary
-    files, those of other users, and those that others may write to.
+    A workspace has or had a server, has `codriver.toml` or a project file, or is a linked git working tree. The search
+    ends at directories that do not belong to the user alone: the home directory, directories for temporary files, those
+    of other users, and those that others may write to.
     """
     if _is_workspace(directory):
         return None
@@ -157,7 +157,7 @@ images_option = click.option(
 
 
 IMAGE_MARK_PREFIX = "<<image/"
-"""The start of the mark that replaces an image: see `codriver.core.images`."""
+"""The start of the marker that replaces an image: see `codriver.core.images`."""
 
 
 def json_option(function: F) -> F:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_CODE_CHARACTERS = 60
 """Maximum number of characters of code displayed for an evaluation."""
 COLORS_BY_PHASE = {"connected": "green", "stopped": "red"}
-"""The colours of the phases of a REPL, except for temporary phases."""
+"""The colors of a REPL's phases, except for temporary phases."""
 
 
 @click.command("status")

@@ -1,9 +1,9 @@
 """Print the output of all commands to terminals, pipes and files.
 
 On a terminal, control characters in text are escaped, because the text may come from a stranger and terminals interpret
-them. Colours are added afterwards. Piped output is for programs, so the text is unchanged and has no colours unless
-requested. JSON is safe for both. Answers of a server are validated when they are read, because another program or
-another version may have sent them.
+them. Colors are added afterwards. Piped output is for programs, so the text is unchanged and has no colors unless
+requested. JSON is safe for both. Answers from a server are validated when they are read, because a different program or
+version may have sent them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 COLOR_KEY = "codriver.colour"
-"""The key of a command's context under which its `--color` is stored."""
+"""The key in a command's context under which its `--color` is stored."""
 WAITING_LINE_KEY = "codriver.waiting"
-"""The key of a command's context under which its waiting line is stored."""
+"""The key in a command's context under which its waiting line is stored."""
 WAITING_LINE_DELAY_S = 2.0
 """Time without output after which the waiting line appears."""
 UPDATE_INTERVAL_S = 1.0
@@ -104,7 +104,7 @@ def echo_json(value: object, *, indent: int | None = None) -> None:
 
 
 def should_use_colour(stream: TextIO) -> bool:
-    """Return whether to use colours in output to a stream.
+    """Return whether to use colors in output to a stream.
 
     This depends on `--color`, on the variables `NO_COLOR` and `FORCE_COLOR`, and on whether the stream is a terminal.
     Source: https://no-color.org and https://force-color.org; an empty variable counts as unset.

@@ -44,7 +44,7 @@ class CaseResult:
 
 
 def read_test_cases(answer: Mapping[str, Any], workspace: Path) -> list[CaseResult]:
-    """Return the results of test cases in an answer of `run_tests`, in the order in which they finished.
+    """Return the results of test cases in a `run_tests` answer, in the order in which they finished.
 
     A test with several assertions is one case, which failed if any of them did. A test without assertions passed.
     """
@@ -67,7 +67,7 @@ def is_python_run(answer: Mapping[str, Any]) -> bool:
 
 SHORT_OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
                                    "failed": "fail", "error": "error"}  # fmt: skip
-"""Outcomes of test cases, by the outcomes in answers of `run_tests`."""
+"""Outcomes of test cases, by the outcomes in `run_tests` answers."""
 
 
 def _read_pytest_case(row: Mapping[str, Any]) -> CaseResult:

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 MAX_XML_BYTES = 256 * 2**20
 """Maximum size of a report in bytes. Each test takes about 200 bytes plus the output of failed ones."""
 POLL_INTERVAL_S = 0.1
-"""Interval at which the server is queried for whether a REPL has started."""
+"""Interval at which the server is asked whether a REPL has started."""
 INTERRUPTED_MESSAGE = "the tests were interrupted"
-"""Message about a run that ended before its last test without another message."""
+"""Message about a run that ended before its last test without any other message."""
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
 SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
@@ -78,7 +78,7 @@ class TestCommand(click.Command):
 
 
 PYTEST_ARGUMENTS_KEY = "codriver.pytest"
-"""The key of a command's context under which the arguments after `--` are stored."""
+"""The key in a command's context under which the arguments after `--` are stored."""
 
 
 @click.command("test", cls=TestCommand, short_help="Run tests, also in CI.", epilog=EXIT_STATUS_HELP)
@@ -167,7 +167,7 @@ def _junit_report(
 
 
 def _print_rest(output: str, running: FollowedTestRun) -> None:
-    """Print output of the tests that was not printed while they ran."""
+    """Print output from the tests that was not printed while they ran."""
     rest = "" if running.is_quiet else output[running.printed_characters :]
     echo(rest, end="" if rest.endswith("\n") or not rest else "\n")
 

@@ -97,7 +97,7 @@ class History:
         self._pending: list[Entry] = []
         """Entries that have not been written yet."""
         self._unrecorded: dict[str, float] = {}
-        """The lines of evaluations whose code has not been written yet. A line is infinite if it never will be."""
+        """The line of each evaluation whose code has not been written yet, or infinity if it never will be."""
         lost = "new evaluations are only in memory, and are lost if the server ends before the history can be written"
         self._disk_errors = DiskErrorReporter("the history", path, lost)
         self._is_refused = False

@@ -399,7 +399,8 @@ def _parse_run(database: TinyDB, run: str) -> Run:
     """Return the run stored in a database.
 
     Raises:
-        TypeError: the database does not contain a run. ValueError: the database contains a different run.
+        TypeError: the database does not contain a run.
+        ValueError: the database contains a different run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:

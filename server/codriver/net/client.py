@@ -163,8 +163,8 @@ class Connection:
         makes a single request.
 
         Raises:
-            WrongWorkspaceError: the server serves a different workspace. ConnectionClosedError: the server closed the
-            connection.
+            WrongWorkspaceError: the server serves a different workspace.
+            ConnectionClosedError: the server closed the connection.
         """
         status = workspace.stat()
         served = f"{status.st_dev}:{status.st_ino}"
@@ -332,8 +332,8 @@ def _open_connection(
     """Connect to the server of a workspace, verify it, and send the introduction (see `introduce`).
 
     Raises:
-        NotTheServerError: another program is listening on the port. Nothing was sent to it. WrongWorkspaceError,
-        ConnectionClosedError, OSError, ValueError: the connection failed.
+        NotTheServerError: another program is listening on the port. Nothing was sent to it.
+        WrongWorkspaceError, ConnectionClosedError, OSError, ValueError: the connection failed.
     """
     claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port

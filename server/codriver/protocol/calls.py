@@ -35,14 +35,14 @@ MAX_NAMED_IGNORED_SETTINGS = 5
 """Maximum number of ignored settings that the first answer to a client names."""
 NEW_SERVER_NOTE = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
 RESULT_TEMPLATE = '{"content":%s%s,"isError":%s%s}'
-"""JSON of a tool's result, with places for its parts."""
+"""A tool's result as JSON, with placeholders for its parts."""
 STRUCTURED_CONTENT_TEMPLATE = ',"structuredContent":%s'
 MAX_PLAIN_DIGITS = 21
 """Maximum number of digits before the decimal point that JavaScript writes without an exponent."""
 MAX_EXACT_INTEGER = str(2**53 - 1)
 """Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
-"""A string or a number in JSON."""
+"""Matches a string or a number in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ class UserDecisions(Protocol):
     """Name of the tool whose answer a request for a decision may replace."""
 
     def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
-        """Send a client's user a request for a decision, if the answer of a tool shows that one is needed."""
+        """Send a client's user a request for a decision, if a tool's answer shows that one is needed."""
 
     async def replacement_request(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the request for a decision that replaces the answer to a call, or None if the call should be run."""
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Process a message of a client, and return whether it answers a request for a decision."""
+        """Process a message from a client, and return whether it answers a request for a decision."""
 
 
 class ToolRunner:

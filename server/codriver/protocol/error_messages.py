@@ -1,7 +1,7 @@
 """Messages of JSON-RPC errors, and the names of MCP's versions.
 
-Names with which requests and results state their version and client are also defined here. A test compares them with
-those of the SDK, which is not imported for them.
+The names with which requests and results state their version and client are also defined here, so that the SDK need not
+be imported for them. A test compares them with the SDK's names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INTERNAL_ERROR_MESSAGE = "internal error in codriver: see server_health"
 """Message for an internal error, without details."""
 TOO_DEEP_MESSAGE = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep: send it with less nesting"
 MAX_INTEGER_DIGITS = 4300
-"""Maximum number of digits of an integer.
+"""Maximum number of digits in an integer.
 
 The time for parsing an integer grows with the square of its length. Source: Python, `sys`.
 """

@@ -1,9 +1,10 @@
-"""Log messages for clients: `notifications/message` with the server's warnings and events of the REPLs.
+"""Log messages for clients: `notifications/message` with the server's warnings and events from the REPLs.
 
-A client of the handshake eras enables them by `logging/setLevel`, until it disconnects. A client of 2026-07-28 enables
-them by a level in the `_meta` of a request, and receives messages until the request's answer, first those since the
-last such request. The newest `MAX_STORED_MESSAGES` messages are stored for clients that enable them later. Each gets
-`MAX_BURST_MESSAGES` messages at once, and then one per second. The next message counts omitted ones.
+A client of the handshake eras enables them with `logging/setLevel`, until it disconnects. A client of 2026-07-28
+enables them with a level in the `_meta` of a request, and receives messages until the request is answered, starting
+with those since the last such request. The newest `MAX_STORED_MESSAGES` messages are stored for clients that enable
+them later. Each gets `MAX_BURST_MESSAGES` messages at once, and then one per second. The next message counts omitted
+ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 LEVEL_BY_LOGGING_LEVEL = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
-"""Levels of MCP's log messages, by level of the standard library, highest first."""
+"""Levels of MCP's log messages, by standard library level, highest first."""
 ROOT_LOGGER_NAME = "codriver"
 MAX_STORED_MESSAGES = 64
 """Maximum number of messages stored for clients that enable messages later."""
@@ -44,7 +45,7 @@ MAX_MESSAGES_PER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A log message. `number` counts the messages of its level, and `rank` the index of the level in `LOG_LEVELS`."""
+    """A log message. `number` counts the messages of its level. `rank` is the level's index in `LOG_LEVELS`."""
 
     rank: int
     number: int
@@ -92,7 +93,7 @@ class LogMessages:
             self._send_new(client, listener)
 
     def perform(self, effect: SendLogMessage) -> None:
-        """Perform the effect that sends a message of the core."""
+        """Perform the effect that sends a message from the core."""
         self.send(effect.level, effect.text, f"{ROOT_LOGGER_NAME}.repls" if effect.repl else ROOT_LOGGER_NAME)
 
     def set_level(self, client: ClientSession, level: str) -> None:

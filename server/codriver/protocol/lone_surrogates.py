@@ -13,7 +13,7 @@ ESCAPE_PATTERN = re.compile(
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     rb"|\\."
 )
-"""Escape sequences in order, so that no match starts inside of one. JSON has backslashes only in strings."""
+"""Escape sequences in order, so that no match starts inside one. JSON has backslashes only in strings."""
 REPLACEMENT_ESCAPE = rb"\ufffd"
 LONE_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 
@@ -26,7 +26,7 @@ def has_lone_surrogates(line: bytes) -> bool:
 
 
 def replace_lone_surrogates(line: bytes) -> bytes:
-    """Replace the lone surrogates in a line of JSON by U+FFFD."""
+    """Replace the lone surrogates in a line of JSON with U+FFFD."""
     return ESCAPE_PATTERN.sub(lambda found: REPLACEMENT_ESCAPE if found["half"] else found[0], line)
 
 
@@ -41,7 +41,7 @@ def encodable_id(identity: object) -> str | None:
 
 
 def replace_unencodable_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Replace ids that contain lone surrogates, and return the message and the original ids by their substitutes."""
+    """Replace ids that contain lone surrogates, and return the message and the original ids, keyed by substitute."""
     renamed_ids: dict[str, str] = {}
     if name := encodable_id(message.get("id")):
         renamed_ids[name] = message["id"]
@@ -56,7 +56,7 @@ def replace_unencodable_ids(message: dict[str, Any]) -> tuple[dict[str, Any], di
 
 
 def restore_id(line: bytes, name: str, identity: str) -> bytes:
-    """Replace the substitute of an id in a response by the original id.
+    """Replace the substitute for an id in a response with the original id.
 
     The first occurrence of `name` in the line is the id.
     """

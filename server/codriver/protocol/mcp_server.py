@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 MAX_UNFINISHED_LINES = 4
-"""Number of lines of maximum length that fit into the limit for the unfinished lines of all clients together."""
+"""Number of lines of maximum length that fit into the limit for unfinished lines from all clients together."""
 MIN_UNFINISHED_BYTES = 2**20
 """Minimum limit for the bytes of incomplete lines from all clients together."""
 
@@ -212,7 +212,7 @@ class MessageStream:
 
     `receive` returns the next bytes, empty bytes once the client has closed its input, or None when the connection is
     broken. `plain` processes plain requests. `behind` loads the SDK when a message needs it. `threads` parse long
-    lines, and `line_budget` limits the bytes of unfinished lines of all connections. A client that has closed its input
+    lines, and `line_budget` limits the bytes of unfinished lines on all connections. A client that has closed its input
     can receive answers for `drain_s` seconds.
     """
 
@@ -330,7 +330,7 @@ class MessageStream:
     async def _read_long(self, line: bytes) -> object:
         """Check a long line against the limits before parsing it.
 
-        Returns the limit that it exceeds, or the JSON value of a line of more than a megabyte. Such lines are parsed in
+        Returns the limit that it exceeds, or the JSON value of a line longer than a megabyte. Such lines are parsed in
         a thread, one at a time. For shorter lines, and for lines that are not JSON, the result is None.
 
         Raises:
@@ -377,7 +377,7 @@ class MessageStream:
                 await self._forward_to_sdk(behind, message)
 
     def _without_lone_surrogates(self, line: bytes) -> bytes | None:
-        """Return a line without lone surrogates, or refuse it and return None if it is a call whose arguments have one.
+        """Return a line without lone surrogates, or refuse it and return None if it is a call whose arguments have any.
 
         Text with a lone surrogate cannot be written to a file or sent to a REPL without changing it.
         """
@@ -406,7 +406,7 @@ class MessageStream:
 
 
 def _parse_within_limits(line: bytes) -> object:
-    """Return the limit that a line exceeds, or its JSON value, or None if it is not JSON."""
+    """Return the JSON value of a line, the limit that it exceeds, or None if it is not JSON."""
     found = find_exceeded_limit(line) if may_exceed_limits(line) else None
     if found is not None:
         return found

@@ -1,11 +1,11 @@
 """Answer plain requests, those in exactly the form that the protocol describes, without the MCP SDK.
 
 The SDK's processing through models, contexts and tasks takes longer than most requests do themselves, and importing it
-as long as the rest of a start. Therefore the first requests of clients, and those of an agent's loop, are answered
-here. `results` creates the results for both. Anything unusual in a request, such as an unknown member or a wrong time,
-leaves the request to the SDK, which answers according to the protocol.
+takes as long as the rest of a start. Therefore clients' first requests, and those in an agent's loop, are answered
+here. `results` creates the results for both. Anything unusual in a request, such as an unknown member or a wrong
+moment, leaves the request to the SDK, which answers according to the protocol.
 
-A shape recognises such a request. Shapes are stricter than the protocol where that is simpler: a request that does not
+A shape recognizes such a request. Shapes are stricter than the protocol where that is simpler: a request that does not
 match may still be valid, and is then read by the SDK. Unknown members, null for an absent member, or 1 for true match
 no shape.
 """
@@ -209,7 +209,7 @@ REQUEST_KINDS: dict[str, PlainRequestKind] = {
     READ_DIRECTORY: PlainRequestKind(ALL_STATES, DIRECTORY_SHAPE, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
-"""Requests that may be plain. These functions create their results, also for the SDK."""
+"""Requests that may be plain, with the functions that create their results. The SDK's part uses these functions too."""
 
 
 @dataclass(frozen=True, slots=True)

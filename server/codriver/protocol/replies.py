@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 VERSIONS_WITHOUT_NULL_ID = frozenset({"2025-11-25", "2026-07-28"})
-"""Versions in which an error for a request of unknown id has no `id`. In others, as in JSON-RPC, it is null."""
+"""Versions in which an error for a request with an unknown id has no `id`. In others, as in JSON-RPC, it is null."""
 
 
 class Batch:
@@ -27,11 +27,11 @@ class Batch:
         self._is_whole = False
 
     def expect(self, identity: str | int) -> None:
-        """Wait for the response to another request of the batch."""
+        """Wait for the response to another request in the batch."""
         self._waiting.add(identity)
 
     def add(self, line: bytes) -> None:
-        """Add a response, or an error about a message of the batch."""
+        """Add a response, or an error about a message in the batch."""
         self._answers.append(line.strip())
 
     def stop_expecting(self, identity: str | int) -> None:
@@ -39,7 +39,7 @@ class Batch:
         self._waiting.discard(identity)
 
     def end_messages(self) -> None:
-        """Record that all messages of the batch have been read."""
+        """Record that all messages in the batch have been read."""
         self._is_whole = True
 
     def pop_line(self) -> bytes | None:
@@ -59,7 +59,7 @@ class Replies:
         """Batch of each unanswered request."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """Original ids by the names that replace them. See `codriver.protocol.lone_surrogates`."""
+        """Original ids, by the substitutes that replace them. See `codriver.protocol.lone_surrogates`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -57,7 +57,7 @@ MAX_TEXT_CHARACTERS = 16 * 2**20
 
 NOT_FOUND_CODE = -32002
 STATELESS_VERSION_PREFIX = "2026"
-"""The start of protocol versions without a handshake."""
+"""The prefix of protocol versions without a handshake."""
 UNKNOWN_RESOURCE_MESSAGE = "there is no such resource: see resources/list and resources/templates/list"
 
 
@@ -143,7 +143,7 @@ class Resources:
         return always + await anyio.to_thread.run_sync(self._skills.list_guides, self._hidden())
 
     def list_templates(self, client: ClientSession) -> list[dict[str, str]]:
-        """Return the templates of resources that are too many to list."""
+        """Return the templates of resources that are too numerous to list."""
         every = (*BASE_RESOURCE_TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [item for item in every if item[0] != SKILL_URI_TEMPLATE]
         return [dict(zip(("uriTemplate", *RESOURCE_FIELDS), family, strict=True)) for family in families]
@@ -218,7 +218,7 @@ class Resources:
         raise _not_found_error(UNKNOWN_RESOURCE_MESSAGE, uri, protocol)
 
     def _translate_uri(self, uri: str) -> str:
-        """Translate a URI of Backseat Driver to one of Codriver. Other URIs are returned unchanged."""
+        """Translate a Backseat Driver URI to a Codriver URI. Other URIs are returned unchanged."""
         name = uri.removeprefix(URI_PREFIX).partition("/")[0] if is_skill(uri) else ""
         return uri if any(skill.id == name for skill in self._library.skills()) else translate_uri(uri, self._plain)
 

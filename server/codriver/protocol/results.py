@@ -188,7 +188,7 @@ class ServerOffer:
     starting: Callable[[str, bool], str]
     """Returns the instructions while the server starts."""
     store: Callable[[str, str, bool, Mapping[str, object], Mapping[str, object]], None]
-    """Stores a greeting and the answer to `tools/list` for clients by name, protocol version, and support of skills."""
+    """Stores a greeting and the answer to `tools/list` by client name, protocol version, and support for skills."""
 
 
 MAX_FIRST_SEARCH_WAIT_S = 2.0
@@ -240,7 +240,7 @@ class Results:
     def initialize(self, client: ClientSession, params: Params, _version: str) -> Result | Awaitable[Result]:
         """Open a client's session, and return the protocol version and the instructions.
 
-        The session is open when this method returns, so that later messages find it. While the server is searching for
+        The session is open when this method returns, so later messages find it. While the server is searching for
         REPLs, the result is an awaitable, because the instructions name the REPLs.
         """
         requested = params["protocolVersion"]
@@ -354,7 +354,7 @@ class Results:
         return self.in_version_format(version, {"prompts": self._prompts.list_prompts()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
-        """Notify a client of changes of a resource from now on.
+        """Notify a client of changes to a resource from now on.
 
         Raises:
             RequestRefusedError: there is no such resource.
@@ -365,7 +365,7 @@ class Results:
         return {}
 
     def unsubscribe(self, client: ClientSession, params: Params, _version: str) -> Result:
-        """Stop notifying a client of changes of a resource."""
+        """Stop notifying a client of changes to a resource."""
         client.subscribed.discard(params["uri"])
         return {}
 

@@ -70,7 +70,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str | int, Subscription]] = {}
-        """Open streams by client and id of the request."""
+        """Open streams by client and request id."""
 
     def watched_uris(self) -> frozenset[str]:
         """Return the URIs of all resources that any client has subscribed to."""

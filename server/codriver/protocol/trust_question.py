@@ -1,16 +1,16 @@
 """Ask the user, through the client, whether the project's own interpreter may run.
 
-The request is an elicitation with a form, for clients that declare to support forms. It is sent once per client, after
+The request is an elicitation with a form, for clients that declare support for forms. It is sent once per client, after
 an answer from an interpreter that stands in for the project's. Nothing waits for its answer, and only the exact word
 counts: a client that declines, does not answer or returns the form unchanged grants nothing. A client without a
-handshake can be asked only by the answer to a call. It is asked when its agent wants to restart the REPL, and then
+handshake can be asked only through the answer to a call. It is asked when its agent wants to restart the REPL, and then
 calls again.
 
-Only an interpreter of Python can be allowed in this way. A project's REPL in any other language runs a command with the
+Only a Python interpreter can be allowed in this way. A project's REPL in any other language runs a command with the
 project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and commands can only be allowed by
 `codriver trust`, which the answer of such a REPL names.
 
-Source: MCP 2025-06-18, elicitation; 2025-11-25, modes of it; 2026-07-28, requests that take several rounds.
+Source: MCP 2025-06-18, elicitation; 2025-11-25, its modes; 2026-07-28, requests that take several rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REQUEST_ID_PREFIX: Final = "codriver-trust-"
 """Prefix of the ids of requests that ask for trust."""
 NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
-"""Time in seconds between two checks whether the user has answered."""
+"""Interval between checks for the user's answer, in seconds."""
 MAX_QUERIED_CLIENTS: Final = 256
 """Maximum number of client names that are remembered as asked. Once it is reached, no further client is asked."""
 
@@ -55,10 +55,10 @@ class TrustDecisions:
         self._elicited: set[str] = set()
         """Names of the clients that were asked."""
         self._open: dict[tuple[str, str], anyio.Event] = {}
-        """Event that is set by the answer, by client and id."""
+        """Event that the answer sets, by client and id."""
         self._answers: dict[tuple[str, str], object] = {}
         self._required: dict[str, str] = {}
-        """Interpreter named in the answer to a client's call."""
+        """Interpreter named in the answer to each client's call."""
         self._tasks = TaskSet()
 
     async def stop(self) -> None:

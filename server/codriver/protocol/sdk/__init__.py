@@ -1,6 +1,6 @@
 """The part of the server that uses the MCP SDK, imported only when a message needs it.
 
-It also defers packages of the SDK, so that their `__init__` runs only when a name in them is used. `import
+It also defers the SDK's packages, so that their `__init__` runs only when a name in them is used. `import
 mcp.shared.exceptions` runs `mcp/__init__.py` first, which imports the SDK's HTTP client and cryptography. That would
 take a sixth of the server's memory, and a quarter of its start time, for nothing that the server uses. A deferred
 package is the real one at its usual location, and its modules are imported as usual. Only its own `__init__` waits for

@@ -116,11 +116,11 @@ MAX_TASKS_PER_CLIENT = 32
 A new task replaces the oldest finished one, or is refused if none is finished.
 """
 MAX_TASKS_OF_ALL_CLIENTS = 512
-"""Maximum number of tasks of all clients, including disconnected ones. The oldest finished one is discarded."""
+"""Maximum number of tasks across all clients, including disconnected ones. The oldest finished one is discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
 """How long a task is stored from its start. An unfinished one is stored for longer."""
 MAX_ANSWER_BYTES = 16 * 2**20
-"""Maximum number of bytes of the answers of one client's tasks, which are mainly images.
+"""Maximum total size in bytes of the answers to one client's tasks. Most of it is images.
 
 Beyond the limit, the oldest are discarded.
 """
@@ -310,7 +310,7 @@ class EvaluationTasks:
         return task.to_2025_11_25() if ctx.protocol_version == OLDER else {}
 
     async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
-        """Wait for the answer of a task's call, and ask the client for input that the code needs."""
+        """Wait for the answer to a task's call, and ask the client for input that the code needs."""
         task = self._find_task(params.task_id)
         last_request = 0
         while not task.is_final:
@@ -368,10 +368,10 @@ class EvaluationTasks:
                     del self._tasks[task.id]
 
     async def _request_input(self, ctx: Context, task: Task) -> None:
-        """Ask the client for a line of input, and return when the code no longer waits for it.
+        """Ask the client for a line of input, and return when the code is no longer waiting for it.
 
         Raises:
-            MCPError: the REPL refused the line. The code still waits, with a new request.
+            MCPError: the REPL refused the line. The code is still waiting, with a new request.
         """
         number = task.request_number
         results: list[types.ElicitResult] = []
@@ -396,7 +396,7 @@ class EvaluationTasks:
         """Send the user's input to the code. If the user declined, stop the code.
 
         Raises:
-            MCPError: the REPL refused the line. The code still waits, with a new request.
+            MCPError: the REPL refused the line. The code is still waiting, with a new request.
         """
         if task.evaluation is None:
             return
@@ -442,7 +442,7 @@ class EvaluationTasks:
         return task.to_detailed_extension(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
-        """Return the answer of a task's call in the form in which the call would have returned it."""
+        """Return the answer to a task's call in the form in which the call would have returned it."""
         assert task.answered is not None  # noqa: S101 - requested only when it exists
         result: dict[str, Any] = json.loads(encode_result(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
@@ -485,7 +485,7 @@ class Task:
     """Called for each change of `status`, once the client knows the task."""
     id: str = field(default_factory=lambda: secrets.token_hex(TASK_ID_BYTES))
     is_detached: bool = False
-    """Whether the client knows the task and its call is answered, so that the end of the call stops nothing."""
+    """Whether the client knows the task and its call is answered, in which case the end of the call stops nothing."""
     status: TaskStatus = "working"
     words: str = ""
     """Description of the task's state."""
@@ -495,7 +495,7 @@ class Task:
     read_until: int = 0
     """Length of the code's output at its last input."""
     answered: ToolAnswer | None = None
-    """Answer of the call, once it has finished."""
+    """Answer to the call, once it has finished."""
     error: dict[str, Any] | None = None
     """JSON-RPC error that replaces the call's answer."""
     created_ms: int = field(init=False)
@@ -532,7 +532,7 @@ class Task:
         await self._changed.wait()
 
     def follow_evaluation(self, evaluation: Evaluation) -> None:
-        """Update the task's status to that of the evaluation that the call waits for."""
+        """Update the task's status to that of the evaluation that the call is waiting for."""
         self.evaluation = evaluation.id
         if self.is_final:
             return

@@ -106,7 +106,7 @@ NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SdkServer:
-    """The SDK's part of a server. It is created when it is needed for the first time."""
+    """The SDK's part of a server. It is created when it is first needed."""
 
     def __init__(self, shared: SharedParts) -> None:
         self._results = shared.results
@@ -166,7 +166,7 @@ class SdkServer:
             return await call_next(ctx)
 
     async def _handle_initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Replace the SDK's result of `initialize` by Codriver's. Other results are unchanged."""
+        """Replace the SDK's `initialize` result with Codriver's. Other results are unchanged."""
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
@@ -268,7 +268,7 @@ def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Conte
 
 @contextmanager
 def _converted_refusals() -> Iterator[None]:
-    """Convert refusals to errors of the SDK while the context is active."""
+    """Convert refusals to SDK errors while the context is active."""
     try:
         yield
     except RequestRefusedError as error:
@@ -282,7 +282,7 @@ METHODS_BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
 async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Answer a request, and replace bare error codes by messages that explain the error and suggest a fix.
+    """Answer a request, and replace bare error codes with messages that explain the error and suggest a fix.
 
     Raises:
         MCPError: the request is refused.
