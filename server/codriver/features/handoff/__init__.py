@@ -1,4 +1,4 @@
-"""Handoff and conflicts: summarize the work in the REPLs, and warn callers that redefine each other's names."""
+"""Handoff and conflicts: summarize the work in the REPLs, and warn callers who redefine each other's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code that each caller sent to a REPL or wrote to a file, and the names on which two callers conflict.
+"""The code that each caller sent to a REPL or wrote to a file, and the names that two callers conflict on.
 
 While only one caller is active, code is stored without being analyzed. Once there is a second caller, a regular
 expression finds the names in it, and code is parsed only if it mentions a name that another caller defined.
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from codriver.editing.code_names import Language, NameDefinition
 
 MAX_SUBMISSIONS: Final = 1000
-"""Maximum number of a REPL's evaluations that are searched for conflicts."""
+"""Maximum number of a REPL's evaluations to search for conflicts."""
 MAX_CODE_CHARACTERS: Final = 4 * 2**20
-"""Maximum length of the code stored for one REPL, and of a single submission that is parsed."""
+"""Maximum length of the code stored for one REPL, and of a single submission to parse."""
 MAX_SUBMISSIONS_PER_NAME: Final = 8
-"""Maximum number of submissions that are stored for each defined name."""
+"""Maximum number of submissions to store for each defined name."""
 MAX_NAMESPACE_HEADER_CHARACTERS: Final = 2**13
-"""Maximum number of characters that are stored of a namespace's `ns` forms and imports."""
+"""Maximum number of characters to store from a namespace's `ns` forms and imports."""
 DEFINED_NAME_PATTERNS: Final = {
     "lisp": re.compile(
         r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"
@@ -41,7 +41,7 @@ DEFINED_NAME_PATTERNS: Final = {
         r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(?:[\w.]+\.)?(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE
     ),
 }
-"""Patterns by language that find possible names of definitions without parsing."""
+"""Patterns that find the names of possible definitions without parsing, by language."""
 NS_FORM_NAME: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
 """Matches the beginning of an `ns` form up to its name."""
 
@@ -61,7 +61,7 @@ class Submission:
     is_file: bool = False
     """Whether a whole file was loaded. The first load of a file does not count as a change."""
     head: str = ""
-    """The imports of the file that contains the code, needed to resolve names of other namespaces."""
+    """The imports in the file that contains the code, needed to resolve names from other namespaces."""
     location: str = ""
     """A description of the file, for a definition that was written but not evaluated."""
     found: tuple[NameDefinition, ...] | None = None
@@ -69,7 +69,7 @@ class Submission:
     """Whether an answer has already reported the conflicts of this code."""
 
     def definitions(self) -> tuple[NameDefinition, ...]:
-        """Return the definitions in the code, which is parsed at the first call."""
+        """Return the definitions in the code, which is parsed on the first call."""
         if self.found is None:
             self.found = code_names.find_definitions(self.code, self.language, self.space)
         return self.found
@@ -88,12 +88,12 @@ class ReplHistory:
     submissions: deque[Submission] = field(default_factory=deque)
     characters: int = 0
     callers: set[tuple[str | None, str]] = field(default_factory=set)
-    """The first three callers that sent code: enough to know whether there is more than one."""
+    """The first three callers that sent code, which are enough to know whether there is more than one."""
     glanced: int = 0
     """The number of the newest submission whose names have been extracted."""
     by_name: dict[str, list[Submission]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    """The imports of each namespace, needed to resolve the names of other namespaces in its code."""
+    """The imports of each namespace, needed to resolve names from other namespaces in its code."""
 
     modules: set[str] = field(default_factory=set)
     """The Python modules that were loaded as files, named by their paths in the workspace."""
@@ -149,7 +149,7 @@ class ReplHistory:
 
 @dataclass(slots=True)
 class Conflicts:
-    """The code that callers sent to each REPL, and the conflicts that were already reported to callers."""
+    """The code that callers sent to each REPL, and the conflicts that have already been reported to callers."""
 
     histories: dict[str, ReplHistory] = field(default_factory=dict)
     reported: DeliveredNotes = field(default_factory=DeliveredNotes)
@@ -168,8 +168,8 @@ class Conflicts:
 class Conflict:
     """A conflict between a submission and a definition by another caller.
 
-    The caller of the submission uses this definition, or replaces it with `text`. `before` is the text that the
-    definition itself had replaced.
+    The submission's caller uses this definition, or replaces it with `text`. `before` is the text that the definition
+    itself had replaced.
     """
 
     evaluation: str
@@ -186,7 +186,7 @@ class Conflict:
     def key(self) -> tuple[object, ...]:
         """Return a key that identifies the conflict for notifications.
 
-        The key changes when a caller first uses a name and later replaces it, so that it is notified of both.
+        The key changes when a caller first uses a name and later replaces it, so the caller is notified of both.
         """
         return self.evaluation or self.at_ms, self.location, self.name, self.text is not None
 
@@ -203,7 +203,7 @@ class Conflict:
 
 
 def find_conflicts(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
-    """Return the conflicts of a submission with earlier submissions of other callers, newest first."""
+    """Return the conflicts of a submission with earlier submissions by other callers, newest first."""
     history.index_new_names()
     met: list[Conflict] = []
     for name in code_names.possible_names(submission.code, submission.language) & history.by_name.keys():
@@ -227,7 +227,7 @@ def find_conflicts(state: State, history: ReplHistory, submission: Submission) -
 def _conflicts_about_name(
     state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, NameDefinition]]
 ) -> Iterator[Conflict]:
-    """Yield the conflicts about one name. `chain` contains its definitions in order."""
+    """Yield the conflicts about one name. `chain` contains its definitions, in order."""
     last, definition = chain[-1]
     theirs = [*takewhile(lambda other: not is_same_caller(state, submission, other[0]), reversed(chain))]
     if not theirs:
@@ -270,7 +270,7 @@ def _has_used_before(
 ) -> bool:
     """Return whether the caller used a name before another caller first defined it.
 
-    In this case, the name already existed, so the other caller has replaced it.
+    If so, the name already existed, and the other caller has replaced it.
     """
     earlier = (other for other in history.submissions if other.number < last.number and definition.name in other.code)
     same_caller = (

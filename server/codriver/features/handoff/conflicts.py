@@ -2,7 +2,7 @@
 
 Conflicts are advice. They never block or reject a call. They are computed from the code that callers sent or wrote, by
 name and namespace. Code that an `import` or `require` loads is never sent, so its file is read when a caller first
-defines a name in its namespace. If edits of the file are known, the text before the first one is used.
+defines a name in its namespace. If edits to the file are known, the text before the first one is used.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 MAX_CONFLICT_NOTES: Final = 3
 """Maximum number of notes on conflicts in an answer."""
 MAX_INLINE_CHARACTERS: Final = 2**13
-"""Maximum length of code that is analyzed in the event loop. Longer code goes to a worker thread."""
+"""Maximum length of code to analyze in the event loop. Longer code is analyzed in a worker thread."""
 RECENT_EDIT_MS: Final = 3_600_000
-"""How long an edit by somebody else counts as recent: one hour."""
+"""How long an edit by another caller counts as recent: one hour."""
 LANGUAGES_BY_DIALECT: Final[Mapping[str, Language]] = MappingProxyType({"python": "python", "hy": "hy"})
-"""The language as which a REPL's code is parsed, by dialect."""
+"""The language to parse a REPL's code as, by dialect."""
 OTHER_LANGUAGE: Final[Language] = "lisp"
-"""The language of dialects that are not listed."""
+"""The language for dialects that are not listed."""
 
 
 def record_sent_code(call: Call, repl: Repl, session: Session, request: Request) -> None:
@@ -113,7 +113,7 @@ async def _submission_notes(call: Call, history: ReplHistory, submission: Submis
 
 
 def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
-    """Return notes about the conflicts of which the caller has not been notified yet."""
+    """Return notes about conflicts that the caller has not been notified of yet."""
     reported = [
         conflict for conflict in met if call.services.part(Conflicts).reported.claim((call.client, who), conflict.key)
     ]
@@ -125,7 +125,7 @@ def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str
 async def edit_notes(call: Call, edited: EditedFile) -> list[str]:
     """Return notes about an edit.
 
-    They describe edits of the same file by others, and changes of others to names that the edited definitions use.
+    They describe edits to the same file by others, and others' changes to names that the edited definitions use.
     """
     if edited.edit.after is None:
         note = _recent_edit_note(call, edited)
@@ -157,7 +157,7 @@ async def _edit_conflict_notes(call: Call, edited: EditedFile) -> list[str]:
 
 
 def _recent_edit_note(call: Call, edited: EditedFile) -> str:
-    """Return a note if another caller made the previous edit of the file within the last hour.
+    """Return a note if another caller made the previous edit to the file within the last hour.
 
     Each of these edits is reported once.
     """
@@ -176,7 +176,7 @@ def _recent_edit_note(call: Call, edited: EditedFile) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FileEditHistory:
-    """The edits of a file, newest last, with the language and the namespace of its code."""
+    """The edits to a file, newest last, with the language and namespace of its code."""
 
     language: Language
     space: str
@@ -185,7 +185,7 @@ class FileEditHistory:
 
 
 def _find_edit_conflicts(state: State, file_edits: FileEditHistory, history: ReplHistory | None) -> list[Conflict]:
-    """Return the conflicts of the newest edit of a file with earlier edits and with code sent to a REPL. Blocks."""
+    """Return the conflicts of the newest edit to a file with earlier edits and with code sent to a REPL. Blocks."""
     base = file_edits.edits[0].before or ""
     file_history = ReplHistory(0)
     file_history.add(Submission("", 1, "", None, 0, base, file_edits.language, file_edits.space, is_file=True))
@@ -243,25 +243,25 @@ def _language_of_file(path: Path) -> Language | None:
 
 
 def _module_name(file: str, workspace: str) -> str:
-    """Return the name of the Python module in a file, derived from its path in the workspace."""
+    """Return the name of the Python module in a file, derived from the file's path in the workspace."""
     return file.removeprefix(workspace).removesuffix(".py").strip("/\\").replace("/", ".").replace("\\", ".")
 
 
 SOURCE_RULES: Final = FileRules(Links.NEVER, 2**18)
-"""Limits for reading a source file of the workspace."""
+"""Limits for reading a source file in the workspace."""
 SOURCE_ROOTS: Final = ("", "src", "test", "tests")
-"""Directories of a workspace that are searched for modules and namespaces."""
+"""Directories in a workspace to search for modules and namespaces."""
 LISP_FILE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".lpy")
 SESSION_NAMESPACES: Final = frozenset({"__main__", "user", "Hy"})
 """Namespaces that exist only in a session and have no file."""
 MAX_RECORDED_NAMESPACES: Final = 200
 """Maximum number of namespaces whose original code is recorded for a REPL."""
 FILE_CALLER: Final = "a file"
-"""Stands for the caller of code that was in a file before any caller sent code."""
+"""Represents the caller of code that was in a file before any caller sent code."""
 
 
 async def record_original_code(call: Call, history: ReplHistory) -> None:
-    """Add the original code of namespaces to a history, if their files can be found."""
+    """Add the original code of namespaces to a history if their files can be found."""
     for submission in history.submissions:
         if submission.number > history.based:
             history.based = submission.number
@@ -288,7 +288,7 @@ def _read_originals(
 ) -> dict[str, Submission | None]:
     """Return the original code of each namespace as a submission, or None if it has no file. Blocks.
 
-    A namespace is omitted if its first submission was the whole file and no edit of the file is known. In this case,
+    A namespace is omitted if its first submission was the whole file and no edits to the file are known. In this case,
     the file on disk already contains the new code, and an edit that becomes known later may reveal the original.
     """
     found: dict[str, Submission | None] = {}
@@ -317,7 +317,7 @@ def _original_submission(
 
 
 def _candidate_paths(workspace: Path, space: str, language: str) -> Iterator[Path]:
-    """Yield the paths at which the file of a module or namespace may be located."""
+    """Yield the paths where the file of a module or namespace may be located."""
     parts = space.split(".") if language == "python" else space.replace("-", "_").split(".")
     for root in SOURCE_ROOTS:
         location = workspace.joinpath(root, *parts)

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_SEARCHED_BYTES: Final = 8 * MEBIBYTE
-"""Maximum total size of the source files that are read in a search."""
+"""Maximum total size of the source files to read in a search."""
 MAX_VISITED_ENTRIES: Final = 20_000
 """Maximum number of directory entries to visit in a search."""
 SOURCE_RULES: Final = FileRules(Links.WITHIN, 512 * KIBIBYTE)
 """Limits for reading a source file."""
 LISP_DEFINITION: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
-"""The start of a Lisp form that defines a name."""
+"""Matches the start of a Lisp form that defines a name."""
 PYTHON_DEFINITION: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-"""The start of a top-level function or class in Python."""
+"""Matches the start of a top-level Python function or class."""
 PYTHON_ASSIGNMENT: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
-"""A top-level assignment of Python to one or more names."""
+"""Matches a top-level Python assignment to one or more names."""
 
 
 def assigned_names(code: str) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def assigned_names(code: str) -> tuple[str, ...]:
 
 
 def defined_names(code: str, *, is_lisp: bool) -> tuple[str, ...]:
-    """Return the names of the functions and classes, or of the Lisp definitions, in code, in order."""
+    """Return the names of the functions and classes in code, or of its Lisp definitions, in order."""
     return tuple(dict.fromkeys((LISP_DEFINITION if is_lisp else PYTHON_DEFINITION).findall(code)))
 
 
@@ -45,7 +45,7 @@ def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str]
     """Return those of `names` that source files in the workspace define. Blocks.
 
     `suffixes` are the suffixes of source files. If the search exceeds its time or size limit, return all names, so that
-    no name is wrongly reported as missing from the files.
+    none is wrongly reported as missing from the files.
     """
     searched, found = frozenset(names), set[str]()
     ends_at, left = time.monotonic() + search_s, MAX_SEARCHED_BYTES

@@ -24,7 +24,7 @@ HANDOFF_TIMEOUT_S: Final = 2.0
 MAX_NEW_AGENT_BYTES: Final = 1500
 """Maximum size of the handoff for an agent that starts from scratch and has not lost any context."""
 CONTEXT_LOSS_SOURCES: Final = frozenset({"compact", "resume"})
-"""The ways to start in which an agent lost the context of its earlier work.
+"""The kinds of session start after which an agent has lost the context of its earlier work.
 
 Source: Claude Code 2.1.330, `SessionStart`.
 """
@@ -34,7 +34,7 @@ NOTHING_EVALUATED_TEXT: Final = "Codriver: nothing has been evaluated in this wo
 async def _handoff_for_client(services: Services, client: ClientSession, query: Mapping[str, str]) -> str:
     """Return the handoff for a client.
 
-    The query field `who` names its reader. By default, this is the caller of the client, or nobody if the client is a
+    The query field `who` names its reader. By default, this is the client's caller, or nobody if the client is a
     command.
     """
     who = query.get("who", "")

@@ -29,7 +29,7 @@ DRIFT_TIME_FRACTION: Final = 0.2
 SEARCH_TIME_FRACTION: Final = 0.5
 """Fraction of the time limit that may be spent on reading the log and searching source files."""
 MAX_ENTITIES: Final = 4000
-"""Maximum number of log entities to process; this many take about a tenth of a second."""
+"""Maximum number of log entities to process. This many take about a tenth of a second."""
 
 
 async def write_handoff(
@@ -43,8 +43,8 @@ async def write_handoff(
 ) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
-    `client` is the client that requests it. If `is_for_another` is true, this is a command or a hook, so another client
-    may belong to the reader.
+    `client` is the client requesting it. If `is_for_another` is true, this is a command or a hook, so the reader may
+    have a different client.
     """
     story, on_disk = await services.work.files.run(
         client, partial(_read_story, services, SEARCH_TIME_FRACTION * wait_s)
@@ -66,7 +66,7 @@ async def write_handoff(
 
 
 def _read_story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
-    """Return the story of the work, and the names defined in it that exist in a file. Blocks."""
+    """Return the story of the work, and the names defined in it that exist in files. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [
         evaluation for evaluation in services.core.state.evaluations.values() if evaluation.status in ("done", "failed")

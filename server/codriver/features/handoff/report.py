@@ -1,8 +1,8 @@
 """Render the handoff: a summary of the work for an agent that takes over or has lost its context.
 
-Pure: takes the story of the work and returns at most 4,000 bytes of text, about 1,000 tokens. Facts that are not in the
-log are passed as a `LiveState`. The most urgent items come first. If not everything fits, each section keeps its newest
-items.
+The text is created from the story of the work and has at most 4,000 bytes, about 1,000 tokens. Facts that are not in
+the log are passed as a `LiveState`. The most urgent items come first. If not everything fits, each section keeps its
+newest items.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ MAX_HANDOFF_BYTES: Final = 4000
 MAX_PART_CHARACTERS: Final = 200
 """Maximum length of one part of a section."""
 MAX_SECTION_PARTS: Final = 12
-"""Maximum number of parts in each section, before parts are dropped to fit the maximum size."""
+"""Maximum number of parts in each section before parts are dropped to fit the maximum size."""
 MAX_SEARCHED_FAILURES: Final = 50
-"""Maximum number of recent failures for which a later success is searched."""
+"""Maximum number of recent failures for which to search for a later success."""
 TYPO_ERROR: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
-"""Matches errors that a typing mistake often causes."""
+"""Matches errors that are often caused by typing mistakes."""
 MAX_TYPO_CHARACTERS: Final = 500
-"""Maximum length of code that is compared with other code to recognize a corrected typing mistake."""
+"""Maximum length of code to compare with other code in order to recognize corrected typing mistakes."""
 MIN_SIMILARITY: Final = 0.75
-"""Minimum similarity ratio at which code counts as a correction of other code."""
+"""Minimum similarity ratio for code to count as a correction of other code."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
     """The current state of the server, which cannot be read from its log.
 
-    `now` is in epoch milliseconds. `on_disk` are the names that source files define.
+    `now` is in epoch milliseconds. `on_disk` are the names defined in source files.
     """
 
     now: int
@@ -56,7 +56,7 @@ class LiveState:
     """The caller names of the other connected clients."""
     on_disk: frozenset[str] = frozenset()
     drift: tuple[str, ...] = ()
-    """Lines that describe how loaded code differs from the files."""
+    """Lines describing how loaded code differs from the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _urgent_items(
 
 
 def _others_section(steps: Sequence[EvaluationStep], present: LiveState, reader: str) -> Iterator[Section]:
-    """Yield a section about the evaluations of other callers since the reader's last call, if there was one."""
+    """Yield a section about other callers' evaluations since the reader's last call, if there was one."""
     reader_steps = [step for step in steps if step.who == reader]
     if reader_steps:
         last = reader_steps[-1]
@@ -168,7 +168,7 @@ def _others_section(steps: Sequence[EvaluationStep], present: LiveState, reader:
 
 
 def _caller_lines(steps: Iterable[EvaluationStep], now: int) -> tuple[str, ...]:
-    """Return a line about the evaluations of each caller, most recent caller first."""
+    """Return a line about each caller's evaluations, most recent caller first."""
     by_who: dict[str, list[EvaluationStep]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
@@ -184,7 +184,7 @@ def _caller_line(who: str, steps: Sequence[EvaluationStep], now: int) -> str:
 
 
 def _list_goals(steps: Sequence[EvaluationStep], reader: str) -> tuple[str, ...]:
-    """Return the different descriptions of evaluations, starting with the reader's earliest or the earliest of all.
+    """Return the distinct descriptions of evaluations, starting with the reader's earliest or the earliest of all.
 
     The earliest description usually states the goal of the work. The others follow, newest first, and describe steps
     towards it.
@@ -206,7 +206,7 @@ def _defined_names(steps: Sequence[EvaluationStep]) -> list[tuple[str, Evaluatio
 
 
 def _is_still_connected(step: EvaluationStep, story: Story) -> bool:
-    """Return whether the REPL has not reconnected since a step, according to the log."""
+    """Return whether, according to the log, the REPL has not reconnected since a step."""
     return bool(step.connection_line) and story.connection_lines.get(step.key.partition("/")[0]) == step.connection_line
 
 
@@ -234,7 +234,7 @@ def _describe_step(step: EvaluationStep) -> str:
 
 
 def _last_failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
-    """Return the last failure of each piece of code with its outcome. Unresolved failures come first."""
+    """Yield the last failure of each piece of code with its outcome, unresolved failures first."""
     found: dict[tuple[str, object], Failed] = {}
     for index in [index for index, step in enumerate(steps) if step.error][-MAX_SEARCHED_FAILURES:]:
         step = steps[index]
@@ -249,7 +249,7 @@ def _last_failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
 def _repeats(failed: EvaluationStep, later: EvaluationStep) -> bool:
     """Return whether a step repeats or fixes a failed one.
 
-    It must be in the same REPL, and have the same code or file, or define one of the same names.
+    The step must be in the same REPL, and either have the same code or file or define one of the same names.
     """
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
@@ -258,7 +258,7 @@ def _repeats(failed: EvaluationStep, later: EvaluationStep) -> bool:
 
 
 def _is_correction(failed: EvaluationStep, later: EvaluationStep) -> bool:
-    """Return whether a step is the same caller's correction of a typing mistake."""
+    """Return whether a step is the same caller's correction of a typing mistake in another step."""
     if later.who != failed.who or not TYPO_ERROR.match(failed.error):
         return False
     import difflib  # noqa: PLC0415  # keeps the startup of `codriver watch` fast
@@ -268,7 +268,7 @@ def _is_correction(failed: EvaluationStep, later: EvaluationStep) -> bool:
 
 
 def _summarize_tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
-    """Return the failed tests with their newest runs, and the selections of tests that passed, newest first.
+    """Return the failed tests with their newest runs, and the selections that passed, newest first.
 
     The newest outcome of each test counts, whoever ran it.
     """
@@ -296,7 +296,7 @@ def _age(then: int, now: int) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Return a text on one line, shortened to `MAX_PART_CHARACTERS`."""
+    """Return a text on one line, truncated to `MAX_PART_CHARACTERS`."""
     return truncate(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
 
 

@@ -1,8 +1,8 @@
-"""Reconstruct the work in a workspace from the entries of its log.
+"""Reconstruct the work in a workspace from the entries in its log.
 
-Evaluations and test runs are assembled from their entries. For evaluations that the server still knows, it supplies the
-outcome. For all others, an error output without a result counts as a failure. Codriver's own reports are read from the
-`kind` and `data` of an entry, never from its text.
+Evaluations and test runs are assembled from their entries. If the server still knows an evaluation, it
+supplies the outcome. For all others, error output without a result counts as a failure. Codriver's own reports are read
+from the `kind` and `data` of an entry, never from its text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SELECTION_PART: Final = re.compile(r"[^\s./:]+")
 """Matches a part of a test name or selection, such as a namespace, directory, file or test."""
 OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
-"""The names of the counts of test outcomes in a log entry, in the order of a run's counts."""
+"""The names of the test outcomes counted in a log entry, in the order of a run's counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class EvaluationStep:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that the code defined, which are none if it failed."""
+        """Return the names that the code defined. If it failed, there are none."""
         return () if self.error else self.definitions
 
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """A finished test run, as its log entries describe it."""
+    """A finished test run, as described by its log entries."""
 
     __test__ = False
 
@@ -81,9 +81,9 @@ class TestsRun:
     paths: tuple[str, ...] = ()
     """The selected files, namespaces or tests; empty if all tests ran."""
     failed: tuple[str, ...] = ()
-    """The names of failed tests, if the log has them."""
+    """The names of failed tests, if the log contains them."""
     passed_again: tuple[str, ...] = ()
-    """The names of tests that passed after an earlier failure, if the log has them."""
+    """The names of tests that passed after an earlier failure, if the log contains them."""
     has_failed: bool = False
     is_partial: bool = False
     """Whether only some tests of `paths` ran to completion."""
@@ -104,7 +104,7 @@ class TestsRun:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A point in time that a caller has named, to refer to it later."""
+    """A point in time that a caller has named in order to refer to it later."""
 
     name: str
     timestamp: int
@@ -127,7 +127,7 @@ class Story:
     runs: tuple[TestsRun, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
-    """Pairs of a caller and a file that it edited."""
+    """Pairs of a caller and a file that the caller edited."""
     connection_lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The log line of each REPL's latest connection in the current run of the server."""
     first_line: int = 0
@@ -144,9 +144,9 @@ class _Connection:
 
 
 def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Story:
-    """Reconstruct the work from entries of the log.
+    """Reconstruct the work from log entries.
 
-    `known` maps the ids of finished evaluations to their error, or to None if they succeeded.
+    `known` maps the ids of finished evaluations to their errors, or to None if they succeeded.
     """
     steps: dict[str, list[Entry]] = {}
     connections: dict[str, _Connection] = {}
@@ -165,7 +165,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
             if (ran := _create_test_run(entry)) is not None:
                 runs[ran.evaluation] = ran
         elif entry.kind == UNDO_KIND:
-            runs.pop(str(facts.get("job")), None)  # the edit whose tests these were has been undone
+            runs.pop(str(facts.get("job")), None)  # the edit that these tests belonged to has been undone
         elif entry.kind == EDIT_KIND:
             for file in facts.get("files", ()):
                 edit = entry.who or "somebody", str(file["file"])
@@ -198,7 +198,7 @@ def _checkpoint(entry: Entry) -> Checkpoint:
 
 
 def _create_test_run(entry: Entry) -> TestsRun | None:
-    """Create a test run from an entry. Return None if no tests ran, or if they ran on changed contents of files."""
+    """Create a test run from an entry. Return None if no tests ran, or if they ran with changed file contents."""
     facts = decode_facts(entry)
     stopped = facts.get("stopped")
     counts = [int(facts.get(name, 0)) for name in OUTCOME_NAMES]
@@ -247,7 +247,7 @@ def _create_step(
 
 
 def _evaluation_error(entries: list[Entry]) -> str:
-    """Return the error of an evaluation as one line according to the log, or an empty string."""
+    """Return an evaluation's error as one line, according to the log. Return an empty string if there is none."""
     ends = [str(decode_facts(entry).get("cause", "")) for entry in entries if entry.kind == FINISHED_KIND]
     if ends:
         return ends[-1] or "it was interrupted"
@@ -257,5 +257,5 @@ def _evaluation_error(entries: list[Entry]) -> str:
 
 
 def _split_name(name: str) -> list[str]:
-    """Split the name of a test into its parts, without the suffix `py`."""
+    """Split a test name into its parts, without the suffix `py`."""
     return [part for part in SELECTION_PART.findall(name) if part != "py"]
