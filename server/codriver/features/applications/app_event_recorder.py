@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
 
 MAX_EVENTS_PER_WINDOW: Final = 200
-"""Maximum number of events of a REPL that are recorded in a time window."""
+"""Maximum number of events to record per REPL and time window."""
 WINDOW_S: Final = 1.0
-"""Seconds for which the events of a REPL are counted together."""
+"""Length of the time window in which a REPL's events are counted together."""
 MAX_REMEMBERED_IDS: Final = 2000
-"""Maximum number of event ids per REPL that are remembered to detect duplicates. The app log stores as many events."""
+"""Maximum number of event ids to remember per REPL to detect duplicates. The app log stores as many events."""
 
 
 @dataclass(slots=True)
 class _Intake:
-    """The events received over one connection of a REPL: their ids, and the counts of the current window."""
+    """The events received over one connection to a REPL: their ids, and the counts for the current window."""
 
     generation: int
     known_ids: Recent[int, None] = field(default_factory=partial(Recent, MAX_REMEMBERED_IDS))
@@ -47,7 +47,7 @@ class _Intake:
 class AppEventRecorder:
     """Records the events of applications, at most `MAX_EVENTS_PER_WINDOW` per second for each REPL.
 
-    If events were dropped, another event reports their number at the end of the second. An event that is part of
+    If events were dropped, an additional event reports their number at the end of the second. An event that is part of
     several streams is recorded once.
     """
 
@@ -60,7 +60,7 @@ class AppEventRecorder:
         self._intakes: dict[str, _Intake] = {}
 
     def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
-        """Record the events in a JSON frame from a REPL. Ignore invalid frames, and frames of removed REPLs."""
+        """Record the events in a JSON frame from a REPL. Ignore invalid frames and frames from removed REPLs."""
         repl = self._core.state.repls.get(repl_id)
         try:
             frame = mapping_or_empty(json.loads(text))
@@ -70,7 +70,7 @@ class AppEventRecorder:
             self.record_frame(repl, frame)
 
     def record_frame(self, repl: Repl, frame: Mapping[str, object]) -> None:
-        """Record the events of a frame.
+        """Record the events in a frame.
 
         The keys of `frame` are `sub`, the subscription; `dropped`, the number of events lost since the previous frame;
         `depth`, the number of queued events; and `events`. Each event has the keys `id`, `time`, `opType`, `operation`
@@ -100,7 +100,7 @@ class AppEventRecorder:
         self._log.record(event)
 
     async def _close_window(self, repl_id: str) -> None:
-        """Wait until the current window ends, and record how many events were dropped in it."""
+        """Wait until the current window ends, and record how many events were dropped during it."""
         await anyio.sleep(WINDOW_S)
         intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
         intake.has_open_window = False
@@ -117,7 +117,7 @@ class AppEventRecorder:
 
 
 def parse_event(row: object, session_key: str) -> AppEvent | None:
-    """Parse an event of a frame. Return None if it is invalid. See `AppEventRecorder.record_frame`."""
+    """Parse an event in a frame. Return None if it is invalid. See `AppEventRecorder.record_frame`."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
     origin, time_s, cause = mapping_at(row, "origin"), number_or_none(row.get("time")), row.get("dispatchId")

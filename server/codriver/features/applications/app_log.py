@@ -1,4 +1,4 @@
-"""The app log, which contains the newest events of applications.
+"""The app log, which contains the newest application events.
 
 Applications can send thousands of events, which would evict all evaluations from the output log. Therefore, events have
 a separate store, the Datalog source `$app`. Both stores get their line numbers from the same counter, so a lower line
@@ -26,18 +26,18 @@ APP_SCHEMA: Final = replace(
     indexed=ENTRY_SCHEMA.indexed | {"op", "name", "frame", "cause"},
     only_in=(APP_EVENTS.source, len(ENTRY_SCHEMA.attributes)),
 )
-"""The attributes of an application's event."""
+"""The attributes of an application event."""
 APP_SOURCE: Final = QuerySource(APP_EVENTS.source, APP_SCHEMA, log=APP_EVENTS)
-"""The app log as a source of queries."""
+"""The app log as a source for queries."""
 MAX_NAME_CHARACTERS: Final = 300
 """Maximum length of an event's strings other than its text."""
 PACKAGE_PATH_PREFIX: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
-"""Matches the part of a path in front of an installed package."""
+"""Matches the part of a path before an installed package."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppEvent:
-    """An event of an application. Fields that are not known are None."""
+    """An application event. Unknown fields are None."""
 
     text: str
     """Description of the event in one line."""
@@ -49,11 +49,11 @@ class AppEvent:
     """Subject of the event."""
     frame: str | None = None
     cause: int | str | None = None
-    """Id of the dispatch that caused the event, as the seam reports it."""
+    """Id of the dispatch that caused the event, as reported by the seam."""
     ms: float | None = None
     """Duration in milliseconds."""
     app_id: int | None = None
-    """Number of the event in its application."""
+    """Number of the event within its application."""
     who: str | None = None
     """Caller whose evaluation caused the event."""
     evaluation: str | None = None
@@ -94,12 +94,12 @@ def shorten_paths(text: str, workspace: object) -> str:
 
 
 class AppLog(EventStore):
-    """Stores the latest events of applications."""
+    """Stores the latest application events."""
 
     schema = APP_SCHEMA
 
     dropped = 0
-    """Number of events that were received too fast to be recorded: see `count_dropped`."""
+    """Number of events that were received too fast to be recorded. See `count_dropped`."""
 
     def record(self, event: AppEvent) -> int:
         """Store an event with its strings redacted and shortened. Return its line number."""

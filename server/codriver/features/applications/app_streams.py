@@ -1,4 +1,4 @@
-"""The streams of application events that clients watch.
+"""The streams of application events that clients are watching.
 
 A stream is renewed as long as its client and its REPL are connected. The application ends streams that are not renewed
 (see the lease in `codriver_seam.streams`).
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 CALLS_TOPIC: Final = "calls"
 """The topic of call traces. A stream with this topic ends after a maximum number of events."""
 OPS_BY_TOPIC: Final[Mapping[str, str]] = MappingProxyType({CALLS_TOPIC: "call"})
-"""The op type of a topic's events, if it differs from the topic."""
+"""The op types of topics' events, where they differ from the topics."""
 RENEWAL_INTERVAL_S: Final = 20.0
-"""Interval between renewals: a third of a stream's lease in the application, so that two renewals may fail."""
+"""Interval between renewals: a third of a stream's lease in the application, which allows two renewals to fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppStream:
-    """A stream of application events that a client watches. It ends when the REPL disconnects.
+    """A stream of application events that a client is watching. It ends when the REPL disconnects.
 
     `id` is the id of the subscription in the application's seam.
     """
@@ -66,7 +66,7 @@ class QuerySeam(Protocol):
 
 
 class AppStreams:
-    """The streams of application events that clients watch. They are renewed regularly, so that they do not expire."""
+    """The streams of application events that clients are watching. Regular renewal keeps them from expiring."""
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, query: QuerySeam) -> None:
         self._core = core
@@ -75,14 +75,14 @@ class AppStreams:
         self._query = query
         self._streams: tuple[AppStream, ...] = ()
         self._observing = ExitStack()
-        """Observes the core's state while there are streams."""
+        """Observes the core's state as long as there are streams."""
 
     def active(self) -> list[AppStream]:
         """Return the streams whose REPLs are connected, in the order in which they were started."""
         return [stream for stream in self._streams if _is_connected(self._core.state, stream)]
 
     def start(self, stream: AppStream) -> None:
-        """Add a stream, and renew it regularly. If its client has disconnected in the meantime, end it instead."""
+        """Add a stream and renew it regularly. If its client has disconnected in the meantime, end it instead."""
         if stream.client not in self._core.state.clients:
             self._tasks.start_soon(self._end_in_application, stream)
             return

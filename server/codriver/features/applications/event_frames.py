@@ -1,4 +1,4 @@
-"""Extract the frames of an application's events from the output of a REPL.
+"""Extract frames of application events from the output of a REPL.
 
 Each frame is a line of JSON after a record separator. Chunks of output may end anywhere, and may contain other output
 between frames. Only Codriver's worker has a field for frames. Source: RFC 7464, and `codriver_seam.streams`.
@@ -18,7 +18,7 @@ EVENTS_REPORT: Final = "app-events"
 """Name of the reports that contain a frame of events."""
 RECORD_SEPARATOR: Final = "\x1e"
 MAX_FRAME_CHARACTERS: Final = 2**20
-"""Maximum length of a frame. A batch of events is about a tenth of that."""
+"""Maximum length of a frame. A batch of events takes about a tenth of that."""
 
 
 class FrameReader:
@@ -26,7 +26,7 @@ class FrameReader:
 
     def __init__(self) -> None:
         self.subscription: str | None = None
-        """The id of the reader's subscription, once known. Frames of others are ordinary output."""
+        """The id of the reader's subscription, once known. Frames of other subscriptions are ordinary output."""
         self._partial = ""
         """The received part of a line that may become a frame."""
 

@@ -25,7 +25,7 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
     """
     with convert_field_errors("watch_app"):
         since, prefix = int(started["since"]), f"{started['subId']} "
-    # The app log has the events of all streams, so ignore those with another op type.
+    # The app log contains the events of all streams, so ignore those with a different op type.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS_TOPIC else topic, "stream"}
     max_bytes = MAX_TEXT_BYTES if as_json else MAX_DISPLAY_BYTES
     follower = Follower(connection, since, None, (APP_EVENTS.category,), max_bytes, (APP_EVENTS,))

@@ -2,9 +2,9 @@
 
 The sources are the Clojure files in `re_frame_forms`: ordinary namespaces that are never loaded, with a function for
 each accessor of the seam. A form contains the accessor's function, the functions that it needs, and a map from roles to
-functions of the framework. Evaluating the form resolves them, so a function that was renamed upstream is found by any
-of its names, and a missing one is reported. Compiling a form takes a third of a second on the JVM, so it is stored in
-the namespace `codriver.forms`.
+functions in the framework. Evaluating the form resolves these functions. A function that was renamed upstream is found
+under any of its names, and a missing one is reported. Compiling a form takes a third of a second on the JVM, so it is
+stored in the namespace `codriver.forms`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _FORMS_DIRECTORY: Final = Path(__file__).parent / "re_frame_forms"
 _TOP_LEVEL_BREAK: Final = re.compile(r"\n(?=\()")
-"""The line break before a top-level form."""
+"""Matches the line break before a top-level form."""
 _FUNCTION_DEFINITION: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
-"""A `defn` form: its name, and everything from its parameters on."""
+"""Matches a `defn` form. The groups are its name, and everything from its parameters on."""
 _COMMENT_LINE: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
 _INDENTED_LINE_BREAK: Final = re.compile(r"\n\s*")
 _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
@@ -38,14 +38,14 @@ _ENTRY_FUNCTION: Final = "answering"
 _JSON_CODE_BY_DIALECT: Final = {
     dialect.name: dialect.as_json_code for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)
 }
-"""Functions that return the code for a value as JSON, by dialect."""
+"""Functions that return code for a value as JSON, by dialect."""
 BROWSER_DIALECT: Final = "clojurescript"
-"""The dialect in which running code cannot resolve or define names."""
+"""The dialect in which code cannot resolve or define names at run time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to implement a role, such as reading the state, with functions of a framework."""
+    """A way to implement a role, such as reading the state, with a framework's functions."""
 
     names: tuple[str, ...]
     """The functions that must all exist. Macros are not allowed."""
@@ -102,7 +102,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """Code that calls a framework, by the name of the accessor. The source files are read at the first access."""
+    """Code that calls a framework, by the name of the accessor. The source files are read on first access."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str
@@ -155,9 +155,9 @@ FORMS_NAMESPACE: Final = "codriver.forms"
 
 
 def _cached_form(accessor: str, code: str) -> str:
-    """Return a form whose function is compiled only at its first evaluation.
+    """Return a form whose function is compiled only on its first evaluation.
 
-    All names are qualified, because the current namespace may exclude names of `clojure.core`.
+    All names are qualified, because the current namespace may exclude names in `clojure.core`.
     """
     name = f"{accessor}-{hashlib.sha256(code.encode()).hexdigest()[:12]}"
     return (

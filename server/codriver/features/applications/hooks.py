@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
 
 EVENTS_FIELD: Final = "codriver/app-events"
-"""The field of the worker's messages that contains frames of events."""
+"""The field of worker messages that contains frames of events."""
 
 
 def _log(services: Services, _tasks: TaskGroup) -> AppLog:

@@ -51,7 +51,7 @@ class InspectAppArguments(Arguments):
 
 
 async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
-    """Query the application in a REPL, and return the answer of the seam formatted as lines."""
+    """Query the application in a REPL, and return the seam's answer formatted as lines."""
     shows_sensitive = arguments.include_sensitive
     if shows_sensitive and not call.services.live.settings.value_of(SENSITIVE_READS_SETTING):
         raise switched_off_error("includeSensitive", SENSITIVE_READS_SETTING.name, call.services.live.settings)
@@ -82,7 +82,7 @@ def _check_path_support(arguments: InspectAppArguments, answer: SeamAnswer) -> S
 
 
 def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) -> dict[str, object]:
-    """Return the fields of an answer in which the rows of the seam's answer are formatted as lines."""
+    """Return answer fields in which the rows of the seam's answer are formatted as lines."""
     hidden = ("ok", *_OMITTED_HEALTH_FIELDS) if kind == "health" else ("ok", *_ROW_FIELDS)
     fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
     if kind == "state":
@@ -157,7 +157,7 @@ _ROW_FORMATS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""By kind of query, the field of the seam's answer that contains the rows, and the function that formats a row."""
+"""The field of the seam's answer that contains the rows, and the function that formats a row, by kind of query."""
 _OMITTED_HEALTH_FIELDS: Final = frozenset({"contract", "enabled", "installedMs", "language"})
 """Fields of `health` that agents do not need."""
 _EVENT_QUERIES: Final = frozenset({"trace", "issues"})

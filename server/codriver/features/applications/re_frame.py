@@ -1,4 +1,4 @@
-"""Detect re-frame 1, re-frame 2 or Causa in an application, and name the functions to call in each.
+"""Detect re-frame 1, re-frame 2 or Causa in an application, and list the functions to call in each.
 
 Sources: https://github.com/day8/re-frame2 (pull requests 3542 and 5285 renamed the function that replaces the state),
 https://github.com/day8/re-frame.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 FORM_FILES: Final = ("values.cljc", "re_frame.cljc")
-"""The files with the forms to send."""
+"""Files with the forms to send."""
 ACCESSOR_NAMES: Final = (
     "health", "state", "epochs", "diff", "trace", "issues", "handlers", "machines", "dispatch", "restore", "reset",
 )  # fmt: skip
@@ -51,7 +51,7 @@ RE_FRAME2_ROLES: Final[Roles] = {
     "trace": _one_of("re-frame.trace.tooling/trace-buffer", "re-frame.core/trace-buffer"),
     "listen": _one_of("re-frame.trace.tooling/register-listener!"),
     "unlisten": _one_of("re-frame.trace.tooling/unregister-listener!"),
-    # re-frame.core has these functions even without the epoch library, but then they return [] and false.
+    # re-frame.core has these functions even without the epoch library, but they then return [] and false.
     "epochs": _one_of("re-frame.epoch/epoch-history"),
     "restore": _one_of("re-frame.epoch/restore-epoch"),
     "reset": (
@@ -118,7 +118,7 @@ SENTINEL_EXPRESSIONS: Final[Mapping[tuple[str, str], str]] = {
     ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS_EXPRESSION})",
     ("re-frame", BROWSER_DIALECT): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE_EXPRESSION})',
 }
-"""For each seam and dialect, an expression that identifies the process or page, or is nil without the seam."""
+"""Expressions whose value identifies the process or page, or is nil without the seam, by seam and dialect."""
 _ROLES_AND_HINTS_BY_SEAM: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
     "re-frame": (RE_FRAME1_ROLES, RE_FRAME1_MISSING_HINTS),
     "re-frame2": (RE_FRAME2_ROLES, RE_FRAME2_MISSING_HINTS),

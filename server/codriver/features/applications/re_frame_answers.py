@@ -33,14 +33,14 @@ REASONS_BY_ERROR: Final[Mapping[str, str]] = {
     "version-mismatch": "version-mismatch",
     "no-such-handler": "no-such-frame",
 }
-"""The reasons of refusals, by the end of the name of an error in the trace.
+"""The reasons for refusals, by the last part of an error's name in the trace.
 
 Source: the failure modes in the docstrings of the framework's `restore-epoch` and `reset-frame-db!`.
 """
 
 
 def _convert_refusal(answer: Fields) -> Fields:
-    """Return a refusal. If its cause is recorded only in the framework's trace, it is included."""
+    """Return a refusal. Include its cause, even if that is recorded only in the framework's trace."""
     cause = answer.get("cause")
     if not cause:
         others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
@@ -61,7 +61,7 @@ ROLES_BY_BAND: Final[Mapping[str, tuple[str, ...]]] = {
     "machines": ("machines",),
     "sensitive": ("sensitive",),
 }
-"""The roles that each band needs."""
+"""The roles required for each band."""
 
 
 def _bands(answer: Fields) -> dict[str, object]:
@@ -103,7 +103,7 @@ def escape_invisible_characters(text: str) -> str:
 _REDUNDANT_TAGS: Final = frozenset(
     {"event", "trace-id", "rf/dispatch-origin", "failing-id", "exception-message", "sync?"}
 )
-"""Tags that are omitted from a line because its other parts contain the same information."""
+"""Tags to omit from a line because its other parts contain the same information."""
 
 
 def format_event(row: Fields, *, with_position: bool = False) -> str:
@@ -140,7 +140,7 @@ def _grouped(rows: list[Fields], key: Callable[[Fields], object]) -> list[list[F
 
 
 def _issue_lines(answer: Fields) -> Fields:
-    """Return a line for each different error, followed by a line for each warning."""
+    """Return a line for each distinct error, followed by a line for each warning."""
     errors = [row for row in answer["events"] if row["opType"] != "warning"]
     warnings = [row for row in answer["events"] if row["opType"] == "warning"]
     lines = [
@@ -167,4 +167,4 @@ _READERS_BY_ACCESSOR: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     "issues": _issue_lines,
     "dispatch": _changed,
 }
-"""Functions that convert an answer of the forms, by accessor."""
+"""Functions that convert answers of the forms, by accessor."""

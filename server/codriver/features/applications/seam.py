@@ -1,8 +1,8 @@
 """Access an application through its seam, the functions with which it exposes its state in a REPL.
 
-In Codriver's worker, the seam is an op. Everywhere else, it is called by evaluating code: see `seam_providers`. If no
-application is found when the REPL is connected, it is searched for again after code that may have loaded one. The
-search precedes the report of that code's end, so the caller can use the application immediately.
+In Codriver's worker, the seam is an op. Everywhere else, it is called by evaluating code (see `seam_providers`). If no
+application is found when the REPL connects, the search is repeated after code that may have loaded one. The search
+precedes the report that this code has finished, so the caller can use the application immediately.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ SEAM_CAPABILITY: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
 """The worker's op that calls the seam, and the field of its messages that contains the session id."""
 CALL_SUBJECT: Final = "the application's seam"
-"""What a failed call is about, for its error message."""
+"""The subject of a failed call in its error message."""
 SEARCH_TIMEOUT_S: Final = 1.0
-"""Maximum time that an evaluation waits for the search that follows it."""
+"""Maximum time that an evaluation waits for the subsequent search."""
 NATIVE_CAPABILITY: Final = Capability(SEAM_OP)
 CAPABILITY: Final = ServerCapability(SEAM_CAPABILITY, (), UNSUPPORTED_LANGUAGE_HINT, SETUP_HINTS)
-"""The capability and the hints on how a REPL gets it. No server has it unless its application has a seam."""
+"""The capability, with hints on how to add it to a REPL. No server has it unless its application has a seam."""
 _REQUEST_READING_DIALECTS: Final = frozenset({"clojure", "hy", "python"})
 """The dialects in which an application can read the origin of a change from the request that caused it."""
 
@@ -65,7 +65,7 @@ class Seam:
         self._search = None if self._is_native else seam_providers.search_code(access.dialect)
         self._found: FoundProvider | None = None
         self._streams: dict[str, Callable[[], None]] = {}
-        """The functions that end the event streams, by the id of their subscription."""
+        """The functions that end the event streams, by subscription id."""
         self.session_id: str | None = None
         """The session id of the application's seam, if it is known. A new id means a new process."""
 
@@ -101,7 +101,7 @@ class Seam:
     async def call(self, accessor: str, arguments: str) -> str:
         """Call an accessor of the seam with JSON arguments, and return its answer as JSON.
 
-        Accessors only read, and can be called while other code runs.
+        Accessors only read, and can be called while other code is running.
 
         Raises:
             CapabilityMissingError: no application has installed a seam.
@@ -128,7 +128,7 @@ class Seam:
         return answer
 
     async def _subscribe(self, code: str) -> str:
-        """Subscribe to events by evaluating a form, whose output contains the frames of events from then on."""
+        """Subscribe to events by evaluating a form. From then on, the form's output contains the frames of events."""
         frames = FrameReader()
 
         def receive(text: str) -> None:
@@ -176,12 +176,12 @@ class Seam:
             await self._find_application()
 
     async def _learn_sensitive(self) -> None:
-        """Query the values at sensitive paths, before code runs that may display them. Never raises."""
+        """Query the values at sensitive paths before running code that may display them. Never raises."""
         if not self._access.is_busy:
             await learn_sensitive_values(self.call, self._access.listener)
 
     def _with_package_code(self, request: Request) -> Request:
-        """Replace a request to load the seam's package with code, if the REPL cannot load Python files."""
+        """Replace a request to load the seam's package with code if the REPL cannot load Python files."""
         code = seam_package_code(self._access.dialect, request.file)
         return request if code is None else replace(request, code=code, forms=(), file=None, kind="evaluate")
 

@@ -65,9 +65,9 @@ class LastApplications:
     """Session id of the application's seam, by client and REPL."""
 
     def replace(self, client: str, repl: str, application: str | None) -> bool:
-        """Record the application of an answer. Return whether the client's last answer was from another one.
+        """Record the application of an answer. Return whether the client's last answer was from a different one.
 
-        Nothing is recorded if the application is None, which means that it is not known.
+        Nothing is recorded if the application is None, which means unknown.
         """
         if application is None:
             return False
@@ -107,7 +107,7 @@ def app_repl(call: Call, key: str | None) -> Repl:
 
 
 def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> SeamAnswer:
-    """Parse the answer of a seam and redact secrets. Secrets must be redacted before texts are shortened.
+    """Parse a seam's answer and redact secrets. Secrets must be redacted before texts are shortened.
 
     With `shows_sensitive`, values that the application declares as sensitive are not redacted.
     """
@@ -117,7 +117,7 @@ def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> Sea
 
 
 def refusal_answer(call: Call, answer: SeamAnswer) -> Answer:
-    """Convert a refusal of the seam to an answer."""
+    """Convert a refusal by the seam to an answer."""
     reason = answer.get("reason") if answer.get("reason") in REFUSAL_REASONS else "accessor-failed"
     location = {"at": shorten_paths(answer["at"], call.services.workspace)} if "at" in answer else {}
     return Answer(

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 MAX_SEARCHED_ERRORS: Final = 200
-"""Maximum number of logged errors that are searched for a failed import."""
+"""Maximum number of logged errors to search for a failed import."""
 MAX_ERROR_CHARACTERS: Final = 160
 """Maximum length of an import's error in the report."""
 _SEAM_NAME: Final = re.compile(r"codriver[._/]seam")
-"""The name of the seam's module in code or output."""
+"""Matches the name of the seam's module in code or output."""
 
 
 def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> CapabilityRow | None:
@@ -55,7 +55,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
 
 
 def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
-    """Describe a seam by its provider and the frames that it exposes, or the reason why it exposes none."""
+    """Describe a seam by its provider and by the frames that it exposes or the reason why it exposes none."""
     support, exposed = session["capabilities"][SEAM_CAPABILITY], session.get(SEAM_CAPABILITY)
     provider = f"by {support.get('op')}"
     if not isinstance(exposed, dict):

@@ -1,7 +1,7 @@
 """Copy the package `codriver_seam` into a project, for Python or Clojure.
 
-A record in the copy has the digest of each file, so that a later version can replace and remove unchanged files without
-touching any other file.
+A record in the copy contains the digest of each file, so that a later version can replace and remove unchanged files
+without touching any others.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CopyResult:
 
 
 def python_path() -> Path:
-    """Return a directory for `PYTHONPATH` in the user's cache, which is created or updated if necessary.
+    """Return a directory for `PYTHONPATH` in the user's cache, creating or updating it if necessary.
 
     It contains only the seam. The directory in which Codriver is installed also contains Codriver's dependencies, which
     might shadow those of the application.
@@ -60,7 +60,7 @@ def python_path() -> Path:
 
 
 def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
-    """Copy the package into a directory, or update the copy. With `may_replace_all`, replace changed files too.
+    """Copy the package into a directory, or update the copy. With `may_replace_all`, replace changed files as well.
 
     Raises:
         StartError: a file was changed or is not from a copy, or the directory contains the original. Nothing is copied.
@@ -137,7 +137,7 @@ def _digest(data: bytes) -> str:
 
 
 def _parse_record(record: bytes) -> Mapping[str, str]:
-    """Parse the record of a copy. Return the digests by file name."""
+    """Parse a copy's record. Return the digests by file name."""
     lines = map(_RECORD_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
     return {line[2]: line[1] for line in lines if line}
 

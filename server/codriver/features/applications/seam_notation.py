@@ -24,7 +24,7 @@ JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
     **{dialect.name: dialect.as_json_code for dialect in _JSON_DIALECTS},
     "python": "__import__('json').dumps({})".format,
 }
-"""Functions that return code for the value of an expression as a JSON string, by dialect."""
+"""Functions that return code for an expression's value as a JSON string, by dialect."""
 
 
 def encode_data(dialect: str, value: object) -> str:
@@ -51,7 +51,7 @@ def string_literal(dialect: str, text: str) -> str:
     """Return a string literal for a dialect."""
     if dialect == "python":
         return repr(text)
-    # Servers on Node count characters instead of bytes if a request is split, so it should be ASCII.
+    # Servers on Node count characters instead of bytes when a request is split, so it should be ASCII.
     return json.dumps(text, ensure_ascii=dialect not in PYTHON_HOSTED_DIALECTS)
 
 

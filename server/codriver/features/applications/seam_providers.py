@@ -24,11 +24,11 @@ from codriver.features.applications.seam_notation import (
 )
 
 ANY_ACCESSOR: Final = "*"
-"""The key of the form for all accessors that have no form of their own."""
+"""The key of the form for all accessors without a form of their own."""
 _PLACEHOLDER: Final = re.compile(r"\$([a-zA-Z]+)")
-"""A placeholder in a form, such as `$args`."""
+"""Matches a placeholder in a form, such as `$args`."""
 _LOADING_WORDS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
-"""Matches words in code that may load an application."""
+"""Matches words that indicate that code may load an application."""
 _STREAM_ACCESSORS: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 """The accessors that belong to the band `stream`."""
 
@@ -45,11 +45,11 @@ class Provider:
     forms: Mapping[str, str]
     """The forms by accessor."""
     conditions: Mapping[str, str] = field(default_factory=dict)
-    """By accessor, an expression that is true if its form can be evaluated. It is sent together with the sentinel."""
+    """Expressions that are true if an accessor's form can be evaluated, by accessor. Sent with the sentinel."""
     read: Callable[[str, object], Fields] | None = None
-    """Converts the data that an accessor's form returned to its answer. None if forms return the answer as JSON."""
+    """Converts the data returned by an accessor's form to its answer. None if forms return the answer as JSON."""
     returns_json: bool = False
-    """Whether forms return their data as JSON. Otherwise, Codriver adds code for that."""
+    """Whether forms return their data as JSON. If not, Codriver adds code for that."""
     mentioned_by: re.Pattern[str] | None = None
     """Matches code that may load the seam."""
 
@@ -128,7 +128,7 @@ def _providers_of(dialect: str) -> tuple[Provider, ...]:
 def find_provider(name: str, dialect: str) -> Provider:
     """Return the provider with this name for a dialect.
 
-    By default, return Codriver's provider for Python, which is also used for REPLs that are not known.
+    By default, return Codriver's provider for Python, which is also used for unknown REPLs.
     """
     return next((provider for provider in _providers_of(dialect) if provider.name == name), PROVIDERS[-1])
 
@@ -145,7 +145,7 @@ def search_code(dialect: str) -> str | None:
 
 
 def select_provider(dialect: str, answer: object) -> FoundProvider | None:
-    """Return the first provider that was found, according to the value that the search code returned."""
+    """Return the first provider that was found, according to the search code's value."""
     for provider, row in zip(_providers_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             conditions = zip(provider.conditions, row[1:], strict=False)
@@ -213,7 +213,7 @@ def read_answer(provider: Provider, accessor: str, text: str) -> str:
 
 
 def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
-    """Return those of the `known` subscriptions that have ended, according to a call of an accessor and its answer."""
+    """Return those of the `known` subscriptions that have ended, according to an accessor call and its answer."""
     if accessor == "unsubscribe":
         return {str(arguments.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not answer["ok"]:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PACKAGE_FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
-"""File of the package with which Python applications expose their state, installed next to `codriver`."""
+"""File of the package that Python applications use to expose their state. It is installed next to `codriver`."""
 CLOJURE_FILE: Final = PACKAGE_FILE.parent / "clojure" / "codriver" / "seam.cljc"
-"""File of the namespace with which Clojure applications expose their state to Codriver."""
+"""File of the namespace that Clojure applications use to expose their state."""
 CONTRACT_VERSION: Final = 1
 """The version of the seam's contract that Codriver reads."""
 
@@ -26,11 +26,11 @@ class SetupSteps:
 
     module: str
     function: str
-    """A function of the seam's module, by its name in the language. If it is defined, the seam was imported."""
+    """A function in the seam's module, named as in the language. If it is defined, the seam was imported."""
     install: str
     """Code that installs the seam."""
     frame: str
-    """Code that exposes a part of the application's state."""
+    """Code that exposes part of the application's state."""
     file: Path = PACKAGE_FILE
 
     @property
@@ -76,7 +76,7 @@ _LOAD_PACKAGE_CODE: Final = (
     "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
     "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
 )
-"""Python code that loads the package into a process that cannot import it, without changing `sys.path`."""
+"""Python code that loads the package into a process that cannot import it. It does not change `sys.path`."""
 _EXECUTE_TEMPLATES: Final[Mapping[str, str]] = {
     "basilisp": "(python/exec {code} (python/dict))",
     "hy": "(exec {code} {{}})",
@@ -86,7 +86,7 @@ _EXECUTE_TEMPLATES: Final[Mapping[str, str]] = {
 
 
 def is_seam_package(dialect: str, file: Path) -> bool:
-    """Return whether a file is Codriver's seam package, and the dialect is hosted on Python and can load it."""
+    """Return whether a file is Codriver's seam package and the dialect, being hosted on Python, can load it."""
     return dialect in PYTHON_HOSTED_DIALECTS and file == PACKAGE_FILE
 
 

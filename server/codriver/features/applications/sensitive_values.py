@@ -21,13 +21,13 @@ SENSITIVE_ACCESSOR: Final = "sensitive"
 CHUNK_CHARACTERS: Final = 4096
 """Length of the chunks into which a long value is split for the redactor."""
 MAX_CHUNKS: Final = 16
-"""Maximum number of chunks of one value. The rest of a longer value is not passed to the redactor."""
+"""Maximum number of chunks per value. The rest of a longer value is not passed to the redactor."""
 LEARN_TIMEOUT_S: Final = 1.0
 """Maximum time that an evaluation waits for the values."""
 
 
 def sensitive_values(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the values in a seam's answer, each with a name. Long values are split into chunks."""
+    """Return the values in a seam's answer, each with its name. Long values are split into chunks."""
     rows = answer.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
     return tuple(

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import AddRows, Call
 
 ANSWER_TIMEOUT_S: Final = 1.0
-"""Maximum time to wait for the answer of one application."""
+"""Maximum time to wait for one application's answer."""
 
 
 async def query_applications(call: Call) -> AddRows:
     """Query the application in each connected REPL. Return a function that adds summaries to the list of sessions.
 
-    REPLs without a known seam are queried too, because an application may have installed one in the background.
+    REPLs without a known seam are also queried, because an application may have installed one in the background.
     """
     summaries: dict[str, dict[str, object]] = {}
     for repl in call.state.repls.values():

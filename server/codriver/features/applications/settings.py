@@ -1,4 +1,4 @@
-"""The setting that lets agents read sensitive values of applications."""
+"""The setting that lets agents read applications' sensitive values."""
 
 from __future__ import annotations
 
