@@ -17,7 +17,7 @@ from codriver.errors import PeerError
 from codriver.wire.head_and_tail import HeadAndTail, left_out_mark
 
 Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
-"""Any bencoded value. Invalid UTF-8 in a key is preserved by lone surrogates, which encode to the same bytes."""
+"""Any bencoded value. Invalid UTF-8 in a key is preserved as lone surrogates, which encode to the same bytes."""
 
 Container: TypeAlias = "list[Value] | dict[str, Value]"
 
@@ -54,7 +54,7 @@ _END_BYTE: Final = 0x65
 
 
 class TruncatedText(str):
-    """A string whose middle was replaced by a mark. `left_out` is the number of bytes that the mark replaces."""
+    """A string whose middle was replaced by a marker. `left_out` is the number of bytes that the marker replaces."""
 
     __slots__ = ("left_out",)
 
@@ -103,7 +103,7 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """Return how many bytes of a partially received string are missing, or 0 outside of such a string."""
+        """Return how many bytes of a partially received string are missing, or 0 outside such a string."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:
@@ -253,9 +253,9 @@ class Decoder:
 
 
 def _cut(string: HeadAndTail) -> TruncatedText:
-    """Join the stored head and tail of a long string with a mark between them.
+    """Join the stored head and tail of a long string with a marker between them.
 
-    Characters that were split by the cut are dropped.
+    Characters that were split at the cut are dropped.
     """
     head = string.head.decode(errors="replace").removesuffix(REPLACEMENT_CHARACTER)
     tail = string.tail.decode(errors="replace").lstrip(REPLACEMENT_CHARACTER)

@@ -1,7 +1,7 @@
 """Newline framing: splits received bytes into lines.
 
 A message is one line that ends in a line feed. A carriage return before it is removed, and blank lines are skipped.
-Chunks may be of any size, and may split a character, as lines are returned as bytes.
+Chunks may be of any size, and may split a character, because lines are returned as bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LineBudgetError(PeerError):
 class LineBudget:
     """A memory budget for the incomplete lines of all connections of a server.
 
-    If it is exceeded, the longest line is dropped, so that a client that sends much cannot affect one that sends
+    If it is exceeded, the longest line is dropped, so that a client that sends a lot cannot affect one that sends
     little.
     """
 
@@ -122,7 +122,7 @@ class LineDecoder:
         self._count()
 
     def reserve(self, line_bytes: int) -> None:
-        """Charge the budget for a complete line that waits to be processed, in addition to the buffered bytes.
+        """Charge the budget for a complete line waiting to be processed, in addition to the buffered bytes.
 
         The charge of `line_bytes` lasts until the next call, or until the buffer changes.
         """

@@ -1,7 +1,7 @@
 """Convert values of unknown type received from a peer, and check JSON before parsing it.
 
-Four bytes of JSON can become a hundred bytes of objects, so a line of brackets within the size limit could fill the
-memory and block the server. Therefore the elements and the nesting of long lines are counted before they are parsed.
+Four bytes of JSON can become a hundred bytes of objects, so a line of brackets within the size limit could fill memory
+and block the server. Therefore the elements and the nesting of long lines are counted before they are parsed.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ Clients need fewer, and these take at most 30 MB as objects.
 MAX_DEPTH = 200
 """Maximum nesting of arrays and objects. The JSON parser of the MCP SDK has the same limit."""
 CHUNK_BYTES = 256 * 1024
-"""Number of bytes of a string that one regular-expression match may scan, after which other threads can run."""
+"""Maximum number of bytes of a string that one regular-expression match scans before other threads can run."""
 
 _STRUCTURAL_PATTERN = re.compile(rb'["\[\]{},]')
-"""A quote, bracket or comma."""
+"""Matches a quote, bracket or comma."""
 _STRING_CONTENT_PATTERN = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""The rest of a string after its opening quote, up to the closing one."""
+"""Matches the rest of a string after its opening quote, up to the closing one."""
 _ID_VALUE_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
-"""The value of a member `id`, after its name."""
+"""Matches the value of a member `id`, after its name."""
 
 
 @dataclass(frozen=True, slots=True)
