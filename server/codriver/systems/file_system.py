@@ -2,7 +2,7 @@
 
 On Windows, permissions are defined by access lists instead of modes. Windows and macOS also find `Shapes.py` under the
 name `SHAPES.PY`. An open directory is represented by a descriptor, so that links cannot redirect it, or by its path on
-systems without descriptors of directories.
+systems without directory descriptors.
 """
 
 from __future__ import annotations

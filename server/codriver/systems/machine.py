@@ -1,6 +1,6 @@
-"""Facts about the machine, such as boot time, users and listening sockets, and memory settings of the process.
+"""Facts about the machine, such as boot time, users and listening sockets, and the process's memory settings.
 
-Only macOS is queried for the sockets of a process. On Linux, its tables of sockets are read elsewhere.
+Only macOS is queried for the sockets of a process. On Linux, the socket tables are read elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IDENTIFIES_USERS: Final = sys.platform == "linux"
 FD_ENTRY_BYTES: Final = 8
 """Size of an entry in the list of a process's descriptors: its number and its kind, 4 bytes each."""
 SOCKET_FD_KIND: Final = 2
-"""The kind of descriptors that are sockets, in macOS's lists."""
+"""The kind of descriptor that represents a socket in macOS's lists."""
 SOCKET_INFO_BYTES: Final = 792
 """Size of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
@@ -75,7 +75,7 @@ else:
 
 
 MMAP_THRESHOLD_BYTES: Final = 320 * 2**10
-"""Size from which on an allocated block is mapped separately, so that freeing it returns it to the system.
+"""Minimum size of an allocated block that is mapped separately, so that freeing it returns it to the system.
 
 Mapping a megabyte takes 0.1 ms, and four times as long in a virtual machine. Reads of the event loop, which take 256
 KiB plus a header, are below the threshold.
@@ -119,7 +119,7 @@ if sys.platform == "darwin":
     """Number of additional descriptors to allow for, in case some were opened since they were counted."""
 
     def is_listening_at(process: int, port: int) -> bool | None:
-        """Return whether a process listens at a TCP port, or None if unknown, as for other users' processes."""
+        """Return whether a process is listening on a TCP port, or None if unknown, as for other users' processes."""
         system = ctypes.CDLL(None, use_errno=True)
         nothing = ctypes.c_uint64(0)
         needed = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, None, 0)

@@ -39,7 +39,7 @@ if sys.platform == "win32":
     NEW_CONSOLE: Final = subprocess.CREATE_NO_WINDOW
     _SYNCHRONIZE, _TERMINATE_AND_SET_QUOTA = 0x100000, 0x1 | 0x100
     _STILL_RUNS, _LIMITS, _KILL_ON_CLOSE = 0x102, 9, 0x2000
-    """Constants of the Windows API.
+    """Constants from the Windows API.
 
     Source: Microsoft, WaitForSingleObject, JOBOBJECTINFOCLASS, JOBOBJECT_BASIC_LIMIT_INFORMATION.
     """
@@ -91,7 +91,7 @@ if sys.platform == "win32":
 
         @classmethod
         def of(cls, pid: int) -> Self:
-            """Return the tree of a process that was just started."""
+            """Return the tree of a process that has just been started."""
             kernel = _kernel()
             job = kernel.CreateJobObjectW(None, None)
             process = kernel.OpenProcess(_TERMINATE_AND_SET_QUOTA, 0, pid)
@@ -195,7 +195,7 @@ else:
 
     def _leave_readers() -> None:
         """Detach from the terminal, and close output pipes so that their readers see the end of the output."""
-        with suppress(OSError):  # this process leads a session already
+        with suppress(OSError):  # this process already leads a session
             os.setsid()
         nothing = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):

@@ -22,7 +22,7 @@ TERMINATION_GRACE_S = 2.0
 
 
 def main(arguments: list[str]) -> None:
-    """Run the command until it exits or Codriver does, and then kill all processes of its group."""
+    """Run the command until it exits or Codriver does, and then kill all processes in its group."""
     report, stdin, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)  # noqa: FBT003 - the standard library takes it by position only
     wake, woken = os.pipe()
