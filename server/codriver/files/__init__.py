@@ -1,9 +1,9 @@
-"""Safe access to files of a workspace, of Codriver's state and of clients' configurations.
+"""Safe access to files in a workspace, in Codriver's state and in clients' configurations.
 
-Such a file may be written by a stranger, and its path may lead anywhere: a link to a private key, a pipe that nobody
-writes to, an endless device, or a directory that is replaced by a link just before it is used. So a path is resolved
-one part at a time, each directory is opened as a descriptor, and files are read, replaced and removed relative to the
-last one. Only regular files are opened, without blocking, and read up to a limit that the caller gives.
+Such a file may have been written by a stranger, and its path may lead anywhere: a link to a private key, a pipe that
+nobody writes to, an endless device, or a directory that is replaced by a link just before it is used. So a path is
+resolved one part at a time, each directory is opened as a descriptor, and files are read, replaced and removed relative
+to the last one. Only regular files are opened, without blocking, and read up to a limit that the caller gives.
 
 All functions may block on the disk, so call them in a thread and not on the event loop.
 """

@@ -14,7 +14,7 @@ DIRECTORY_NAME = "codriver"
 
 
 def server_directory(workspace: Path) -> Path:
-    """Return the directory in a workspace with the server's port file, record, token and lock.
+    """Return the directory in a workspace that contains the server's port file, record, token and lock.
 
     Clients find the server through this path.
     """
@@ -22,12 +22,12 @@ def server_directory(workspace: Path) -> Path:
 
 
 def port_file(workspace: Path) -> Path:
-    """Return the path of the file with the port of a workspace's server."""
+    """Return the path of the file that contains the port of a workspace's server."""
     return server_directory(workspace) / "port"
 
 
 def config_directory() -> Path:
-    """Return the directory of the user's settings and the installed relay: `~/.config/codriver` on Linux."""
+    """Return the directory for the user's settings and the installed relay: `~/.config/codriver` on Linux."""
     from platformdirs import user_config_path  # noqa: PLC0415  # slow to import, and only some commands need it
 
     return _absolute(os.environ.get("XDG_CONFIG_HOME")) or user_config_path(DIRECTORY_NAME, appauthor=False)
@@ -36,7 +36,7 @@ def config_directory() -> Path:
 def relay_directory() -> Path:
     """Return the directory in which the relay is installed.
 
-    It does not change with upgrades, because the configuration of clients contains it.
+    It does not change with upgrades, because clients' configurations contain it.
     """
     return config_directory()
 
@@ -47,7 +47,7 @@ def relay_file() -> Path:
 
 
 def hook_file(relay: Path) -> Path:
-    """Return the path of the script for clients' hooks, which is in the directory of the relay."""
+    """Return the path of the script for clients' hooks, which is in the relay's directory."""
     return relay.with_name("codriver_hook.py")
 
 
@@ -67,14 +67,14 @@ def user_settings_file() -> Path:
 
 
 def state_directory() -> Path:
-    """Return the directory of data that must survive a restart but is not configuration."""
+    """Return the directory for data that must survive a restart but is not configuration."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(DIRECTORY_NAME, appauthor=False)
 
 
 def cache_directory() -> Path:
-    """Return the directory of data that can be downloaded or computed again."""
+    """Return the directory for data that can be downloaded or computed again."""
     from platformdirs import user_cache_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(DIRECTORY_NAME, appauthor=False)

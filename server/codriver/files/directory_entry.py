@@ -30,7 +30,7 @@ PRIVATE_FILE_MODE: Final = 0o600
 PRIVATE_DIRECTORY_MODE: Final = 0o700
 
 _NONBLOCKING_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Flags with which opening a pipe or a terminal never blocks."""
+"""Flags that keep opening a pipe or a terminal from blocking."""
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -104,11 +104,11 @@ class DirectoryEntry:
         return descriptor
 
     def open_private(self, flags: int) -> int:
-        """Open a regular file of this user with these flags, and remove the permissions of other users.
+        """Open one of this user's regular files with these flags, and remove the permissions of other users.
 
         Raises:
             FileNotFoundError: the entry does not exist, and `flags` do not create it.
-            UnsafeFileError: the entry is a link, not a regular file, another user's file, or has further hard links.
+            UnsafeFileError: the entry is a link, not a regular file, another user's file, or has additional hard links.
         """
         now = self.status()
         if now is not None:
@@ -135,7 +135,7 @@ class DirectoryEntry:
         return self.read_with_status(rules)[0]
 
     def read_with_status(self, rules: FileRules) -> tuple[bytes, os.stat_result]:
-        """Return the content of the file and its `stat` result. Raises the errors of `read`."""
+        """Return the content of the file and its `stat` result. Raises the same errors as `read`."""
         descriptor = self.open(rules)
         try:
             return b"".join(self._read_chunks(descriptor, rules)), os.fstat(descriptor)
@@ -145,7 +145,7 @@ class DirectoryEntry:
     def read_chunks(self, rules: FileRules) -> Iterator[bytes]:
         """Yield the content of the file in chunks of up to 1 MiB.
 
-        The errors of `read` are raised before the first chunk, unless the file grows while it is read.
+        The same errors as for `read` are raised before the first chunk, unless the file grows while it is being read.
         """
         descriptor = self.open(rules)
         try:
@@ -154,7 +154,7 @@ class DirectoryEntry:
             os.close(descriptor)
 
     def read_head(self, rules: FileRules) -> bytes:
-        """Return the first `rules.max_bytes` of the file, which may be larger. Raises the errors of `open`."""
+        """Return the first `rules.max_bytes` of the file, which may be larger. Raises the same errors as `open`."""
         descriptor = self.open(rules)
         try:
             return os.read(descriptor, rules.max_bytes)
@@ -221,7 +221,7 @@ class DirectoryEntry:
     ) -> None:
         """Replace the file atomically. Readers see either the old or the new content.
 
-        The parameters are those of `stage`.
+        The parameters are the same as for `stage`.
         """
         temporary = self.stage(data, mode=mode, owner=owner, is_durable=is_durable)
         try:
@@ -253,7 +253,7 @@ class DirectoryEntry:
         self._directory.replace(self.name, by=temporary)
 
     def publish_new(self, temporary: str) -> None:
-        """Rename a staged file to the entry's name, unless that is in use.
+        """Rename a staged file to the entry's name, unless that name is in use.
 
         Raises:
             FileExistsError: the name is in use.

@@ -37,7 +37,7 @@ class Links(Enum):
     WITHIN = "within"
     """Links that stay below the root: for files that a project may arrange freely."""
     OF_USER = "own"
-    """Links of this user or root to files of this user or root: for the user's home directory."""
+    """Links owned by this user or root to files owned by this user or root: for the user's home directory."""
     ANY = "any"
     """All links: for edits outside the workspace that the user has allowed."""
 
@@ -115,10 +115,10 @@ def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
-    """Check that a file is a regular file that only belongs to this user.
+    """Check that a file is a regular file that belongs only to this user.
 
     Raises:
-        UnsafeFileError: the path is a link, not a regular file, another user's file, or has further hard links.
+        UnsafeFileError: the path is a link, not a regular file, another user's file, or has additional hard links.
     """
     if stat.S_ISLNK(status.st_mode):
         raise LinkRefusedError(path, "the path is a link, and links are not followed", errno.ELOOP)

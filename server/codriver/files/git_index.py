@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 MAX_INDEX_BYTES: Final = 512 * files.MEBIBYTE
-"""Maximum size of an index that is read. In a repository with a million files, it has about 100 MB."""
+"""Maximum size of an index to read. In a repository with a million files, it takes about 100 MB."""
 INDEX_RULES: Final = FileRules(Links.ANY, MAX_INDEX_BYTES)
 CONFIG_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 
@@ -36,7 +36,7 @@ _STAT_BYTES: Final = 40
 _EXTENDED_FLAG: Final = 0x4000
 """The flag of an entry that has another 16 bits of flags."""
 _SHA256_OBJECT_FORMAT: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
-"""The line of a repository's configuration that selects SHA-256."""
+"""Matches the line in a repository's configuration that selects SHA-256."""
 
 
 class IndexFormatError(ValueError):

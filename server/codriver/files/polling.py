@@ -31,7 +31,7 @@ SHORT_S: Final = 0.005
 
 
 class PollingStoppedError(Exception):
-    """Raised in a polling thread to end it, because its caller no longer waits. No caller ever gets it."""
+    """Raised in a polling thread to end it, because its caller is no longer waiting. No caller ever gets it."""
 
 
 class Poller(Generic[T]):
@@ -41,7 +41,7 @@ class Poller(Generic[T]):
     The first check runs immediately unless `rests_first`. Checks without a relevant change, and the pauses between
     them, do not involve the event loop: waking an idle server many times a second would cost more than the checks.
 
-    Short checks of all pollers of an event loop are run together by one thread, because waking a thread takes ten times
+    Short checks of all pollers on an event loop are run together by one thread, because waking a thread takes ten times
     as long as such a check. A check for which `may_wait` returns True, for example on a network, runs in a thread of
     its own.
     """
@@ -79,7 +79,7 @@ class Poller(Generic[T]):
 
     @property
     def needs_separate_thread(self) -> bool:
-        """Return whether the next check may take long, so that it must not run in the shared thread."""
+        """Return whether the next check may take long, in which case it must not run in the shared thread."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def check(self) -> T:
@@ -96,19 +96,19 @@ class Poller(Generic[T]):
         self.due_s = now_s + rest_s
         """The time at which the next check is due, by the monotonic clock."""
         self.due_with_others_s = self.due_s - min(MAX_LEEWAY_S, rest_s / 2)
-        """The time from which on the check may run together with another that is due."""
+        """The earliest time at which the check may run together with another that is due."""
 
 
 class _Wait(Generic[T]):
-    """A call of `next_result` that waits for a changed result in a thread.
+    """A call to `next_result` that is waiting for a changed result in a thread.
 
-    All threads that belong to the same rounds can run the checks of each other.
+    All threads that belong to the same rounds can run each other's checks.
     """
 
     def __init__(self, poller: Poller[T], is_changed: Callable[[T], bool] | None) -> None:
         self.poller = poller
         self.outcome: Future[T] = Future()
-        """The awaited result. Cancelled when the caller no longer waits."""
+        """The awaited result. Cancelled when the caller is no longer waiting."""
         self._is_changed = is_changed
         # A plain lock: `threading.Event` creates and acquires locks for each wait, which costs as much as a check.
         self._asleep = threading.Lock()
@@ -146,7 +146,7 @@ class _Wait(Generic[T]):
 
 
 class _Rounds:
-    """The calls of `next_result` whose checks run together.
+    """The calls to `next_result` whose checks run together.
 
     The thread of the oldest call runs the checks, and the others sleep. There is one instance for each event loop, and
     a temporary one for each call that needs a separate thread.

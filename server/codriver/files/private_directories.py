@@ -1,7 +1,7 @@
 """Directories that only this user can access.
 
 Existing state directories that are open to others are made private. `Path.mkdir` with `parents` is not used because it
-applies the umask to the parents, so that others could list them.
+applies the umask to the parents, and others could then list them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_private_directory(directory: Path) -> None:
 
 
 def _make_private(directory: Path) -> None:
-    """Make a directory of this user private, if the file system supports modes."""
+    """Make one of this user's directories private, if the file system supports modes."""
     with suppress(OSError):
         status = directory.lstat()
         if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS_PERMISSIONS):

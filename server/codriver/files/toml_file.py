@@ -1,7 +1,7 @@
 """Read TOML files that may come from untrusted sources.
 
-A dotted key of 100 KB occupies the parser of the standard library for half a minute, because it searches all previous
-parts for each part. So the file's size and the number of parts in a key are checked first.
+A dotted key of 100 KB occupies the standard library's parser for half a minute, because it searches all previous parts
+for each part. So the file's size and the number of parts in a key are checked first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Walk through the files of a workspace, skipping hidden directories, dependencies and build results."""
+"""Walk through the files in a workspace, skipping hidden directories, dependencies and build results."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ T = TypeVar("T")
 SETTLED_AGE_NS: Final = 2 * 10**9
 """Age after which another write certainly changes the time stamp. FAT stores times in steps of two seconds."""
 MAX_CACHED_FILES: Final = 10_000
-"""Maximum number of files in a cache. Any other files are read each time."""
+"""Maximum number of files in a cache. All others are read each time."""
 
 Stamp = tuple[int, int, int, int, int]
-"""Device, inode, length in bytes, and the times of the last change of content and of status in nanoseconds."""
+"""Device, inode, length in bytes, and the times of the last content and status changes in nanoseconds."""
 MISSING: Stamp = (0, 0, 0, 0, 0)
 """The stamp of a file that does not exist."""
 
@@ -57,14 +57,14 @@ def read(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
 def read_chunks(path: Path, rules: FileRules, *, root: Path | None = None) -> Iterator[bytes]:
     """Yield the content of a file in chunks of up to 1 MiB.
 
-    The errors of `read` are raised before the first chunk, unless the file grows while it is read.
+    The same errors as for `read` are raised before the first chunk, unless the file grows while it is being read.
     """
     with locate(path, rules.links, root=root) as entry:
         yield from entry.read_chunks(rules)
 
 
 def read_with_status(path: Path, rules: FileRules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
-    """Return the content of a file and its `stat` result. Raises the errors of `read`."""
+    """Return the content of a file and its `stat` result. Raises the same errors as `read`."""
     with locate(path, rules.links, root=root) as entry:
         return entry.read_with_status(rules)
 
@@ -72,7 +72,7 @@ def read_with_status(path: Path, rules: FileRules, *, root: Path | None = None) 
 def read_head(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
     """Return the first `rules.max_bytes` of a file, which may be larger.
 
-    Raises the errors of `read`, except TooLargeError.
+    Raises the same errors as `read`, except TooLargeError.
     """
     with locate(path, rules.links, root=root) as entry:
         return entry.read_head(rules)
@@ -113,7 +113,7 @@ def replace(
     """Replace a file atomically. Readers see either the old or the new content, even after a power failure.
 
     The directory must exist, unless `make_mode` is the mode for missing directories. Without `is_durable`, the data is
-    not synced to disk, so it survives a crash of the process but perhaps not one of the machine.
+    not synced to disk, so it survives a crash of the process but perhaps not of the machine.
 
     Raises:
         UnsafeFileError: the path is not a regular file, or contains a link that must not be followed.
@@ -159,7 +159,7 @@ def locate(
 
     Raises:
         FileNotFoundError: a directory in the path does not exist.
-        UnsafeFileError: a link must not be followed, or leads out of the root.
+        UnsafeFileError: a link must not be followed, or leads outside the root.
         OSError: a directory cannot be opened.
     """
     if not HAS_DESCRIPTORS:
@@ -317,7 +317,7 @@ class ReadCache(Generic[T]):
 
         Raises:
             FileNotFoundError, NotADirectoryError: the path does not exist.
-            Exception: any exception of `read`.
+            Exception: any exception from `read`.
         """
         try:
             status = os.lstat(path)
