@@ -1,4 +1,4 @@
-"""Find source files of a workspace that have changed since a test run started."""
+"""Find source files in a workspace that have changed since a test run started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = TE
 
 
 def newest_change_ms(workspace: Path) -> int:
-    """Return the time of the latest change of a file in epoch milliseconds, or 0 if there are no files. Blocks."""
+    """Return the time of the latest change to a file in epoch milliseconds, or 0 if there are no files. Blocks."""
     return max((changed_ms for _, changed_ms in _source_changes(workspace, TEST_INPUT_SUFFIXES)), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Find the functions and classes of a Python file that an edit changes, by their lines.
+"""Find the functions and classes in a Python file that an edit changes, by their lines.
 
 The project may be written for a newer Python than the server's, so its lines are not parsed to order tests: a line
 belongs to the definitions above it that are less indented. Tests are left out only after an edit that parses.
@@ -72,7 +72,7 @@ def _function_bodies(tree: ast.Module) -> list[tuple[int, int, str]]:
         node, prefix = waiting.pop()
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                # A body on the line of the signature counts as signature.
+                # A body on the line of the signature counts as part of the signature.
                 last = child.end_lineno or child.lineno
                 found.append((_last_line_of_signature(child) + 1, last, prefix + child.name))
                 waiting.append((child, f"{prefix}{child.name}.<locals>."))

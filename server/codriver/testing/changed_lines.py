@@ -34,7 +34,7 @@ DIFF_NAMES_ARGUMENTS: Final = (
 )
 """Arguments with which git prints the names of files that differ from the last commit."""
 UNTRACKED_FILES_ARGUMENTS: Final = ("ls-files", "--others", "--exclude-standard")
-"""Arguments of git that print the names of untracked files."""
+"""Arguments with which git prints the names of untracked files."""
 NO_PROGRAMS_OPTIONS: Final = ("-c", "core.fsmonitor=false")
 """Options that prevent git from starting programs that the repository configures."""
 

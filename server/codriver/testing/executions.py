@@ -1,7 +1,7 @@
-"""The functions that the tests of a project executed when they last ran.
+"""The functions that a project's tests executed when they last ran.
 
-Tests are identified by their functions, without parameters. If all tests of a file were recorded, and the files that
-they used have not changed since, a change of functions that none of them executed does not affect them.
+Tests are identified by their functions, without parameters. If all tests in a file were recorded, and the files that
+they used have not changed since, a change to functions that none of them executed does not affect them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """Absolute path of a file, and a qualified name in it."""
 
 MAX_RECORDED_FUNCTIONS: Final = 2_000_000
-"""Maximum total number of functions of all tests, at most 100 MB. The oldest tests are discarded first."""
+"""Maximum total number of functions for all tests, at most 100 MB. The oldest tests are discarded first."""
 
 
 def without_parameters(nodeid: str) -> str:
@@ -29,7 +29,7 @@ def without_parameters(nodeid: str) -> str:
 
 
 class RecordedExecutions:
-    """The functions that the tests of a workspace executed when they last ran."""
+    """The functions that a workspace's tests executed when they last ran."""
 
     def __init__(self) -> None:
         self._by_test: dict[Function, frozenset[Function]] = {}
@@ -37,17 +37,17 @@ class RecordedExecutions:
         self._entries = 0
         self._known: dict[Function, Function] = {}
         self._at_import: set[Function] = set()
-        """Functions that ran while files were imported, on which all tests may depend."""
+        """Functions that ran while files were imported. All tests may depend on them."""
         self._preloaded: set[str] = set()
-        """Files that were loaded before a recording started, whose functions may have run while they were imported."""
+        """Files that were loaded before a recording started. Their functions may have run while they were imported."""
         self._digests = FileDigests()
         self._whole: dict[str, _Contents] = {}
-        """Test files of which all tests were recorded."""
+        """Test files whose tests were all recorded."""
 
     def add(self, recorded: Iterable[Recorded], *, is_finished: bool = False) -> None:
         """Add the records of a run. They replace earlier records of the same tests. Blocks.
 
-        `is_finished` is true if all tests of the run finished and no file changed during the run.
+        `is_finished` is true if all tests in the run finished and no file changed during the run.
         """
         found = executed_functions(recorded)
         fresh: dict[Function, frozenset[Function]] = {}
@@ -68,7 +68,7 @@ class RecordedExecutions:
             executed_in[found.file_of[nodeid]].update(function.file for function in functions)
         for file in test_files:
             if file in whole:
-                # Test files use code of other test files only if they executed some of it.
+                # Test files use code from other test files only if they executed some of it.
                 of_tests = {
                     test_file: self._digests.digest_file(test_file) for test_file in executed_in[file] & test_files
                 }
@@ -116,7 +116,7 @@ class RecordedExecutions:
         return frozenset(found)
 
     def _matching_functions(self, changed: Collection[Function]) -> set[Function]:
-        """Return the recorded functions that are among the changed ones or inside of them."""
+        """Return the recorded functions that are among the changed ones or inside them."""
         return {
             known
             for known in self._known
@@ -138,5 +138,5 @@ class _Contents:
         )
 
     def accept(self, file: str, content: str) -> None:
-        """Record that the tests execute the same functions with another content of a file."""
+        """Record that the tests execute the same functions with different content in a file."""
         self._accepted.add((file, content))

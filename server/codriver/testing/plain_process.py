@@ -44,7 +44,7 @@ MAX_POLL_INTERVAL_S: Final = 0.05
 MIN_POLL_INTERVAL_S: Final = 0.005
 """Minimum interval for reading new output and events."""
 POLLS_PER_DURATION: Final = 40
-"""Number of intervals in the time since a run started, so that the end of a short run is noticed sooner."""
+"""The interval is the time since the run started divided by this, so the end of a short run is noticed sooner."""
 TEARDOWN_GRACE_S: Final = 5.0
 """Time for an interrupted run to tear down its fixtures, in seconds.
 
@@ -62,7 +62,7 @@ Time spent waiting for a processor does not count.
 MAX_EXIT_TIMEOUT_S: Final = 60.0
 """Maximum time for a process to exit after its last test, including time spent waiting for a processor."""
 MAX_COUNTED_GAP_S: Final = 1.0
-"""Maximum time between two polls that counts as time to exit. In a longer one, this process did not run itself."""
+"""Maximum time between two polls that counts as time to exit. In a longer one, this process itself did not run."""
 MAX_READ_BYTES: Final = 2**20
 """Maximum number of bytes of output or events that are read at once."""
 GUARD_SCRIPT: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
@@ -83,7 +83,7 @@ _HINT_TEMPLATES: Final = {
     "old-pytest": "Install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
     "no-django": "Install it in the project's environment: `uv pip install --python {python} django`",
 }
-"""Templates of hints about errors of a run, by kind of error."""
+"""Templates of hints about errors in a run, by kind of error."""
 
 
 def poll_interval_s(elapsed_s: float) -> float:
@@ -206,7 +206,7 @@ class PlainRun:
         return RunError("died", f"the process ended with status {status} before its run was over")
 
     async def interrupt(self) -> None:
-        """Interrupt the run as by Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s.
+        """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s.
 
         A second call does not interrupt the teardown, but also waits for it.
         """
@@ -239,7 +239,7 @@ class PlainRun:
 
 
 class TimeSinceFinished:
-    """Measures the time since the last test of a process.
+    """Measures the time since the last test in a process.
 
     Long intervals in which the server itself did not run are only counted in part.
     """
@@ -407,10 +407,10 @@ class _NoProcess:
         yield RunFinished(exit_status=None, error=self._exit_error)
 
     async def interrupt(self) -> None:
-        """Do nothing, because nothing runs."""
+        """Do nothing, because nothing is running."""
 
     async def kill(self) -> None:
-        """Do nothing, because nothing runs."""
+        """Do nothing, because nothing is running."""
 
     def detach(self) -> RetainedProcess | None:
         """Return None, because there is no process."""
@@ -444,7 +444,7 @@ class RunningProcess(Protocol):
 
 
 OpenProcess = Callable[["RunSpec", "Sequence[str]", Path], "Awaitable[RunningProcess]"]
-"""Runs a command of interpreter, script and arguments. It prints to `output` in the given directory."""
+"""Runs a command with an interpreter, a script and arguments. It prints to `output` in the given directory."""
 
 
 @asynccontextmanager
@@ -589,7 +589,7 @@ def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _process_environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
-    """Return the environment variables of the process. PWD is set to the directory, as by a shell."""
+    """Return the environment variables of the process. PWD is set to the directory, as a shell does."""
     environment = dict(spec.environment)
     if spec.is_isolated:
         environment = {name: value for name, value in environment.items() if not name.startswith("PYTHON")}

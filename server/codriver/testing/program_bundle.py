@@ -32,7 +32,7 @@ _RUN_AS_MAIN_CODE: Final = (
 )
 """Code for `python -c` that runs a script as the main program.
 
-From Python 3.14, messages about a module that shadows one of the standard library depend on the directory from which
+From Python 3.14, messages about a module that shadows one in the standard library depend on the directory from which
 the interpreter started a script. For code, that is the current directory, as for `python -m`.
 """
 REPLACED_FILES_SCRIPT: Final = BOOT_SCRIPT.with_name("replaced_files.py")
@@ -48,7 +48,7 @@ _RUNNER_INDEPENDENT_PROGRAMS: Final = (
     "testing.programs.bytecode",
     "testing.programs.process",
 )
-"""Programs of every run that need neither the test runner nor anything it imports."""
+"""Programs for every run that need neither the test runner nor anything it imports."""
 _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
 """Programs for every run that are used by the writers of events."""
 _FAILURE_PROGRAMS: Final = (
@@ -59,7 +59,7 @@ _FAILURE_PROGRAMS: Final = (
     "testing.programs.assigned_attributes",
     "testing.programs.failures",
 )
-"""Programs of every run that describe failures."""
+"""Programs for every run that describe failures."""
 _EVENT_WRITERS: Final = {
     "pytest": "testing.programs.pytest_events",
     "unittest": "testing.programs.unittest_events",
@@ -83,7 +83,7 @@ _EXTRA_PROGRAMS: Final = {
         "testing.programs.calls_recorder",
     ),
 }
-"""Programs of each recorder, the last of which has the function `recorder`, and those that retain a process."""
+"""Programs for each recorder, the last of which has the function `recorder`, and those that retain a process."""
 _FUTURE_IMPORT: Final = "from __future__ import annotations\n"
 """Import that is removed from each program, because its flag is passed to the compiler instead."""
 

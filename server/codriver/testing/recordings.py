@@ -16,7 +16,7 @@ PROCESSES_FILE: Final = "<processes>"
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the project, identified by its file, first line and qualified name."""
+    """A project function, identified by its file, first line and qualified name."""
 
     file: str
     line: int
@@ -27,7 +27,7 @@ class Function:
 
 @dataclass(slots=True)
 class ExecutedFunctions:
-    """The functions that each test of a run executed.
+    """The functions that each test in a run executed.
 
     Functions that ran during the import of a test's file, and in its shared fixtures, are included.
     """
@@ -38,11 +38,11 @@ class ExecutedFunctions:
     file_of: dict[str, str] = field(default_factory=dict)
     """File of each test."""
     files: frozenset[str] = frozenset()
-    """Files of the project that were loaded as modules."""
+    """Project files that were loaded as modules."""
     at_import: frozenset[Function] = frozenset()
     """Functions that ran while files were imported, or outside of tests. Later tests may depend on what they made."""
     preloaded: frozenset[str] = frozenset()
-    """Files of the project that were loaded before the recording started."""
+    """Project files that were loaded before the recording started."""
     starting_processes: frozenset[str] = frozenset()
     """Tests that started processes, in which nothing is recorded."""
     sizes: dict[Function, int] = field(default_factory=dict)

@@ -96,14 +96,14 @@ class RetainedFailure:
             retained.over.set()
 
     def start_dropping(self) -> None:
-        """Start ending the retained process and the code that is evaluated in it, if there are any."""
+        """Start ending the retained process and the code being evaluated in it, if there are any."""
         for evaluation in list(self._evaluating.values()):
             evaluation.scope.cancel()
         if self._retained is not None:
             self._retained.dropped.set()
 
     async def drop(self) -> None:
-        """End the retained process and the code that is evaluated in it, and wait until the process has exited."""
+        """End the retained process and the code being evaluated in it, and wait until the process has exited."""
         retained = self._retained
         self.start_dropping()
         if retained is not None:

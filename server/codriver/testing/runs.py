@@ -1,4 +1,4 @@
-"""Values of a test run: what to run, the events during the run, and the report.
+"""Values that describe a test run: what to run, the events during the run, and the report.
 
 A `StartRun` starts a run, either as a new process or as a copy of a process that has already imported what the tests
 need. The two differ only in how long the start takes.
@@ -59,16 +59,16 @@ class RunSpec:
     recorders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of recorders by name. Each recorder results in a `Recorded` event.
 
-    `functions` records the project's functions that each test executes. `calls` records the calls of the functions in
-    `names`, or of all functions of the project if it is empty. `lines` records which of `lines`, by absolute path, do
+    `functions` records the project's functions that each test executes. `calls` records the calls to the functions in
+    `names`, or to all of the project's functions if it is empty. `lines` records which of `lines`, by absolute path, do
     not run, where None means all lines of a file.
     """
     roots: tuple[str, ...] = ()
     """Directories whose functions are recorded. Default: the working directory."""
     is_isolated: bool = False
-    """Whether modules of the working directory come after all others, as in a workspace that has not been accepted.
+    """Whether modules in the working directory come after all others, as in a workspace that has not been accepted.
 
-    The process then ignores PYTHONPATH and other environment variables of Python, and the user's site-packages.
+    The process then ignores PYTHONPATH and Python's other environment variables, and the user's site-packages.
     """
     retains_failed_process: bool = False
     """Whether to retain the process of a failed run, for evaluating code in the frames of its first failure."""
@@ -82,7 +82,7 @@ class FailureFrame:
     line: int
     function: str
     locals: Mapping[str, str] = field(default_factory=dict)
-    """Short representations of variables at the failure, only in frames of the project.
+    """Short representations of variables at the failure, only in project frames.
 
     Created without running its code.
     """
@@ -202,7 +202,7 @@ class SecretsFound:
 class OutcomeCounts:
     """The number of tests with each outcome, as in pytest's summary.
 
-    A test that passed, but whose teardown failed, is counted twice.
+    A test that passed but whose teardown failed is counted twice.
     """
 
     passed: int = 0
@@ -265,7 +265,7 @@ class RunFinished:
     interruption: Interruption | None = None
     error: RunError | None = None
     warnings: tuple[str, ...] = ()
-    """First warnings of pytest's summary."""
+    """First warnings from pytest's summary."""
     is_retained: bool = False
     """Whether the process was retained for evaluating code in the frames of the first failure.
 
@@ -324,7 +324,7 @@ class TestProcess(Protocol):
         ...
 
     async def interrupt(self) -> None:
-        """Interrupt the run as by Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s."""
+        """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s."""
         ...
 
     async def kill(self) -> None:

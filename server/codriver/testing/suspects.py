@@ -1,4 +1,4 @@
-"""Rank the functions that a failed test executed by how likely they caused the failure.
+"""Rank the functions that a failed test executed by how likely they are to have caused the failure.
 
 A function that failing tests execute and passing tests do not execute is suspicious. The measure is Ochiai's
 coefficient. Source: Abreu, Zoeteweij and van Gemund, "On the Accuracy of Spectrum-based Fault Localization", 2007.
@@ -101,7 +101,7 @@ def rank_suspects(
 
 
 def is_doctest(nodeid: str) -> bool:
-    """Return whether a test is a doctest. Their ids contain the name of the module, as in `a/b.py::a.b.f`."""
+    """Return whether a test is a doctest. A doctest's id contains the name of the module, as in `a/b.py::a.b.f`."""
     file, _, name = nodeid.partition("::")
     path = PurePath(file)
     return (path.parent.name if path.stem == "__init__" else path.stem) in name.split(".")

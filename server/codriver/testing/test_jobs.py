@@ -1,4 +1,4 @@
-"""Test runs as jobs of a server: started in turn, recorded, interrupted, and stored as reports.
+"""Test runs as server jobs: started in turn, recorded, interrupted, and stored as reports.
 
 The core decides when a job runs. This module starts its process, and copies its events to its transcript and the log.
 The report of a run can be read at any time, until newer reports replace it.
@@ -66,7 +66,7 @@ MAX_NAMED_FAILURES: Final = 10
 MAX_EXPLAINED_FAILURES: Final = 5
 """Maximum number of failures whose suspicious functions are found. One test can have several failures."""
 MAX_SUSPECTS: Final = 20
-"""Maximum number of suspicious functions of a failure."""
+"""Maximum number of suspicious functions per failure."""
 MAX_FAILED_TESTS: Final = 1000
 """Maximum number of failed tests that are remembered."""
 PURPOSE_DESCRIPTIONS: Final = {
@@ -102,7 +102,7 @@ class TestJob:
     A comparison ends when a caller requests another run.
     """
     paths: tuple[str, ...] | None = ()
-    """Selected files, directories and tests. Empty for all, None if options of pytest select as well."""
+    """Selected files, directories and tests. Empty for all, None if pytest options also select tests."""
     is_complete: bool = False
     """Whether these are all tests that changes can break: all of the project's, or all affected ones."""
 
@@ -221,7 +221,7 @@ class TestJobs:
         return next(((name, found) for name, found in runs if found.job.spec.chosen is None), None)
 
     def tested_until_ms(self) -> int:
-        """Return the time until which changes of files have been tested, in epoch milliseconds.
+        """Return the time until which changes to files have been tested, in epoch milliseconds.
 
         This is the start of the last complete run, or else the start of the server.
         """

@@ -28,13 +28,13 @@ DEFAULT_SKIPPED_DIRECTORIES: Final = ("*.egg", ".*", "_darcs", "build", "CVS", "
 
 
 def test_paths(directory: Path) -> tuple[Path, ...]:
-    """Return the paths in pytest's setting `testpaths`. Blocks."""
+    """Return the paths in pytest's `testpaths` setting. Blocks."""
     found = _setting(directory, "testpaths")
     return tuple(path for pattern in found for path in sorted(directory.glob(pattern)))
 
 
 def skipped_directories(directory: Path) -> tuple[str, ...]:
-    """Return the patterns in pytest's setting `norecursedirs`, or pytest's default. Blocks."""
+    """Return the patterns in pytest's `norecursedirs` setting, or pytest's default. Blocks."""
     return tuple(_setting(directory, "norecursedirs")) or DEFAULT_SKIPPED_DIRECTORIES
 
 

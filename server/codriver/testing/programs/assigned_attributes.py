@@ -1,7 +1,7 @@
 """Find the methods that assign the attribute behind an `AttributeError`.
 
 The error is raised where the attribute is used, but the cause is usually where it should have been assigned, or where
-it became None. No code of the project is called.
+it became None. No project code is called.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def assigning_methods(
     """Return the locations of the methods that assign the attribute named by an `AttributeError`.
 
     Constructors come first. `frame` and `line` are where the error was raised. If the attribute was accessed on None,
-    the methods are those that assign the attribute whose value is None. Return an empty list before Python 3.10, in
-    which the error does not contain the object and the name.
+    the methods are those that assign the attribute whose value is None. Return an empty list before Python 3.10, where
+    the error does not contain the object and the name.
     """
     value, name = getattr(error, "obj", UNKNOWN_VALUE), getattr(error, "name", None)
     if not isinstance(error, AttributeError) or value is UNKNOWN_VALUE or not isinstance(name, str):
@@ -53,7 +53,7 @@ def assigning_methods(
 
 
 def _attribute_with_none(name: str, frame: FrameType, line: int, parsed: ParsedFiles) -> tuple[type, str] | None:
-    """Return the class and the name of the attribute `b` in an expression `a.b.name`, in which `b` is None."""
+    """Return the class and the name of the attribute `b` in an expression `a.b.name` where `b` is None."""
     import ast
     import linecache
 

@@ -1,8 +1,8 @@
 """Ignore compiled code unless it was written well after its source.
 
-Python recognises the source of compiled code only by modification second and size, and a quick edit may change neither.
-An empty directory for compiled code (`-X pycache_prefix`) would take four times the processor time, because all
-installed packages would be compiled as well.
+Python recognises the source of compiled code only by its size and its modification time in seconds, and a quick edit
+may change neither. An empty directory for compiled code (`-X pycache_prefix`) would take four times the processor time,
+because all installed packages would be compiled as well.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def ignore_unsettled_code() -> None:
         except (OSError, NotImplementedError):
             return stats
         if not is_settled:
-            stats["size"] = -1  # compiled code for another size is ignored, and no file has this one
+            stats["size"] = -1  # compiled code for a different size is ignored, and no file has this one
         return stats
 
     loader.path_stats = path_stats

@@ -1,9 +1,8 @@
-"""Find the functions of the project that a failed statement called.
+"""Find the project's functions that a failed statement called.
 
 One of them may have returned a wrong value. They are found by the names in the statement and in the statements that
-assigned its variables or called something with them. No code of the project is called: attributes are looked up as they
-are stored. If a recorder knows which functions ran, the others are left out, and functions that no name leads to are
-added.
+assigned its variables or called something with them. No project code is called: attributes are looked up as they are
+stored. If a recorder knows which functions ran, the others are left out, and functions that no name leads to are added.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ARGUMENT_MARKER = ("",)
 MAX_INSPECTED_FRAMES = 5
 """Maximum number of frames whose statements are inspected. The innermost may be a helper that gets the values."""
 MAX_WRAPPERS = 10
-"""Maximum number of decorators of one function that are followed."""
+"""Maximum number of decorators to follow for one function."""
 REPRESENTATION_METHODS = ("__repr__", "__str__")
 """Methods that a test runner calls in order to describe a failure."""
 CALL_MARKER = "()"

@@ -1,4 +1,4 @@
-"""Record calls of the project's functions, with short representations of their arguments and results."""
+"""Record calls to the project's functions, with short representations of their arguments and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def recorder(options: Mapping[str, Any]) -> CallsRecorder:
 
 
 class CallsRecorder:
-    """Records the calls of functions by name, or of all functions below `roots` if there are no names."""
+    """Records the calls to functions by name, or to all functions below `roots` if there are no names."""
 
     name = "calls"
 

@@ -1,4 +1,4 @@
-"""The file of events that a test process writes and the server reads, one line of JSON each.
+"""The event file that a test process writes and the server reads, with one line of JSON per event.
 
 The file is not kept open, because tests may close or count descriptors, or pass them to a child. Functions are saved at
 the start of the process, because a test may replace them. `json` is not imported, because the runner may not import it.

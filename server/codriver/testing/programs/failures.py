@@ -1,7 +1,7 @@
 """Describe failures of tests as plain values: class, frames, variables at the failure, and the errors behind it.
 
-Variables are converted to short strings at once, because fixtures and later tests change them. That does not run code
-of the project, and variables with names of secrets are omitted.
+Variables are converted to short strings at once, because fixtures and later tests change them. That does not run
+project code, and variables whose names suggest secrets are omitted.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 MAX_FRAMES = 40
-"""Maximum number of frames of a failure. Half of them are the innermost ones, half the outermost."""
+"""Maximum number of frames in a failure. Half of them are the innermost ones, half the outermost."""
 MAX_FRAMES_WITH_LOCALS = 20
 """Maximum number of innermost frames whose variables are described."""
 MAX_LOCALS = 20
-"""Maximum number of described variables of a frame, starting with its arguments."""
+"""Maximum number of described variables per frame, starting with its arguments."""
 MAX_LOCAL_CHARACTERS = 200
-"""Maximum number of characters of a variable's value."""
+"""Maximum number of characters in a variable's value."""
 MIN_ALIKE_CHARACTERS = 60
-"""Minimum length of the common beginning of two long strings of which the differing parts are displayed."""
+"""Long strings are displayed by their differing parts if their common beginning is at least this long."""
 MAX_COMPARED_CHARACTERS = 100_000
-"""Maximum number of characters of a string that are searched for a difference."""
+"""Maximum number of characters to search for a difference in a string."""
 DIFFERENCE_CONTEXT_CHARACTERS = 20
-"""Number of equal characters that are displayed before a difference."""
+"""Number of equal characters to display before a difference."""
 DIFFERENCE_CHARACTERS = 50
-"""Number of characters of a string that are displayed from a difference on."""
+"""Number of characters to display from the start of a difference."""
 MAX_CHAINED_ERRORS = 10
 """Maximum number of errors that are described in the chain or the group of a failure."""
 MAX_FAILURE_CHARACTERS = 20_000
-"""Maximum number of characters of the text of a failure."""
+"""Maximum number of characters in the text of a failure."""
 STDLIB_PREFIX = os.path.dirname(os.__file__) + os.sep
 """Path of the standard library's directory, with a separator at its end."""
 RUNNER_DIRECTORIES = tuple(

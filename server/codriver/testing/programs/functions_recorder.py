@@ -1,9 +1,8 @@
-"""Record the project's functions that each test executes, by `sys.monitoring` of Python 3.12 and later.
+"""Record the project's functions that each test executes, with `sys.monitoring` in Python 3.12 and later.
 
-An event of the whole interpreter finds code objects, and is disabled for each at once. All other events are local to
-the project's code. A function that is called often in a test has its events disabled until another test starts.
-Functions that run while a file is imported count for all tests of the file, and those of a shared fixture for all tests
-that use it.
+A global event finds code objects, and is disabled for each one at once. All other events are local to the project's
+code. A function that is called often in a test has its events disabled until another test starts. Functions that run
+while a file is imported count for all tests of the file, and those of a shared fixture for all tests that use it.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class FunctionsRecorder:
         self._numbers: dict[int, int] = {}
         """Number of a code object's function, by the id of the code object."""
         self._codes: list[CodeType] = []
-        """Code objects of the project, referenced so that no other one gets the id of one of them."""
+        """The project's code objects, referenced so that their ids are not reused."""
         self._functions: dict[tuple[str, int, str], int] = {}
         self._current: dict[int, int] = {}
-        """Calls of each function since the last test started, by its number. The one that returned last is last."""
+        """Calls to each function since the last test started, by its number. The one that returned last is last."""
         self._code_of: dict[int, CodeType] = {}
         """The newest code object of each function, by its number."""
         self._often: list[CodeType] = []
@@ -101,7 +100,7 @@ class FunctionsRecorder:
     def executed(self) -> list[CodeType] | None:
         """Return the functions executed since the last test started, last returned first.
 
-        Return None if nothing is recorded. Only the first `MAX_TRACKED_CALLS` calls of a function affect the order.
+        Return None if nothing is recorded. Only the first `MAX_TRACKED_CALLS` calls to a function affect the order.
         """
         return [self._code_of[number] for number in reversed(list(self._current))] if self._tool >= 0 else None
 
@@ -148,7 +147,7 @@ class FunctionsRecorder:
         return {"data": data, "problem": self._error}
 
     def _loaded_files(self) -> set[str]:
-        """Return the files of the project that are loaded as modules."""
+        """Return the project's files that are loaded as modules."""
         files = [str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())]
         return {self._project_code.path(file) for file in files} - {""}
 
@@ -176,7 +175,7 @@ class FunctionsRecorder:
         return number
 
     def _events(self) -> Sequence[int]:
-        """Return the events of `sys.monitoring` to record."""
+        """Return the `sys.monitoring` events to record."""
         events = self._monitoring.events
         return events.PY_START, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND
 

@@ -1,4 +1,4 @@
-"""Record which of the given lines run, by `sys.monitoring` of Python 3.12 and later.
+"""Record which of the given lines run, with `sys.monitoring` in Python 3.12 and later.
 
 Only lines in functions count, because others run when a file is imported and not in a test. Each line is recorded once,
 since its event is then disabled.
@@ -83,7 +83,7 @@ class LinesRecorder:
         return {"data": data, "problem": self._error}
 
     def _on_start(self, code: CodeType, _offset: int) -> Any:
-        """Start recording the lines of a function if its file was requested. A callback of `sys.monitoring`."""
+        """Start recording the lines of a function if its file was requested. A `sys.monitoring` callback."""
         real = self._real.get(code.co_filename)
         if real is None:
             real = self._real[code.co_filename] = os.path.realpath(code.co_filename)
@@ -93,7 +93,7 @@ class LinesRecorder:
         return self._monitoring.DISABLE
 
     def _on_line(self, code: CodeType, line: int) -> Any:
-        """Record that a line was executed. A callback of `sys.monitoring`."""
+        """Record that a line was executed. A `sys.monitoring` callback."""
         self._seen.setdefault(self._real.get(code.co_filename, ""), set()).add(line)
         return self._monitoring.DISABLE
 

@@ -74,7 +74,7 @@ def prepare_process(
         events.write("problem", kind=kind, message=message)
     run = make_run(request)
     if isinstance(import_error, Exception) and hasattr(os, "fork") and not request["has_sources"]:
-        # A second import would go another way than the first. To replace a process is safe where there is `fork`.
+        # A second import would take a different path from the first. Replacing a process is safe where `fork` exists.
         command = request["orig_argv"]
         return lambda: os.execv(command[0], command)  # noqa: S606 - itself
     if keeper is None:

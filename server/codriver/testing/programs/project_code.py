@@ -1,4 +1,4 @@
-"""Recognise the project's code by its file: below the directories of the project, and not in an environment."""
+"""Recognise the project's code by its file: below the project's directories, and not in an environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STDLIB_PREFIX = os.path.dirname(os.__file__) + os.sep
 FUNCTION_CODE_FLAG = 1
 """Flag of code objects that belong to functions. Source: `inspect.CO_OPTIMIZED`."""
 TOOL_IDS = (4, 3, 5, 2)
-"""Ids of `sys.monitoring` to claim, in order: those that Python does not assign, then the profiler's.
+"""`sys.monitoring` ids to claim, in order: those that Python does not assign, then the profiler's.
 
 The ids of debuggers and of coverage are never claimed.
 """
@@ -32,7 +32,7 @@ class ProjectCode:
         self._known: dict[str, str] = {}
 
     def path(self, file: str) -> str:
-        """Return the real path of a file of the project, or an empty string for other files."""
+        """Return the real path of a project file, or an empty string for other files."""
         known = self._known.get(file)
         if known is None:
             known = self._known[file] = self._find_path(file)
@@ -44,7 +44,7 @@ class ProjectCode:
             return ""
         real = os.path.realpath(file)
         root = next((candidate for candidate in self._roots if real.startswith(candidate)), None)
-        # A hidden directory, such as an environment, contains no code of the project.
+        # A hidden directory, such as an environment, contains no project code.
         if root is None or any(part.startswith(".") for part in real[len(root) :].split(os.sep)[:-1]):
             return ""
         return real

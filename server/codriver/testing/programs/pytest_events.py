@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .event_file import EventFile
 
-    Item = Any  # pytest's objects, of any of its versions
+    Item = Any  # pytest's objects, from any of its versions
 
     Report = Any
 

@@ -1,4 +1,4 @@
-"""Make a Python process, and each Python that it starts, see other content of some files, without changing the disk.
+"""Make a Python process, and each Python that it starts, see different content in files, without changing the disk.
 
 It runs as `sitecustomize`, from a directory in PYTHONPATH that has the content and a table. Opening, stat, listings and
 imports see the content. A path without content does not exist. Programs other than Python see the disk. Code is neither
@@ -24,7 +24,7 @@ TABLE_FILE_NAME = "table"
 
 
 class Replaced:
-    """A wrapper of a built-in function that takes a path. It passes the path of the replacement file instead.
+    """A wrapper around a built-in function that takes a path. It passes the path of the replacement file instead.
 
     Like a built-in function, it is not bound when it is an attribute of a class.
     """
@@ -48,7 +48,7 @@ class Replaced:
 
 
 class Entry:
-    """An entry of a directory, like those of `os.scandir`, whose content is in another file."""
+    """An entry in a directory, like those from `os.scandir`, whose content is in another file."""
 
     def __init__(self, directory: Any, name: str, content: str) -> None:
         is_bytes = isinstance(directory, bytes)

@@ -1,7 +1,7 @@
 """Find the secrets of a test run by name: in its environment, the project's `.env`, and Django's settings.
 
 The server removes them from everything that the run prints and reports. They are searched for before the tests and
-after each test, because code may load them at any time. No code of the project is called.
+after each test, because code may load them at any time. No project code is called.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Start a test process: `__main__`, the path and the arguments are as Python sets them with `-m`.
 
-Only modules that Python loads when it starts are used, so that to the tests nothing was imported that their runner does
-not import. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
+Only modules that Python loads when it starts are used, so that tests find nothing imported that their runner does not
+import. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
 """
 
 from __future__ import annotations

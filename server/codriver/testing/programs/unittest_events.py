@@ -1,6 +1,6 @@
 """Write the events of a run by `unittest`, or by Django's runner, which is based on it.
 
-Results are read from calls of `TestResult`, so that a runner may have its own result class. Only the result that a
+Results are read from calls to `TestResult`, so that a runner may have its own result class. Only the result that a
 runner creates counts, because tests of test tools create others. Django's processes for parallel tests send their
 results to the first process, whose result receives them again. Copies of the process write no events.
 """
