@@ -89,7 +89,7 @@ def _find_workspace(given: str | None) -> Path | None:
 def _print_plain_answer(answer: dict[str, Any] | BaseException) -> bool:
     """Print an answer that has only output, values and plain notes.
 
-    Returns false for any other answer, which is not printed.
+    Returns False for any other answer, which is not printed.
     """
     if isinstance(answer, BaseException) or answer.get("ok") is not True or answer.get("status") != "done":
         return False
