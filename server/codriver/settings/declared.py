@@ -37,7 +37,7 @@ class DeclaredSetting(Generic[T]):
     annotation: Callable[[], Any] | None = None
     """Return the type of the values, if it is not that of `default`. Called when settings are loaded."""
     allowed: str = ""
-    """The valid values in words, if the type does not say them."""
+    """A description of the valid values, if the type does not make them clear."""
     describe_error: Callable[[ValidationError], str] | None = None
     """Describe an invalid value without showing it, for values that may contain secrets."""
     reason_ignored: str = ""
@@ -45,6 +45,6 @@ class DeclaredSetting(Generic[T]):
     extends: bool = False
     """Whether a stronger layer extends the list instead of replacing it."""
     grows: bool = False
-    """Whether a running server adds new entries of the list at once."""
+    """Whether a running server adds new entries in the list at once."""
     variables: tuple[str, ...] = ()
-    """Environment variables with the prefix `CODRIVER_` that the feature reads, and that are no settings."""
+    """Environment variables with the prefix `CODRIVER_` that the feature reads and that are not settings."""

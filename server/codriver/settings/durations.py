@@ -1,4 +1,4 @@
-"""The time limits and intervals of a server, which are read once at its start.
+"""The time limits and intervals of a server, which are read once when it starts.
 
 For tests, `CODRIVER_DURATIONS` overrides them by name, as in `progress_s=0.2 drain_s=0.1`.
 """

@@ -50,7 +50,7 @@ class EnvironmentState:
 
 
 def inspect_directory(workspace: Path, path: str) -> EnvironmentState:
-    """Return the current state of a directory of the workspace. Blocks on the disk."""
+    """Return the current state of a directory in the workspace. Blocks on the disk."""
     directory = workspace / path
     real = os.path.realpath(directory)
     target = None if is_inside(real, workspace, workspace) else real
@@ -89,7 +89,7 @@ def environment_directory(program: str, workspace: Path) -> str | None:
 def directories_to_accept(workspace: Path, environ: Mapping[str, str], chosen: str) -> tuple[str, ...]:
     """Return the directory of the environment in use, or those in which one could be created.
 
-    `chosen` is the value of the setting `python`.
+    `chosen` is the value of the `python` setting.
     """
     used = environment_directory(find_python(workspace, environ, chosen).path, workspace)
     return ENVIRONMENT_DIRECTORIES if used is None else (used,)

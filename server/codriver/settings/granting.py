@@ -1,4 +1,4 @@
-"""Settings that grant permissions: a file of the workspace can only set them to values that the user has accepted.
+"""Settings that grant permissions: a file in the workspace can only set them to values that the user has accepted.
 
 A stranger may have written the settings of a checkout. Some settings run a command, open a port or allow edits
 elsewhere. All others change how Codriver works but not what it is allowed to do, and take effect without acceptance.
@@ -60,7 +60,7 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
 """For each switch, the value that grants something. A workspace may always choose the opposite."""
 
 _GRANTING_STRINGS: Final = frozenset({"host", "python"})
-"""String settings that grant something whatever their value is."""
+"""String settings that grant something whatever their value."""
 
 
 def granting_items(
@@ -81,7 +81,7 @@ def granting_items(
 def split_granting(
     name: str, value: object, current: object, accepted: tuple[object, ...], granting: tuple[object, ...]
 ) -> tuple[object, object]:
-    """Split a value from a file of the workspace into the part that takes effect and the part that is withheld.
+    """Split a value from a file in the workspace into the part that takes effect and the part that is withheld.
 
     Each part is None if it is empty. `current` is the value without this file, which needs no acceptance. `accepted`
     are the items that the user has accepted, and `granting` are the items of the value that need acceptance: see
@@ -107,7 +107,7 @@ _ITEM_CONDITIONS: Mapping[str, str] = MappingProxyType(
 
 
 def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:
-    """Describe when a file of the workspace may decide this setting, for the table of settings."""
+    """Describe when a file in the workspace may decide this setting, for the table of settings."""
     if name in _GRANTING_VALUES:
         return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
     if grants in {"true", "false"}:

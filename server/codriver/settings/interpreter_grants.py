@@ -1,4 +1,4 @@
-"""Permission to run the workspace's interpreter, which the user gives through a client while a server runs.
+"""Permission to run the workspace's interpreter, which the user gives through a client while a server is running.
 
 It is never written to disk. It covers the project's own interpreter, identified by path, as long as nobody else
 controls its environment. It does not cover commands, hosts or hooks from the settings.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class InterpreterGrants:
-    """The permission to run one interpreter of a workspace, for the lifetime of a server.
+    """The permission to run one of a workspace's interpreters, for the lifetime of a server.
 
     `python_of` returns the interpreter that would run if the workspace were accepted, or None. It may block.
     """

@@ -3,8 +3,8 @@
 The order is: defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in
 `pyproject.toml`; the former wins for keys in both) < environment (`CODRIVER_…`) < command line < the machine policy,
 which can only turn things off. Anybody may have written the workspace's file, so a setting that grants something takes
-effect there only once the user has accepted its value. While a server runs, some changes take effect immediately and
-others wait for a restart.
+effect there only once the user has accepted its value. While a server is running, some changes take effect immediately
+and others wait for a restart.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class ValueOrigin:
 
 @dataclass(frozen=True, slots=True)
 class WithheldSetting:
-    """A setting in a file of the workspace that is ignored until the user accepts it.
+    """A setting in a file in the workspace that is ignored until the user accepts it.
 
     `accepted` are the items of the setting that the user has accepted. `was_accepted` is whether the user has accepted
     the workspace before. If the record of the acceptance cannot be read, `error` is the reason.
@@ -171,8 +171,8 @@ def load_settings(
 ) -> LoadedSettings:
     """Load the settings of a workspace.
 
-    `model` has the settings of the base and of features. `overrides` are the values from the command line, by attribute
-    name, or None for options that were not passed.
+    `model` has the settings for the base and for features. `overrides` are the values from the command line, by
+    attribute name, or None for options that were not passed.
 
     Raises:
         SettingsError: a value is invalid or a file cannot be read. The message has the source, the key and the allowed
@@ -348,7 +348,7 @@ class SettingsChange:
     """The result of reloading changed settings files.
 
     `settings` are now in effect. `changes` and `warnings` are messages for the log. If `refused`, a file has an error,
-    and no change of any file was applied.
+    and no change from any file was applied.
     """
 
     settings: Settings
@@ -361,7 +361,7 @@ class SettingsChange:
 
 
 class SettingsReloader:
-    """Reloads the settings of a workspace when their files change while a server runs. Not thread-safe."""
+    """Reloads the settings of a workspace when their files change while a server is running. Not thread-safe."""
 
     def __init__(
         self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: LoadedSettings

@@ -1,7 +1,7 @@
 """The policy of a machine, with which its administrator can turn off features for every user.
 
 The file is where users cannot write, and no setting, variable or option overrides it. It can only turn things off. An
-invalid file turns off everything, so that a typing error never allows anything.
+invalid file turns off everything, so that a typo never allows anything.
 """
 
 from __future__ import annotations

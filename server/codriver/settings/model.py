@@ -107,7 +107,7 @@ class Settings(BaseModel):
 
     @classmethod
     def needs_restart(cls, name: str) -> bool:
-        """Return whether a change of the setting takes effect only when the server restarts."""
+        """Return whether a change to the setting takes effect only when the server restarts."""
         return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in RESTART_SETTINGS
 
     @classmethod
@@ -248,7 +248,7 @@ RESTART_SETTINGS = frozenset(
         "outbox_bytes", "max_clients", "max_line_bytes", "event_loop",
     }
 )  # fmt: skip
-"""Settings whose changes take effect only after a restart of the server."""
+"""Settings whose changes take effect only after a server restart."""
 
 GROWING_LISTS = frozenset({"repl", "nrepl"})
 """List settings to which a running server adds new entries. Removed entries stay until a restart."""
@@ -258,7 +258,7 @@ GROWING_LISTS = frozenset({"repl", "nrepl"})
 def build_settings_model(
     declared: tuple[DeclaredSetting[Any], ...], added_repls: frozenset[str] = frozenset()
 ) -> type[Settings]:
-    """Return the settings model of the base and of all features. Each program calls this once."""
+    """Return the settings model for the base and all features. Each program calls this once."""
     added: dict[str, Any] = {
         declaration.name: (
             _type_of(declaration),

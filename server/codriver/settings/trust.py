@@ -1,6 +1,6 @@
 """Records of the workspaces whose settings and Python environments the user trusts, stored outside the workspaces.
 
-The environment grant lets a server that a client starts run the project's own REPL and the programs of its environment.
+The environment grant lets a server that a client starts run the project's own REPL and the programs in its environment.
 It covers the workspace and the directory of the environment, whatever the settings are. It lapses when somebody else
 gains control over that directory (see `environments`).
 
@@ -61,7 +61,7 @@ class AcceptanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedWorkspace:
-    """A workspace that the user has accepted, and the reason why the acceptance does not apply any more, or None."""
+    """A workspace that the user has accepted, and the reason why the acceptance no longer applies, or None."""
 
     workspace: str
     lapsed: str | None
@@ -73,7 +73,7 @@ def accept_command(workspace: Path) -> str:
 
 
 def record_path(workspace: Path) -> Path:
-    """Return the path of the file with what the user has accepted in a workspace."""
+    """Return the path of the file that records what the user has accepted in a workspace."""
     return workspace_state_directory(workspace) / ACCEPTANCE_FILE
 
 
@@ -163,7 +163,7 @@ def environment_acceptance(workspace: Path) -> Acceptance:
 def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen: str) -> str | None:
     """Return why the acceptance of an environment does not apply to the interpreter in use, or None.
 
-    Returns None if it applies, or if the workspace was never accepted. `chosen` is the value of the setting `python`.
+    Returns None if it applies, or if the workspace was never accepted. `chosen` is the value of the `python` setting.
     Blocks on the disk.
     """
     acceptance = environment_acceptance(workspace)
@@ -174,7 +174,7 @@ def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen
 
 
 def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
-    """Return the message about an acceptance that does not apply any more.
+    """Return the message about an acceptance that no longer applies.
 
     If the workspace is given, the message includes the command that accepts it again.
     """
