@@ -5,8 +5,7 @@ A skill is a directory with a `SKILL.md` that starts with front matter (`name`, 
 
 * the workspace: `.codriver/skills/<name>/`, source `workspace`
 * Codriver itself, source `codriver`
-* Python packages in `.venv` or `venv` of the workspace: `<package>/skills/<name>/`,
-  `<package>/.codriver/skills/<name>/`
+* Python packages in the workspace's `.venv` or `venv`: `<package>/skills/<name>/`, `<package>/.codriver/skills/<name>/`
 * jars on the classpath that the Clojure CLI stores in `.cpcache/`, and in `lib/`: `META-INF/skills/<name>/`,
   `skills/<name>/`
 

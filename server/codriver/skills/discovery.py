@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 OWN_SOURCE: Final = "codriver"
-"""Name of the source of the skills that the server includes."""
+"""Name of the source for the skills that the server includes."""
 WORKSPACE_SOURCE: Final = "workspace"
 MAX_ENTRIES_PER_LOCATION: Final = 1000
 """Maximum number of skills in one location, and of jars in one project. Further ones are ignored."""

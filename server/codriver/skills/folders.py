@@ -1,6 +1,6 @@
 """Directories of skills, on disk or in a jar.
 
-Skills that exceed the limits which every client has to accept are not used, because clients read the list of all files
+Skills that exceed the limits that every client has to accept are not used, because clients read the list of all files
 at once.
 """
 
@@ -32,7 +32,7 @@ MAX_SKILL_BYTES: Final = 16 * files.MEBIBYTE
 MAX_FOLDERS: Final = 512
 _FILE_RULES: Final = FileRules(Links.WITHIN, MAX_SKILL_BYTES)
 _UNSERVED_CHARACTER: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
-"""Matches a character because of which a file cannot be addressed by its name."""
+"""Matches a character that prevents a file from being addressed by its name."""
 
 
 class TooManyFilesError(ValueError):
@@ -65,7 +65,7 @@ class SkillDirectory(Protocol):
         """
 
     def stamp(self) -> object:
-        """Return a value that changes when a file of the skill does."""
+        """Return a value that changes when a file in the skill does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Parse the front matter of a `SKILL.md`, which is YAML between two `---` lines.
 
-The core schema of YAML 1.2 is used, like clients in JavaScript and Go do, so `on` and `2026-01-31` are strings. A
-client compares the object with its own parse of the file. Anything that two parsers could interpret differently is
-therefore an error: repeated keys, keys that are not strings, aliases, and values that JSON cannot represent.
+The core schema of YAML 1.2 is used, as clients in JavaScript and Go do, so `on` and `2026-01-31` are strings. A client
+compares the object with its own parse of the file. Anything that two parsers could interpret differently is therefore
+an error: repeated keys, keys that are not strings, aliases, and values that JSON cannot represent.
 
 Source: Agent Skills specification; MCP Skills extension, frontmatter; YAML 1.2.2, section 10.3.
 """
@@ -25,7 +25,7 @@ MAX_EXACT_INTEGER: Final = 2**53
 """Largest integer that is accepted. Larger ones are not exact in JavaScript."""
 MAX_NAME_CHARACTERS: Final = 64
 MAX_DESCRIPTION_CHARACTERS: Final = 1024
-"""Source: Agent Skills specification. Clients read the descriptions of all skills before they read any skill."""
+"""Maximum length of a description. Clients read all descriptions first. Source: Agent Skills specification."""
 NAME_PATTERN: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONT_MATTER_PATTERN: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)(?:(?<=\n)|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL

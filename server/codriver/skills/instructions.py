@@ -1,4 +1,4 @@
-"""The instructions for the model that a client gets when it connects: REPLs, how to work, and skills."""
+"""The instructions that a client gets for its model when it connects: REPLs, how to work, and skills."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.skills.library import Skill
 
 MAX_INSTRUCTIONS_CHARACTERS: Final = 1500
-"""Maximum length of the instructions. Clients truncate them at about 2 KB, and characters may have two bytes."""
+"""Maximum length of the instructions. Clients truncate them at about 2 KB, and characters may take two bytes."""
 
 EVALUATE_SENTENCE: Final = "evaluate_code with who: a slug of your task."
 STATUS_SENTENCE: Final = 'status with about: "activity" shows what others did: look before you rely on shared state.'
@@ -27,7 +27,7 @@ WORKFLOW_SENTENCES: Final = (
 )
 """Sentences about how to work, each with its tool. They complement the descriptions of the tools."""
 EDIT_SENTENCE: Final = 'edit_files can load and test its edits: load: true, test: ["affected"].'
-"""The most useful sentence of the skills."""
+"""The most useful sentence from the skills."""
 NO_GUIDES: Final[Mapping[str, str]] = MappingProxyType({})
 NON_EVALUATING_TOOLS: Final = ("status", "edit_files")
 """Tools that can be used even if no code can be evaluated."""
@@ -82,7 +82,7 @@ def build_instructions(
     Only tools in `offered` are mentioned, or all if it is None. A skill in `guides` is mentioned only with its tool.
     `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what `codriver
     trust` would add to a workspace that is not accepted. If the model cannot read resources, the most useful sentence
-    of the skills replaces their addresses. The result has at most `MAX_INSTRUCTIONS_CHARACTERS` characters, however
+    from the skills replaces their addresses. The result has at most `MAX_INSTRUCTIONS_CHARACTERS` characters, however
     many REPLs and skills there are.
     """
     parts = [_describe_connected(connected, to_have_one), _describe_workflow(evaluates=evaluates, offered=offered)]

@@ -56,7 +56,7 @@ class Skill:
         """Return the front matter of the skill's `SKILL.md`.
 
         Raises:
-            FrontMatterError: the front matter is invalid. Only Codriver's own skills are not checked before.
+            FrontMatterError: the front matter is invalid. Only Codriver's own skills have not been checked before.
         """
         return read_front_matter(self.guide)
 
@@ -85,13 +85,13 @@ class FoundSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillSelection:
-    """Which skills the settings allow: those of Codriver and of `sources`, except those in `disabled`."""
+    """Which skills the settings allow: those from Codriver and `sources`, except those in `disabled`."""
 
     sources: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
 
     def allows(self, source: str) -> bool:
-        """Return whether skills of this source may be available."""
+        """Return whether skills from this source may be available."""
         return source == OWN_SOURCE or source in self.sources
 
     def includes(self, skill: Skill) -> bool:
@@ -100,7 +100,7 @@ class SkillSelection:
 
     @property
     def searches_dependencies(self) -> bool:
-        """Return whether skills of any dependency may be available."""
+        """Return whether skills from any dependency may be available."""
         return bool(self.sources - {WORKSPACE_SOURCE})
 
 
@@ -185,7 +185,7 @@ class SkillLibrary:
         return path, content
 
     def not_found_error(self, uri: str) -> RefusedError:
-        """Return the error that no skill, or no file of a skill, has this URI."""
+        """Return the error that no skill, or no file in a skill, has this URI."""
         names = ", ".join([skill.id for skill in self.skills()]) or "none"
         hint = f"skills/list and resources/list list the URIs of all skills: {names}"
         return refused("no-such-skill", f"there is no skill or file at {uri}", hint=hint)
