@@ -34,7 +34,7 @@ LISP_SKILL: Final = "editing-lisp-files"
 SIGNATURE_LINE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
 """Matches the last line of a skill's file. Its group is the digest."""
 MAX_SKILL_FILES: Final = 200
-"""Maximum number of files that are searched for skills of an earlier version."""
+"""Maximum number of files that are searched for skills from an earlier version."""
 BLOCK_BEGIN_LINE: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 BLOCK_END_LINE: Final = "<!-- /codriver -->"
 AGENTS_BLOCK: Final = """\
@@ -186,10 +186,10 @@ def _plan_block(workspace: Path, *, remove: bool) -> Change:
 
 
 def _find_block(text: str) -> tuple[int, int] | None:
-    """Return the start and end of the block including its marks, or None if there is none.
+    """Return the start and end of the block including its markers, or None if there is none.
 
     Raises:
-        ValueError: the marks do not form a pair.
+        ValueError: the markers do not form a pair.
     """
     begins, ends = text.count(BLOCK_BEGIN_LINE), text.count(BLOCK_END_LINE)
     if not begins and not ends:

@@ -264,7 +264,7 @@ class Change:
     fix: str = ""
     next: str = ""
     root: Path | None = None
-    """The workspace, for a file in it, or None for a file of the user."""
+    """The workspace, for a file in it, or None for one of the user's files."""
     is_executable: bool = False
     """Whether a new file is executable."""
 
@@ -283,12 +283,12 @@ def plan_entries(
     force: bool = False,
     approve: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the changes to the files of these clients that make them start the relay for `launch.workspace`.
+    """Return the changes that make these clients start the relay for `launch.workspace`.
 
     Without `scope`, the entry is written to the workspace if possible. With `force`, a different entry with the same
     name is replaced. Clients that share a file get a single entry. With `approve`, the entry lets the client run all
-    tools without asking, if the client has such a setting. Unless `force`, an existing entry that already does so is
-    preserved.
+    tools without asking, if the client has such a setting. Unless `force` is set, an existing entry that already does
+    so is preserved.
 
     Raises:
         NoSuchScopeError: a client has no file in `scope`.
@@ -314,7 +314,7 @@ def plan_removal(
     scope: Scope | None = None,
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the changes that remove the entries of these clients.
+    """Return the changes that remove these clients' entries.
 
     With `force`, entries that do not start Codriver's relay are removed too.
     """
@@ -404,7 +404,7 @@ class _Target:
     root: Path | None
 
     def change(self, state: State, before: str | None, after: str | None, reason: str = "", fix: str = "") -> Change:
-        """Create the change of this file from its content before and after."""
+        """Create the change to this file from its content before and after."""
         next_step = self.client.next if state in ("add", "replace") else ""
         return Change(self.client.title, self.file, state, before, after, reason, fix, next_step, self.root)
 

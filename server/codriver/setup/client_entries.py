@@ -39,12 +39,12 @@ def is_shareable(words: tuple[str, ...]) -> bool:
 def is_written_by_init(present: object, entry: object) -> bool:
     """Return whether `init` wrote the existing entry, which `entry` would replace.
 
-    It may have been written by another version or on another machine.
+    It may have been written by a different version or on another machine.
     """
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     words = command_line(present)
-    paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # entries of earlier versions were not isolated
+    paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # entries from earlier versions were not isolated
     has_paths = (
         len(paths) == len(RELAY_COMMAND) - 1
         and Path(paths[1]).parts[-3:] == (*SERVER_DIRECTORY, "port")
@@ -57,14 +57,14 @@ def is_written_by_init(present: object, entry: object) -> bool:
 
 
 def is_acceptable_command(present: object, entry: object) -> bool:
-    """Return whether an existing entry in a shared file can stay, although `init` would write another command line."""
+    """Return whether an existing entry in a shared file can stay, although `init` would write a different one."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     return is_shareable(command_line(present)) and _without_command(present) == _without_command(entry)
 
 
 def is_versioned(workspace: Path) -> bool:
-    """Return whether a directory is in a git repository, so that its files may be shared."""
+    """Return whether a directory is in a git repository, in which case its files may be shared."""
     return any(path_exists(directory / ".git") for directory in (workspace, *workspace.parents))
 
 

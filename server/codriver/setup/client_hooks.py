@@ -82,7 +82,7 @@ def plan_hooks(
     planned: Iterable[Change] = (),
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the changes that install the hooks of these clients, in addition to the changes in `planned`.
+    """Return the changes that install these clients' hooks, in addition to the changes in `planned`.
 
     `scope` is the scope of the client's entry, whose server the hooks call.
     """
@@ -106,7 +106,7 @@ def plan_hooks(
 def plan_hooks_removal(
     clients: Iterable[Client], launch: Launch, *, planned: Iterable[Change] = ()
 ) -> tuple[Change, ...]:
-    """Return the changes that remove the hooks of these clients.
+    """Return the changes that remove these clients' hooks.
 
     For a file without hooks, the change has the state `absent`.
     """
@@ -128,7 +128,7 @@ class _Target:
     contents: Mapping[Path, str | None]
 
     def plan_install(self, text: str, *, force: bool) -> Change:
-        """Return the change that adds Codriver's hooks to the file, replacing those of earlier versions."""
+        """Return the change that adds Codriver's hooks to the file, replacing those from earlier versions."""
         try:
             before = self._before()
             after = text if before is None or self.file.is_exclusive else _add_hooks(before, text)
@@ -143,9 +143,9 @@ class _Target:
         return replace(self._change(state, before, after), next=self.file.next)
 
     def plan_skip(self, text: str) -> Change:
-        """Return a change that does nothing, because a shared file must not contain paths of this machine.
+        """Return a change that does nothing, because a shared file must not contain this machine's paths.
 
-        If Codriver's hooks are installed already, they stay.
+        If Codriver's hooks are already installed, they stay.
         """
         change = self.plan_install(text, force=True)
         if not change.is_pending:

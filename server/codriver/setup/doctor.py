@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from codriver.setup.relay_launch import Launch
 
 CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""Calls a tool of the running server with a name and arguments, and returns its answer.
+"""Calls a tool on the running server with a name and arguments, and returns its answer.
 
 Raises `CodriverError`, `OSError` or `ValueError` if there is no server or another program answers.
 """
@@ -88,7 +88,7 @@ def diagnose(
 ) -> Report:
     """Check the versions, settings, skills, server, relay, clients, permissions and REPLs of a workspace.
 
-    `settings_model` has the settings of the base and of features, and `of_features` are the checks that features add.
+    `settings_model` has the settings for the base and for features, and `of_features` are the checks that features add.
     Nothing is changed and no program is started, except that the relay runs for a moment if there is a server.
     """
     workspace = launch.workspace
@@ -119,7 +119,7 @@ def diagnose(
 
 
 def _try_call(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
-    """Return the answer of a tool, or the reason why there is none."""
+    """Return the answer from a tool, or the reason why there is none."""
     try:
         answer = call_tool(tool, {})
     except (CodriverError, OSError, ValueError) as error:  # another program may answer
@@ -241,7 +241,7 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
             return Check("server", "note", text, "codriver serve")
         return Check("server", "note", "none is running; the first client starts one", "codriver serve")
     record = read_record(file.parent)
-    # The record may have come with a checkout, so only suggest to end a process if the lock is held.
+    # The record may have come with a checkout, so only suggest ending a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is running but does not answer at port {written}: {reason}"
         return Check("server", "wrong", text, _termination_advice(record, file.parent))
@@ -296,7 +296,7 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 
 
 def _file_checks(directory: Path) -> Iterator[Check]:
-    """Report wrong permissions of the server's directory and files.
+    """Report wrong permissions on the server's directory and files.
 
     Anyone who can write the port file can redirect clients.
     """

@@ -1,4 +1,4 @@
-"""Checks of `codriver doctor` for the state directory, clients, hooks and reachability, and its report.
+"""The checks that `codriver doctor` makes of the state directory, clients, hooks and reachability, and its report.
 
 The report is text for a terminal or JSON. The history, the memory and long outputs need disk space. Each client's entry
 must exist, and so must all files that it names. Each installed hook is run with a recorded input, and its duration and
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
 Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
-"""The meaning of a part of the report, which determines its colour."""
+"""The meaning of a part of the report, which determines its color."""
 
 _TONE_BY_SUPPORT: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 """How a capability is colored, by its support."""
@@ -100,7 +100,7 @@ class FeatureChecks:
     without_server: Callable[[Path, Environment], Iterator[Check]] | None = None
     """Check a workspace that has no server."""
     fix_for: Callable[[Mapping[str, Any]], str | None] | None = None
-    """Return what to do about a REPL of the feature that is not connected, or None for any other REPL."""
+    """Return what to do about one of the feature's REPLs that is not connected, or None for any other REPL."""
     rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], CapabilityRow | None]] = field(
         default_factory=dict
     )
@@ -379,7 +379,7 @@ class _Runner:
         return json.dumps(answer, ensure_ascii=False)
 
     def _fill_placeholders(self, value: Any, event: str) -> Any:
-        """Replace the client's placeholders in a value by values from the recorded input."""
+        """Replace the client's placeholders in a value with values from the recorded input."""
 
         def found(placeholder: re.Match[str]) -> str:
             node: Any = self._recorded[event]
@@ -446,7 +446,7 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
 
 
 def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
-    """Check the listener of a REPL that was found by a port file. Return None if it is trusted."""
+    """Check the listener of a REPL that was found through a port file. Return None if it is trusted."""
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None

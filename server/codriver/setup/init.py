@@ -67,7 +67,7 @@ COLUMN_TITLES = ("client", "--client", "found", "last connected", "entry")
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """The options of `codriver init`.
+    """The options for `codriver init`.
 
     Without `clients`, all clients used in the workspace or installed on the machine are configured.
     """
@@ -198,7 +198,7 @@ def check_is_project(workspace: Path, home: Path) -> None:
     """Check that the workspace is neither the home directory nor above it. All projects in it would share a server.
 
     Raises:
-        NotAProjectError: the workspace is the root, the home directory, or a parent of it.
+        NotAProjectError: the workspace is the root, the home directory, or one of its parents.
     """
     home = home.resolve()
     if workspace in (home, workspace.parent, *home.parents):
@@ -328,7 +328,7 @@ def _has_repl_setting(workspace: Path) -> bool:
 
 
 def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """Return the settings of the workspace that name REPLs, or None if the settings cannot be read."""
+    """Return the workspace's settings that name REPLs, or None if the settings cannot be read."""
     try:
         workspace_settings, project = (
             toml_file.read_toml(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
@@ -535,7 +535,7 @@ def _write_record(directories: set[str]) -> None:
 
 
 _PROGRAM_DIRECTORIES: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
-"""Directories with programs of a project that are not on the PATH."""
+"""Directories for a project's programs that are not on the PATH."""
 
 
 def can_start(project: Project, workspace: Path, environment: Environment) -> bool:

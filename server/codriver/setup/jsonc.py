@@ -19,7 +19,7 @@ MAX_DEPTH: Final = 200
 """Maximum depth of nested values, well below the interpreter's recursion limit."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|[A-Za-z]+')
-"""A string, a number or a name."""
+"""Matches a string, a number or a name."""
 _COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _WHITESPACE: Final = re.compile(r"[ \t\r\n\ufeff]+")
 

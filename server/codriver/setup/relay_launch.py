@@ -26,7 +26,7 @@ class Launch:
     relay: Path
     workspace: Path
     shared: tuple[str, ...] | None = None
-    """The command line for shared files, without paths of this machine. Empty if none would work.
+    """The command line for shared files, without this machine's paths. Empty if none would work.
 
     None before it has been determined, in which case paths are used.
     """
@@ -44,5 +44,5 @@ class Launch:
         return replace(self, shared=() if is_search_boundary(str(self.workspace)) else shared_command(environment))
 
     def for_scope(self, scope: Scope) -> Launch:
-        """Return the launch for files of a scope. Only files of the user contain paths of this machine."""
+        """Return the launch for files in a scope. Only the user's files contain this machine's paths."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)
