@@ -4,12 +4,12 @@ Paths contain no links, as returned by `editable_path`. Links that are created o
 directory is opened relative to its parent and kept open, and all operations use its descriptor.
 
 A record of each running batch is stored on disk, so that the next server can revert the batch. It is a file in the
-workspace's state directory, written before the batch touches anything, and starts with a mark for a running batch. At
-the end the mark is overwritten, and the file is closed and removed. The server locks the record, so a record with the
-mark but without a lock comes from a killed server. A record without the mark belongs to a finished batch, whose file
-could not be removed. A record lists the temporary files and directories of the batch. For a batch of several files it
-also contains their previous bytes and the digests of the new ones. A single file is replaced in one step, so there is
-nothing to revert.
+workspace's state directory, written before the batch touches anything, and starts with a marker for a running batch. At
+the end the marker is overwritten, and the file is closed and removed. The server locks the record, so a record with the
+marker but without a lock comes from a killed server. A record without the marker belongs to a finished batch, whose
+file could not be removed. A record lists the temporary files and directories of the batch. For a batch of several files
+it also contains their previous bytes and the digests of the new ones. A single file is replaced in one step, so there
+is nothing to revert.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class _Batch:
 
 
 class _OpenDirectories:
-    """The directories of one batch. Each is opened once, so that it can be checked that it was not replaced.
+    """The directories of one batch. Each is opened once, so that a replacement can be detected.
 
     If there are too many, the first ones are closed.
     """
@@ -209,7 +209,7 @@ class _OpenDirectories:
         self._identities: dict[Path, tuple[int, int]] = {}
 
     def locate(self, path: Path) -> DirectoryEntry:
-        """Return the directory entry of a path. It may be closed when further paths are requested.
+        """Return the directory entry for a path. It may be closed when further paths are requested.
 
         Raises:
             FileNotFoundError: the directory does not exist.
@@ -243,19 +243,19 @@ class _OpenDirectories:
 logger = logging.getLogger(__name__)
 
 MAX_OLD_CONTENT_BYTES: Final = 64 * MEBIBYTE
-"""Maximum bytes of old content that are recorded. For a larger batch, only its temporary files can be cleaned up."""
+"""Maximum number of bytes of old content to record. For a larger batch, only its temporary files can be cleaned up."""
 MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """Maximum size of a record, which contains base64 content and paths."""
 MAX_NAMED_FILES: Final = 10
 """Maximum number of files that a message lists as restored, or as not restored."""
 UNFINISHED_MARK: Final = b"under way\n"
-"""The mark at the beginning of an unfinished batch's record, as long as `FINISHED_MARK`, which overwrites it."""
+"""The marker at the beginning of an unfinished batch's record, as long as `FINISHED_MARK`, which overwrites it."""
 FINISHED_MARK: Final = b"over     \n"
-"""The mark that overwrites `UNFINISHED_MARK` when a batch has finished."""
+"""The marker that overwrites `UNFINISHED_MARK` when a batch has finished."""
 _RECORD_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.json")
-"""Names of records of interrupted batches."""
+"""Matches the name of an interrupted batch's record."""
 _TEMPORARY_NAME_PATTERN = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
-"""Names of temporary files that a batch writes next to the edited files."""
+"""Matches the name of a temporary file that a batch writes next to an edited file."""
 
 
 def restore_file(

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
-"""A line with its line feed, or the last line without one."""
+"""Matches a line with its line feed, or the last line without one."""
 
 MARGIN = 20
 """Number of equal lines around a change that are compared as well.
@@ -199,7 +199,7 @@ def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int
 
 
 class _UneditableFileError(Exception):
-    """Raised when a file cannot be edited at all. All edits of the file are refused with its message."""
+    """Raised when a file cannot be edited at all. All edits to the file are refused with its message."""
 
 
 def plan_file_edits(
@@ -233,7 +233,7 @@ def plan_file_edits(
             return creation_errors + _other_errors(path, present, others, limits, languages)
         text, done = old, dict[int, EditEffect]()
         for index, creation in creations.items():
-            # Content with its own mark keeps it, without adding another.
+            # Content with its own byte order mark keeps it, without adding another.
             text, bom = (
                 creation.content.removeprefix(BOM_CHARACTER),
                 BOM if creation.content.startswith(BOM_CHARACTER) else bom,
@@ -371,7 +371,7 @@ def _other_errors(
     limits: SearchLimits,
     languages: Mapping[str, ApplyText],
 ) -> list[tuple[int, EditError]]:
-    """Return the errors of the edits besides the creation of a file that was refused.
+    """Return the errors for the edits other than the refused creation of a file.
 
     They are checked against the present content, or by themselves if there is no file.
     """

@@ -1,7 +1,6 @@
 """The names that code defines and uses, determined without running it.
 
-A name belongs to a *space*: a namespace of Lisp, or a module of Python. Code that cannot be parsed defines and uses
-nothing.
+A name belongs to a *space*: a Lisp namespace or a Python module. Code that cannot be parsed defines and uses nothing.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ WORD_PATTERNS: Final = {
     "hy": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/.]+"),
     "python": re.compile(r"[^\W\d]\w*"),
 }
-"""Words that may be names, by language."""
+"""Patterns for words that may be names, by language."""
 TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
-"""Strings, words and single characters of code, compared to describe a change."""
+"""Matches the strings, words and single characters of code that are compared to describe a change."""
 IMPORT_PATTERN: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
-"""The start of code that imports names in Lisp or Python."""
+"""Matches the start of code that imports names in Lisp or Python."""
 MAX_DELTA_CHARACTERS: Final = 40
 MAX_DIFF_CHARACTERS: Final = 600
 PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
@@ -86,7 +85,7 @@ def import_statements(code: str, language: Language) -> str:
 
 
 def uses_name(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
-    """Return whether code in the namespace or module `space` uses a name of another one.
+    """Return whether code in the namespace or module `space` uses a name from another one.
 
     `name` is the namespace or module and the name. `known` is the header of the file that the code belongs to. Local
     variables, strings and quoted data do not count.
@@ -218,7 +217,7 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
 
 
 def _is_global(table: symtable.SymbolTable, word: str) -> bool:
-    """Return whether a word refers to a global of the module in any scope."""
+    """Return whether a word refers to a module global in any scope."""
     if word in table.get_identifiers():
         symbol = table.lookup(word)
         if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LINT_TIMEOUT_S = 10.0
 """Maximum duration of a lint run. A whole project takes a few seconds, one file a tenth of a second."""
 MAX_FINDINGS_PER_FILE = 50
-"""Maximum number of findings that are returned for one file."""
+"""Maximum number of findings to return for one file."""
 LINTED_SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
 """Suffixes of files that clj-kondo can lint."""
 
@@ -39,10 +39,10 @@ class Diagnostics:
 
 
 async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = LINT_TIMEOUT_S) -> Diagnostics:
-    """Lint files in one run of clj-kondo, with the configuration of the project.
+    """Lint files in one run of clj-kondo, with the project's configuration.
 
-    The linter reads copies in a private directory, with the paths of the originals below it, because a path of the
-    workspace may be replaced by a link before the linter opens it.
+    The linter reads copies in a private directory, with the paths of the originals below it, because a path in the
+    workspace may be replaced with a link before the linter opens it.
 
     Source: clj-kondo's manual: `--lint`, `--config`, `--cache`, its JSON output, and exit codes 0, 2 and 3 for
     findings.

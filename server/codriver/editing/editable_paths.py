@@ -24,10 +24,10 @@ VERSION_CONTROL_NAMES = frozenset(
 """Directories and files in which version control stores a project's history, and commands that it runs."""
 
 _SHORT_NAME_PATTERN = re.compile(r"git~\d+")
-"""Alternative name that Windows gives to `.git`."""
+"""Matches the alternative name that Windows gives to `.git`."""
 
 _SCRIPT_LINE_PATTERN = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
-"""First line of a script without a suffix."""
+"""Matches the first line of a script without a suffix."""
 
 
 class NotEditableError(Exception):
@@ -38,7 +38,7 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
     """Return the path of a file to edit, with all links resolved. `given` is absolute or relative to the workspace.
 
     Raises:
-        NotEditableError: `given` is not a path, is outside of the workspace where that is not allowed, or belongs to
+        NotEditableError: `given` is not a path, is outside the workspace where that is not allowed, or belongs to
             version control.
     """
     if not given.strip():
@@ -69,15 +69,15 @@ def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
 def normalize_file_name(name: str) -> str:
     """Return a lower-case name that is equal for names that a file system may treat as the same.
 
-    The file systems of macOS and Windows ignore case. Those of macOS ignore invisible characters. Those of Windows
-    ignore dots and spaces at the end, and everything after a colon.
+    File systems on macOS and Windows ignore case. Those on macOS ignore invisible characters. Those on Windows ignore
+    dots and spaces at the end, and everything after a colon.
     """
     visible = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
     return visible.casefold().partition(":")[0].rstrip(" .")
 
 
 def is_version_control(name: str) -> bool:
-    """Return whether a file system may treat `name` as the name of a file or directory of version control."""
+    """Return whether a file system may treat `name` as the name of a version control file or directory."""
     plain = normalize_file_name(name)
     return plain in VERSION_CONTROL_NAMES or _SHORT_NAME_PATTERN.fullmatch(plain) is not None
 

@@ -1,4 +1,4 @@
-"""The editor of a workspace, which applies batches of edits and can undo the batches of each caller.
+"""The editor for a workspace, which applies batches of edits and can undo the batches of each caller.
 
 An act consists of the steps write, load, test, and then commit or restore. A refusal, a failure or a disconnecting
 client ends the act at that step, and the effects of the earlier steps are reverted.
@@ -106,7 +106,7 @@ class Editor:
         records: BatchRecords | None = None,
         languages: Mapping[str, ApplyText] = NO_LANGUAGES,
     ) -> None:
-        """`languages` are those of features, by suffix: see `codriver.editing.file_languages`."""
+        """`languages` are those that features add, by suffix: see `codriver.editing.file_languages`."""
         self._workspace = workspace
         self._languages = languages
         self._records = records
@@ -157,7 +157,7 @@ class Editor:
                 with anyio.CancelScope(shield=True):  # the changes must be recorded, so that they can be reverted
                     if changes:
                         await self._in_thread(partial(commit_changes, changes, self._workspace, self._records))
-                    # Also a batch without changes, because reverting it would otherwise revert the batch before.
+                    # Also a batch without changes, because reverting it would otherwise revert the previous batch.
                     self._remember(caller, changes)
         return Outcome(tuple(results))
 
@@ -222,9 +222,9 @@ class Editor:
         return path, await self._in_thread(partial(read_text_snapshot, path, self._workspace))
 
     async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
-        """Replace a file by the result of `make`, which a thread calls with the current content. This cannot be undone.
+        """Replace a file with the result of `make`, which a thread calls with the current content. Cannot be undone.
 
-        Exceptions in `make` are passed on, and nothing is written.
+        Exceptions from `make` propagate, and nothing is written.
 
         Raises:
             FilesChangedError: the file was changed at the same time.

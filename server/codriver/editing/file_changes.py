@@ -134,7 +134,7 @@ def read_text_snapshot(path: Path, workspace: Path) -> Snapshot:
 def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
     """Return the directory entry of a path, without following links.
 
-    If the path is in the workspace, nothing outside of the workspace is opened.
+    If the path is in the workspace, nothing outside the workspace is opened.
     """
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
@@ -164,7 +164,7 @@ def too_many_lines_reason(data: bytes) -> str:
 def read_content(location: DirectoryEntry) -> bytes | None:
     """Return the content of a directory entry's file, or None if it does not exist.
 
-    Raises the errors of `snapshot_at`.
+    Raises the same errors as `snapshot_at`.
     """
     try:
         return snapshot_at(location).data

@@ -1,8 +1,8 @@
 """Edit files by language: decode them, change their text, and check the result.
 
 Lisp is UTF-8. A Python file has the encoding declared in its first lines. In any text, a string that occurs once can be
-replaced, leaving every other byte unchanged. The edits of a text are applied in order, each to the result of the one
-before. A line ending in the string matches any line ending in the file. Source: PEP 263.
+replaced, leaving every other byte unchanged. Edits to a text are applied in order, each to the result of the previous
+one. A line ending in the string matches any line ending in the file. Source: PEP 263.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText:
-    """Replaces the string `old` by `new`.
+    """Replaces the string `old` with `new`.
 
     `old` must occur only once in the text or in its scope. The scope is the definition `name` in Python, the occurrence
     nearest to `line`, or a `part` of the file.
@@ -167,7 +167,7 @@ def _occurrences(plain: str, old: str, start: int, end: int) -> Iterator[_Occurr
 
 
 def _search_range(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]:
-    """Return the range of characters in which the string is searched."""
+    """Return the range of characters in which to search for the string."""
     if edit.name is None:
         return 0, len(plain)
     if not is_python:
@@ -252,13 +252,13 @@ def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
 
 
 FileEdit = TextEdit | PythonEdit | ReplaceText
-"""An edit of an existing file."""
+"""An edit to an existing file."""
 
 HY_SUFFIX: Final = ".hy"
 """Suffix of a Hy file."""
 DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
-"""Return the text of a file after edits of strings, or their errors, as `apply_string_edits` does."""
+"""Return the text of a file after string edits, or their errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 
 
@@ -291,8 +291,8 @@ def apply_file_edits(
 ) -> EditedText | RefusedEdits:
     """Apply edits to the text of a file. Return the new text, or the errors.
 
-    The keys of `edits` are numbers that identify the edits in the result. Edits of forms and definitions are applied
-    before those of strings. `languages` are those that features add, by file suffix.
+    The keys of `edits` are numbers that identify the edits in the result. Edits to forms and definitions are applied
+    before string edits. `languages` are those that features add, by file suffix.
     """
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}

@@ -29,11 +29,11 @@ VENV_MARKER_FILE: Final = "pyvenv.cfg"
 CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
 )
-"""Files of clients, not hidden, that specify servers and hooks for clients to run."""
+"""Client files, not hidden, that specify servers and hooks for clients to run."""
 HOOK_FILES: Final = ("prek", "lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
-"""Names, without suffixes, of the files of git hook managers."""
+"""Names, without suffixes, of git hook managers' files."""
 DATA_SUFFIXES: Final = frozenset({".json", ".jsonc", ".toml", ".yml", ".yaml", ".js", ".cjs", ".mjs", ".ts", ".dist"})
-"""Suffixes that the files of git hook managers may have."""
+"""Suffixes that git hook managers' files may have."""
 CI_FILES: Final = frozenset(
     {
         "jenkinsfile", "azure-pipelines.yml", "azure-pipelines.yaml", "bitbucket-pipelines.yml", "appveyor.yml",
@@ -58,7 +58,7 @@ BUILD_FILES: Final = frozenset(
 )  # fmt: skip
 """Names of build scripts that a language server runs to load a project."""
 EDITOR_PROJECT_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
-"""Suffixes of project files of editors, which can contain commands."""
+"""Suffixes of editors' project files, which can contain commands."""
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
 """Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
 
@@ -71,7 +71,7 @@ LINTER_DIRECTORY: Final = ".clj-kondo"
 
 
 def guard_reason(workspace: Path, change: Change) -> str:
-    """Return why a change of a file in the workspace needs permission, or "" if it does not. Blocks on the disk."""
+    """Return why a change to a file in the workspace needs permission, or "" if it does not. Blocks on the disk."""
     name = normalize_file_name(change.path.name)
     parts = tuple(map(normalize_file_name, change.path.relative_to(workspace).parts))
     if name == SETTINGS_FILE:
@@ -116,7 +116,7 @@ def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> b
 
 
 def _codriver_table(data: bytes | None) -> object:
-    """Return the table `tool.codriver` of a pyproject.toml, or the whole text if it cannot be parsed."""
+    """Return the table `tool.codriver` from a pyproject.toml, or the whole text if it cannot be parsed."""
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 
     try:

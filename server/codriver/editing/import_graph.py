@@ -1,4 +1,4 @@
-"""The imports between the files of a project, determined without running code.
+"""The imports between the files in a project, determined without running code.
 
 Files are matched by name, directly or not, and only changed files are read again. Files with the same name in several
 directories are not distinguished, because running too many tests does no harm.
@@ -31,15 +31,15 @@ MAX_SOURCE_BYTES: Final = 2**20
 _IMPORT_STATEMENT: Final = re.compile(
     rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]*))", re.MULTILINE
 )
-"""An import statement of Python: the module and names of `from`, or the modules of `import`."""
+"""Matches a Python import statement: the module and names of `from`, or the modules of `import`."""
 
 
 _NS: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"]+)(.*?)(?=^\(|\Z)", re.DOTALL | re.MULTILINE)
-"""An `ns` form of Clojure: its name and its contents."""
+"""Matches a Clojure `ns` form: its name and its contents."""
 
 
 _LISP_WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
-"""A symbol or keyword of Lisp."""
+"""Matches a Lisp symbol or keyword."""
 
 
 class ImportGraph:

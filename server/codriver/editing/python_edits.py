@@ -5,7 +5,7 @@ identified by its dotted name. Comments above it and after its last statement do
 to fit: its lines move together, while lines inside strings stay. Two versions of a text are compared by code: changed
 statements, which have to run again, functions that changed only in their bodies, and whether anything else changed.
 
-All edits of a text refer to the text before any of them. The resulting text must parse, and all statements except the
+All edits to a text refer to the text before any of them. The resulting text must parse, and all statements except the
 replaced and inserted ones must be as before. Otherwise no edit is applied.
 """
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply_python_edits"]
 
 MODULE_LEVEL_BLANK_LINES = 2
-"""Number of blank lines between the definitions of a module."""
+"""Number of blank lines between the definitions in a module."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDef:
-    """Replaces the definition `name` by `new`, or removes it if `new` is blank.
+    """Replaces the definition `name` with `new`, or removes it if `new` is blank.
 
     If several definitions have this name, `line`, which may be any line of the definition, selects one.
     """
@@ -68,7 +68,7 @@ PythonEdit = ReplaceDef | InsertDef | Append
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """Replaces the lines from `start` up to but not including `end`, counting from 0, by `lines`.
+    """Replaces the lines from `start` up to but not including `end`, counting from 0, with `lines`.
 
     `gap` is the number of blank lines before them, and `behind` the number of blank lines after them. Blank lines up to
     `wide_end` may be removed as well.
@@ -346,7 +346,7 @@ class CodeFragment:
         return ending.join(formatted)
 
     def _convert_indentation(self, margin: str, step: str) -> str:
-        """Convert the indentation of a line to steps of another length."""
+        """Convert the indentation of a line to steps of a different length."""
         if not step or step == self._step:
             return margin
         count = 0
@@ -427,7 +427,7 @@ def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
 
     Raises:
         TooLongError: the text is longer than `MAX_PARSED_CHARACTERS`.
-        SyntaxError: the text cannot be parsed or compiled. Other errors of the parser are converted to this one.
+        SyntaxError: the text cannot be parsed or compiled. Other errors from the parser are converted to this one.
     """
     if len(text) > MAX_PARSED_CHARACTERS:
         raise TooLongError(text)
