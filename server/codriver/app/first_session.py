@@ -116,7 +116,7 @@ def instructions_for(
     With `are_starting`, they are those for the next start of the server, when its REPLs are not connected yet.
     """
     known = state.repls.values()
-    # A REPL that was given up will probably not start the next time either.
+    # A REPL that was given up on will probably not start the next time either.
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
     repls = [
         DescribedRepl(

@@ -114,7 +114,7 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
     known, left = state.repls.get(action.id), state.forgotten.get(action.id)
     if known is not None and known.phase != "stopped":
         return _update_known_repl(state, known, action)
-    # A discovered REPL that was given up is tried once, unless its file was rewritten.
+    # A discovered REPL that was given up on is tried once, unless its file was rewritten.
     given_up = known if action.origin.is_discovered_only and not action.rewritten else None
     repl = Repl(
         id=action.id,

@@ -210,9 +210,9 @@ class Repl:
     """The dialect assumed until the REPL is connected."""
     note: str | None = None
     caution: str | None = None
+    """A sentence for each caller's first answer from a REPL that is easily mistaken for a different one."""
     remark: str | None = None
     """A sentence that is reported in a single answer per workspace, across all its servers."""
-    """A sentence for each caller's first answer from a REPL that is easily mistaken for a different one."""
     awaits_trust: bool = False
     """Whether this is a stand-in that is replaced as soon as the user accepts the workspace."""
     document: str | None = None
@@ -414,7 +414,7 @@ class State:
         They include those that a reconnecting REPL had before, so that a restart does not change the list.
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_awaited]
-        # A REPL that waits for trust counts too: clients that list tools only once then have the tool afterwards.
+        # A REPL waiting for trust counts too: clients that list tools only once then have the tool afterwards.
         waits = self.repl_needs_trust and any(
             r.is_owned and r.phase == "stopped" for r in self.repls_awaiting_acceptance()
         )

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Kind = Literal["code", "edits", "tests", "failures", "output"]
 
 MAX_CODE_CHARACTERS: Final = 300
-"""Maximum number of characters of a row's code, result and error. `get_evaluation` returns them in full."""
+"""Maximum number of characters in a row's code, result and error. `get_evaluation` returns them in full."""
 MAX_OUTPUT_CHARACTERS: Final = 400
-"""Maximum number of characters of a row's output."""
+"""Maximum number of characters in a row's output."""
 MAX_DIFF_CHARACTERS: Final = 1500
-"""Maximum number of characters of the diff of one file in a row."""
+"""Maximum number of characters in one file's diff in a row."""
 SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 """Number of seconds in each unit of a duration."""
 DURATION_PATTERN: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
@@ -42,7 +42,7 @@ DURATION_PATTERN: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IG
 TIME_OF_DAY_PATTERN: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 """Matches a time of day, with or without seconds."""
 EVENT_NAMES: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
-"""Names of events in rows, by the kind of the log entry that is the event."""
+"""Names of events in rows, by the kind of the event's log entry."""
 OMITTED_RUN_DETAILS: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
 """Details of test runs that rows omit."""
 HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
@@ -89,7 +89,7 @@ class ActivityEvent:
         return has_failures or bool(self.failure) or (bool(self.errors) and not self.results)
 
     def searchable_strings(self) -> Iterable[str]:
-        """Yield all strings of the event that can be searched."""
+        """Yield all of the event's strings that can be searched."""
         yield from (self.code, self.file, self.failure, *self.results, *self.errors, *self.output)
         for row in self.facts.get("files", ()):
             yield from (row.get("file", ""), row.get("diff", ""))

@@ -17,10 +17,10 @@ def choose_evaluation(
 ) -> Evaluation:
     """Return the evaluation with the given id, or the caller's newest one.
 
-    With `is_waiting` and without an id, return the caller's only evaluation that waits for input.
+    With `is_waiting` and without an id, return the caller's only evaluation that is waiting for input.
 
     Raises:
-        RefusedError: there is no such evaluation, or several wait for input.
+        RefusedError: there is no such evaluation, or several are waiting for input.
     """
     if evaluation_id is not None:
         return find_evaluation(call.state, evaluation_id)

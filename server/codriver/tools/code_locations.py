@@ -1,4 +1,4 @@
-"""The source code at a location: a line of a file, or a frame of the last error."""
+"""The source code at a location: a line in a file, or a frame of the last error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFINITION_PREFIXES: Final = ("def ", "async def ", "@")
 MAX_WHOLE_CHARACTERS: Final = 3000
 """Maximum size of a function that is returned in full if any of its lines is requested."""
 LOCATION_PATTERN: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
-"""Matches a file and a line, optionally as a frame is written."""
+"""Matches a file and a line, optionally in the notation for frames."""
 
 
 async def describe_location(call: Call, target: Target, text: str) -> dict[str, object] | None:

@@ -1,4 +1,4 @@
-"""`connect_repl`: connect to a REPL that listens on this machine.
+"""`connect_repl`: connect to a REPL listening on this machine.
 
 Only loopback addresses whose listener belongs to the server's user are accepted. Other addresses have to be configured
 by a human, in the settings or on the command line.
@@ -86,7 +86,7 @@ def loopback_address(text: str) -> str:
     """Convert a caller's text to `HOST:PORT` on this machine.
 
     Raises:
-        RefusedError: the text is not an address, or not one of this machine.
+        RefusedError: the text is not an address, or not one on this machine.
     """
     found = ADDRESS_PATTERN.fullmatch(text.strip())
     if found is None or not 0 < int(found["port"]) <= MAX_PORT:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileEdit, FilePart
 
 MAX_TEXT_CHARACTERS = 8 * 2**20
-"""Maximum characters of a text in an edit."""
+"""Maximum number of characters in a text in an edit."""
 UNDO_TYPE: Final = "undo"
 """Type of the edit that reverts the caller's last batch."""
 
@@ -43,17 +43,17 @@ COMMON_TYPES_DESCRIPTION: Final = (
     "Without type: oldText, found once (in name), becomes newText. By type: replace_def (name, code), insert_def "
     "(code, side of name), append, create (code), undo (your last call)"
 )
-"""Description of the types of edits that do not depend on Lisp."""
+"""Description of the edit types that do not depend on Lisp."""
 
 LISP_TYPES_DESCRIPTION: Final = (
     "; Lisp forms, by line and targetLineText (the form's first line): replace (code), insert before (code), delete, "
     "move (to toLine, toLineText)"
 )
-"""Description of the types of edits for Lisp."""
+"""Description of the edit types for Lisp."""
 
 
 class PartArguments(ArgumentModel):
-    """Base of arguments that a feature adds to each edit of `edit_files`. They limit an edit to a part of its file."""
+    """Base class of arguments that features add to edits in `edit_files`. They limit an edit to a part of its file."""
 
     def file_part(self) -> FilePart | None:
         """Return the part of the file to edit, or None for the whole file."""
@@ -103,7 +103,7 @@ class EditArguments(ArgumentModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the edit has all fields that its type requires, and no other ones than it accepts."""
+        """Check that the edit has all fields that its type requires, and no others than it accepts."""
         needed, possible = _FIELDS_BY_TYPE[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)

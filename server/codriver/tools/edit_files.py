@@ -40,7 +40,7 @@ TEST_RESULT_FIELDS = frozenset({"tests"})
 """Fields that an answer has if tests passed."""
 
 LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
-"""Fields of an edit that only apply to Lisp."""
+"""Fields in an edit that only apply to Lisp."""
 DESCRIPTION_TEMPLATE: Final = (
     "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
     "new code; with test and onFailure restore an edit that breaks a test is reverted."
@@ -168,7 +168,7 @@ async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
 
 
 async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditRequest]) -> Outcome:
-    """Return the outcome that edits of files in the workspace would have, without writing anything.
+    """Return the outcome that edits to files in the workspace would have, without writing anything.
 
     Raises:
         RefusedError: the edits cannot be applied.
@@ -188,7 +188,7 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
 async def _record_and_describe(
     call: Call, arguments: EditFilesArguments, outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """Record the edits in the log, and return the rows and fields for the answer, including findings of linters."""
+    """Record the edits in the log, and return the rows and fields for the answer, including linters' findings."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = edit_rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
@@ -222,7 +222,7 @@ def _load_fields(row: Mapping[str, object], *, is_tested: bool) -> dict[str, obj
 def _add_diagnostics(
     fields: dict[str, object], rows: list[dict[str, object]], files: Sequence[FileResult], diagnostics: Diagnostics
 ) -> None:
-    """Add the findings of linters to the rows of the files, and the note of the linters to the answer."""
+    """Add the linters' findings to the rows of the files, and the linters' note to the answer."""
     if diagnostics.note is not None:
         fields["diagnosticsNote"] = diagnostics.note
     for row, result in zip(rows, files, strict=True):

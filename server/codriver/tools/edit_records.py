@@ -38,7 +38,7 @@ def record_edits(
     """Record in the log which files a caller changed.
 
     `given` is the `who` that the call passed, and `did` the verb of the log's text. `job` is the id of the test run
-    because of which an edit was reverted.
+    that caused an edit to be reverted.
     """
     if results:
         who = call.who(given)

@@ -47,7 +47,7 @@ class EvaluateArguments(Evaluating):
     frame: int | None = Field(
         None, ge=0, description="Run in a frame of the last error or failed test: 0 raised it, 1 is its caller."
     )
-    """Number of the frame of the last failure in which the code is evaluated."""
+    """Number of the last failure's frame in which the code is evaluated."""
     repl_session_key: str | None = Field(
         None, description="The session, for any tool. Default: the one you used last, or the running application."
     )

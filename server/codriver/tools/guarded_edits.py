@@ -1,4 +1,4 @@
-"""Refuse edits of files that would run code or grant permissions, and those that features forbid."""
+"""Refuse edits to files that would run code or grant permissions, and those that features forbid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEEDS_HUMAN_HINT: Final = "ask your human to edit it, or to set allowEditsOfClie
 def find_refusal_reason(services: Services, who: str, change: Change) -> str:
     """Explain why a caller must not change a file, or return an empty string if it may.
 
-    The guards of features may wait for other programs.
+    Features' guards may wait for other programs.
     """
     refusals = (guard(services, who, change) for guard in services.hooks.guards)
     return next(filter(None, refusals), "") or find_general_refusal_reason(

@@ -36,7 +36,7 @@ class InterruptArguments(Evaluating):
 
 
 async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
-    """Stop an evaluation, or the code or tests that currently run in a session."""
+    """Stop an evaluation, or the code or tests currently running in a session."""
     if arguments.evaluation_id is not None:
         evaluation = find_evaluation(call.state, arguments.evaluation_id).id
     elif (job := _find_running_job(call, arguments.repl_session_key)) is not None:
@@ -76,7 +76,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
 
 
 def _find_running_job(call: Call, session_key: str | None) -> Evaluation | None:
-    """Return the running test run that uses a session's interpreter, unless other code runs in the session.
+    """Return the running test run that uses a session's interpreter, unless other code is running in the session.
 
     The key `tests` matches any test run.
     """
@@ -136,7 +136,7 @@ def _runs_in_session(evaluation: Evaluation, target: Target) -> bool:
 
 
 def _running_lanes_note(state: State, target: Target) -> str:
-    """Return a note about evaluations that run in lanes of the same REPL, or an empty string."""
+    """Return a note about evaluations running in lanes of the same REPL, or an empty string."""
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}

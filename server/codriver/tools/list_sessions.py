@@ -74,7 +74,7 @@ def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str
 def _lane_rows(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, object]]:
     """Return rows about the lanes of a REPL. If the caller's own lane is the only one and idle, there are no rows.
 
-    A lane whose client has disconnected is listed only while code runs in it.
+    A lane whose client has disconnected is listed only while code is running in it.
     """
     rows = []
     is_worth_listing = False

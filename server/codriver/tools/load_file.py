@@ -1,4 +1,4 @@
-"""`load_file`: load a source file into a session, and the namespaces that depend on it if requested."""
+"""`load_file`: load a source file into a session, and, if requested, the namespaces that depend on it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoadFileArguments(Evaluating):
 
     file_path: str
     dependents: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
-    """Whether to load the namespaces that require the file's afterwards.
+    """Whether to then load the namespaces that require the file's namespace.
 
     In Python, with `whole`: the importing modules.
     """

@@ -1,4 +1,4 @@
-"""Fit rows of the log into an answer."""
+"""Fit log rows into an answer."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def find_called_tool(manifest: Manifest, name: str, arguments: dict[str, Any]) -
 
 
 ARGUMENT_NAMES: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
-"""Codriver's names for arguments of Backseat Driver, where they differ."""
+"""Codriver's names for Backseat Driver's arguments, where they differ."""
 IGNORED_ARGUMENTS = frozenset({"targetRuntimeId", "includeAllRuntimes"})
 """Backseat Driver's arguments that select an editor window, which Codriver does not have."""
 SKILL_NAMES: Mapping[str, str] = MappingProxyType(
@@ -157,7 +157,7 @@ SKILL_NAMES: Mapping[str, str] = MappingProxyType(
 PAGE_PATHS: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
 """Codriver's page for each page of Backseat Driver's skills."""
 SYMBOL_URI_PARTS = 3
-"""Number of parts of a symbol in a URI of Backseat Driver: symbol, session key and namespace."""
+"""Number of parts of a symbol in a Backseat Driver URI: symbol, session key and namespace."""
 
 
 def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -171,9 +171,9 @@ def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dic
 
 
 def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
-    """Translate a URI of Backseat Driver to one of Codriver. Other URIs are returned unchanged.
+    """Translate a Backseat Driver URI to a Codriver URI. Other URIs are returned unchanged.
 
-    `plain_kinds` are resources of features whose URI in Backseat Driver is `/KIND/PART`. Source: Backseat Driver,
+    `plain_kinds` are features' resources whose URI in Backseat Driver is `/KIND/PART`. Source: Backseat Driver,
     `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`, `/skills/{name}/{file}`.
     """
     scheme, _, rest = uri.partition("://")

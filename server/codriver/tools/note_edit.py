@@ -96,15 +96,15 @@ def _parse_hunks(lines: list[str]) -> list[tuple[str, str]]:
 
 WAIT_MS, MAX_WAIT_MS = 1000, 20_000
 MAX_PATH_CHARACTERS = 4096
-"""Maximum characters of a path."""
+"""Maximum number of characters in a path."""
 MAX_CONTENT_CHARACTERS = 8 * 2**20
-"""Maximum characters of a patch or of the text of a file."""
+"""Maximum number of characters in a patch or in a file's text."""
 MAX_ERROR_CHARACTERS = 600
-"""Maximum characters of a syntax error after an edit. The agent reads it while doing other work."""
+"""Maximum number of characters in a syntax error after an edit. The agent reads it while doing other work."""
 MAX_REFUSAL_CHARACTERS = 1500
-"""Maximum characters of the message that refuses a write."""
+"""Maximum number of characters in a message that refuses a write."""
 NOTHING_WRITTEN_MESSAGE = "\nNothing was written. Write it with balanced brackets."
-"""End of the message that refuses a write."""
+"""End of a message that refuses a write."""
 PLACEHOLDER_PREFIX = "${"
 """Start of a placeholder that a client left in place because it had no value for it."""
 
@@ -171,7 +171,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
 
 
 async def _record_edits(call: Call, arguments: NoteEditArguments) -> str:
-    """Record which files a caller changed, and describe the syntax errors of Lisp files."""
+    """Record which files a caller changed, and describe the syntax errors in Lisp files."""
     services, who = call.services, call.who(arguments.who)
     files = await services.work.files.run(call.client, partial(_files_in_workspace, services.workspace, arguments))
     messages: list[str] = []
@@ -202,7 +202,7 @@ def brief_diff(before: str, after: str) -> str:
 
 
 async def _describe_error(call: Call, path: Path, display_path: str) -> str:
-    """Describe the syntax error of a Lisp file. Return an empty string for a correct file or another language."""
+    """Describe the syntax error in a Lisp file. Return an empty string for a correct file or a different language."""
     services = call.services
     text = await services.work.files.run(call.client, partial(read_edited_lisp, services.workspace, path))
     if text is None:

@@ -1,4 +1,4 @@
-"""Inputs of queries as arguments of tools."""
+"""Query inputs as tool arguments."""
 
 from __future__ import annotations
 

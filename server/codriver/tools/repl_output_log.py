@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from codriver_datalog.entity_store import Value
 
 BASE_CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
-"""Categories of entities, except for those in growing logs of features."""
+"""Categories of entities, except for those in features' growing logs."""
 # The categories of features' logs are named where they are of use.
 AnyCategory = Annotated[str, WithJsonSchema({"enum": list(BASE_CATEGORIES), "type": "string"})]
 
 SESSION_ATTRIBUTE: Final = "repl-session-key"
-"""Attribute of an entity that holds the key of its session."""
+"""The attribute with the key of an entity's session."""
 EVALUATION_ATTRIBUTES: Final = frozenset({"who", "timestamp", "ns", SESSION_ATTRIBUTE})
-"""Attributes that are equal for all entities of an evaluation, so that agents need them only once."""
+"""Attributes that are equal for all entities of an evaluation, so agents need them only once."""
 PRINTED_CATEGORIES: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
 """Categories of text that was printed by code."""
 LISTENING_PREFIX: Final = "nREPL server started on port "
@@ -61,7 +61,7 @@ class LogArguments(Arguments):
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
-    """Return the entities of the log that match filters, or the result of a query."""
+    """Return the log entities that match filters, or the result of a query."""
     log, work = call.services.log, call.services.work
     _check_categories(call, arguments.category or ())
     # Read before the log, so that a caller that continues from these lines misses none.
@@ -206,7 +206,7 @@ def _eviction_notes(call: Call, arguments: LogArguments, count: int) -> list[str
 
 
 def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int | None]:
-    """Return answer fields about the logs of features.
+    """Return answer fields about features' logs.
 
     These are the last lines of the logs whose entities are included, or else the numbers of their entities.
     """
@@ -225,7 +225,7 @@ def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int
 
 
 _LINE_SCHEMA: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
-"""Schema of a line number of the log, which may be null."""
+"""Schema of a log line number, which may be null."""
 
 TOOL = Tool(
     name="repl_output_log",

@@ -1,4 +1,4 @@
-"""`send_input`: send a line to code that waits for input."""
+"""`send_input`: send a line to code that is waiting for input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InputArguments(Evaluating):
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
-    """Send a line to code that waits for input, wait for its effect, and return the evaluation."""
+    """Send a line to code that is waiting for input, wait for its effect, and return the evaluation."""
     current = choose_evaluation(call, arguments.evaluation_id, arguments.who, is_waiting=True)
     if current.status != "needs-input":
         raise refused(

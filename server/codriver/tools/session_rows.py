@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def running_field(running: Evaluation | None) -> dict[str, object]:
-    """Return an answer field about the evaluation that runs in a session, or no field if there is none."""
+    """Return an answer field about the evaluation running in a session, or no field if there is none."""
     if running is None:
         return {}
     return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
@@ -94,7 +94,7 @@ def _profile_fields(repl: Repl, profile: Profile, names: Sequence[str], rare: Co
 
 
 def running_evaluation(state: State, repl: Repl, session: Session) -> Evaluation | None:
-    """Return the evaluation that runs in a session, or None."""
+    """Return the evaluation running in a session, or None."""
     for evaluation in state.unfinished():
         if evaluation.status in OCCUPYING_STATUSES and (evaluation.repl, evaluation.session) == (repl.id, session.name):
             return evaluation

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 NO_LOCALS_NOTE = "no locals: this REPL reports none for these frames"
 MAX_LOCAL_CHARACTERS = 120
-"""Maximum characters of a local variable's value in an answer."""
+"""Maximum number of characters in a local variable's value in an answer."""
 MAX_SENT_CHARACTERS = 2000
-"""Maximum characters of a value that a REPL sends. Longer than displayed, to recognise long secrets."""
+"""Maximum number of characters in a value that a REPL sends. It is longer than displayed, to recognize long secrets."""
 _CLASS_NAME_PATTERN: Final = re.compile(r"[\w.$]+")
 """Matches the name of an exception class."""
 MAX_NEAREST_FRAMES = 5
-"""Maximum number of displayed frames of a trace that contains none of the user's code."""
+"""Maximum number of frames displayed for a trace that contains none of the user's code."""
 
 
 class StackArguments(Arguments):
@@ -51,7 +51,7 @@ class StackArguments(Arguments):
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
-    """Return the stack trace of a session's last error, or of the error of an evaluation."""
+    """Return the stack trace of a session's last error, or of an evaluation's error."""
     if (job := _failed_job(call, arguments)) is not None:
         return _job_answer(call, job, arguments)
     if arguments.evaluation_id is not None:
@@ -147,7 +147,7 @@ async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
 
 
 def error_from_row(row: Json) -> tuple[str, str]:
-    """Return the class and the message of the error of a failed test.
+    """Return the class and the message of a failed test's error.
 
     If no error was raised, these are the outcome and the values of the test.
     """
@@ -180,7 +180,7 @@ def _failure_origin_fields(call: Call, failed: Evaluation | None) -> dict[str, o
 def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace:
     """Shorten and redact the local variables of a stack trace.
 
-    Secrets are recognised in the longer values that the REPL sent.
+    Secrets are recognized in the longer values that the REPL sent.
     """
 
     def short(frame: StackFrame) -> StackFrame:
@@ -206,8 +206,8 @@ def trace_fields(
 ) -> dict[str, object]:
     """Return a stack trace as answer fields of at most `max_bytes` bytes.
 
-    Frames of the project are included, or the innermost ones if there are none. With `whole`, all frames are. Each
-    error of the chain has its own frames. Repeated frames appear once.
+    The project's frames are included, or the innermost ones if there are none. With `whole`, all frames are. Each error
+    in the chain has its own frames. Repeated frames appear once.
     """
     frames, count, notes = _frames_to_display(trace, whole=whole)
     notes += extra_notes
@@ -256,7 +256,7 @@ def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str
 
 
 def _link_fields(link: StackTrace, *, whole: bool) -> dict[str, object]:
-    """Convert an error of the chain to answer fields, including its relation to the previous error."""
+    """Convert an error in the chain to answer fields, including its relation to the previous error."""
     frames, count, _ = _frames_to_display(link, whole=whole)
     displayed = frames if whole else frames[:MAX_NEAREST_FRAMES]
     fields = {

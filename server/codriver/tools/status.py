@@ -1,4 +1,4 @@
-"""`status`: one read-only tool for the present state and for past activity.
+"""`status`: one read-only tool for the current state and for past activity.
 
 Most requests are answered by another tool, which is listed only with `toolset = "full"`. Such a request passes the same
 gate and returns the same answer as a call of that tool.
@@ -46,7 +46,7 @@ BASE_SUBJECTS: Final = ("sessions", "jobs", "activity", "error", "stale", "threa
 FILE_DESCRIPTION: Final = "for activity, an edited file."
 """Description of the argument `file` for the subjects that are always available."""
 MAX_CODE_CHARACTERS: Final = 120
-"""Maximum number of characters of a job's code."""
+"""Maximum number of characters in a job's code."""
 MAX_JOBS: Final = 30
 """Maximum number of jobs in an answer."""
 STATUS_TOOLS: Final = {

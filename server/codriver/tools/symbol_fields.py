@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from codriver.tools.symbol_lookups import SymbolLookup
 
 MAX_LINE_CHARACTERS: Final = 160
-"""Maximum characters of a line about a name in a list, with its parameters and documentation."""
+"""Maximum number of characters in a line about a name in a list, with its parameters and documentation."""
 MAX_PARAMETERS_CHARACTERS: Final = 80
-"""Maximum characters of the parameters of a name in a list."""
+"""Maximum number of characters in the parameters of a name in a list."""
 MAX_CLASS_DOC_CHARACTERS: Final = 400
 """Maximum length of the documentation of a class, whose members are listed with it."""
 NOTE_FIELD: Final = "note"
@@ -55,7 +55,7 @@ def _class_fields(fields: dict[str, object], names: Names, services: Services, m
 
 
 def merge_fields(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:
-    """Merge fields of an answer, and concatenate their notes."""
+    """Merge an answer's fields, and concatenate their notes."""
     others = {name: value for name, value in added.items() if name != "notes"}
     notes = added.get("notes")
     return with_notes({**fields, **others}, notes if isinstance(notes, list) else [])

@@ -24,7 +24,7 @@ class SymbolLookup:
     """What a REPL knows about a symbol: the symbol itself, or the names that it contains or matches, or both."""
 
     symbol: str
-    """The requested symbol, qualified if only a file of the workspace defines it."""
+    """The requested symbol, qualified if only a file in the workspace defines it."""
     namespace: str | None
     found: Symbol | None
     names: Names | None = None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DEFINITION_PATTERN: Final = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
 """Matches the start of a form that defines a name."""
 MAX_EVALUATED_CHARACTERS: Final = 100_000
-"""Maximum characters of evaluated code that are searched for a definition."""
+"""Maximum number of characters of evaluated code searched for a definition."""
 
 
 async def describe_source(
@@ -70,7 +70,7 @@ def _is_path(file: str | None) -> bool:
 
 
 def _shares_definitions(session_key: str | None, target: Target) -> bool:
-    """Return whether the session with this key shares its definitions with the target, like the lanes of a REPL."""
+    """Return whether the session with this key shares its definitions with the target, as a REPL's lanes do."""
     key = target.repl.key
     return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 

@@ -36,9 +36,9 @@ T = TypeVar("T")
 STOPPING_CHECK_INTERVAL_S = 0.5
 """Interval for checking whether the server is stopping, in seconds. No log entry announces it."""
 COALESCING_S = 0.05
-"""Time after a new line during which further lines are collected for the same run of a query, in seconds."""
+"""Time in seconds after a new line during which further lines are collected for the same run of a query."""
 MIN_TURN_TIMEOUT_S = 5.0
-"""Minimum timeout of a wait for its turn to query, in seconds, even beyond the call's time limit."""
+"""Minimum time in seconds that a call waits for its turn to query, even beyond the call's time limit."""
 MAX_NOTES = 5
 """Maximum number of notes in an answer."""
 MAX_COMPARED_ROWS = 100_000
@@ -57,7 +57,7 @@ class WaitArguments(Arguments):
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
-    """Wait until a query has new rows, and return them. If none are found in time, the answer says so."""
+    """Wait until a query has new rows, and return them. The answer says so if none are found in time."""
     wait = _Wait(call, arguments)
     with call.services.waits.count_query(call.client), ExitStack() as following:
         for source in wait.sources.values():
@@ -160,7 +160,7 @@ class _Wait:
         return self._call.state.lifecycle.phase == "stopping"
 
     async def _find_new_rows(self) -> tuple[list[object], Cut | None]:
-        """Run the query if a log has grown, and return the new rows and whether the result was cut."""
+        """Run the query if a log has grown, and return the new rows and how the result was truncated."""
         last_line = self._last_line
         if last_line <= self._seen:
             return [], None
@@ -209,7 +209,7 @@ class _Wait:
     async def _run_query(self, until: int, extract: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
         """Run the query when it is the client's turn.
 
-        Returns how the result was cut, if it was, and the result of `extract`.
+        Returns how the result was truncated, if it was, and the result of `extract`.
 
         Raises:
             NoTurnError: the turn did not come in time.

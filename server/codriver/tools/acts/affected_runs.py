@@ -1,6 +1,6 @@
 """Run the tests that changes can break, for `run_tests`.
 
-The changes are those of the files that a call names, or of all files that changed since they were last tested: files
+The changes are those in the files that a call names, or in all files that changed since they were last tested: files
 that differ from the last commit, and files written since the last run of all tests or of all affected tests. The tests
 are chosen, ordered and limited in time as in `edit_files`.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_NAMED_FILES: Final = 3
-"""Maximum number of changed files that a message names."""
+"""Maximum number of changed files named in a message."""
 MAX_CHANGED_FILES: Final = 500
 """Maximum number of changed files for which tests are chosen."""
 PYTHON_DIALECT: Final = "python"

@@ -1,11 +1,11 @@
-"""Choose the tests that an edit may break, those most likely to fail first.
+"""Choose the tests that an edit may break, with those most likely to fail first.
 
-The tests that executed a changed function when they last ran come first, those of them that failed last before the
-others. Other tests that failed last follow, and then tests in files that import the changed files, directly or not,
-unless they are known to execute nothing that changed. Tests in files named after the changed files are last. Python
-tests are chosen by function, so new parametrisations are included, and only within the project's test paths.
+The tests that executed a changed function when they last ran come first, beginning with those that failed. Other tests
+that failed when they last ran follow, and then tests in files that import the changed files, directly or not, unless
+they are known to execute nothing that changed. Tests in files named after the changed files are last. Python tests are
+chosen by function, so new parametrizations are included, and only within the project's test paths.
 
-At the end of a turn the tests of the changed files run once, and their failures are returned as text.
+At the end of a turn, the changed files' tests run once, and their failures are returned as text.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ MAX_EXECUTING_TESTS: Final = 1000
 MAX_IMPORTING_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files. Direct importers come first."""
 MAX_NAMED_FILES: Final = 1
-"""Maximum number of test files that a label names."""
+"""Maximum number of test files named in a label."""
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """Reason for choosing tests by the names of files."""
 ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are named after what changed"
@@ -99,7 +99,7 @@ class Choice:
 
     @property
     def functions(self) -> frozenset[str]:
-        """Return the ids of the test functions that were chosen by themselves, and not with all tests of a file."""
+        """Return the ids of the test functions that were chosen individually, and not with all tests of a file."""
         return frozenset(test for run in self.runs for _, test in run.only if test != COLLECTION_TEST)
 
 
@@ -152,7 +152,7 @@ async def choose_tests(
 def run_paths(runs: Sequence[TestsRun]) -> list[str]:
     """Return the paths of all runs without duplicates.
 
-    Files and namespaces that run completely come before files of which only some tests run.
+    Files and namespaces that run completely come before files in which only some tests run.
     """
     found = [run.namespace for run in runs if run.namespace]
     found += [name for run in runs for name, test in run.only if test == COLLECTION_TEST]
@@ -249,7 +249,7 @@ async def _choose_python_tests(
     *,
     with_failed: bool,
 ) -> Choice:
-    """Choose the tests to run after changes of Python files."""
+    """Choose the tests to run after changes to Python files."""
     services, workspace = call.services, call.services.workspace
     edited = {result.change.path for result in changed}
     inside = await services.work.files.run(call.client, partial(_test_path_predicate, call))
@@ -369,7 +369,7 @@ async def _failed_namespaces(call: Call, repl: Repl) -> list[str]:
 
 
 def _runnable_name(row: Json, workspace: Path) -> str:
-    """Return the name with which the test of a result row can be run again.
+    """Return the name with which the test in a result row can be run again.
 
     This is a file for Basilisp files in the workspace, and otherwise a namespace.
     """
@@ -404,7 +404,7 @@ async def _last_failed_tests(call: Call, related: Collection[Path]) -> list[str]
 
 
 def _workspace_test_id(nodeid: str, directory: Path, workspace: Path) -> str:
-    """Convert the id of a test that ran in `directory` to one that is relative to the workspace."""
+    """Convert the id of a test that ran in `directory` to one relative to the workspace."""
     file, separator, name = nodeid.partition("::")
     return _relative_to_workspace(Path(os.path.normpath(directory / file)), workspace) + separator + name
 
@@ -420,15 +420,15 @@ def _tests_in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]
 MIN_RUN_S: Final = 1.0
 """Minimum remaining time for which a run is started, in seconds."""
 MAX_FAILURES_CHARACTERS: Final = 1500
-"""Maximum number of characters of the descriptions of all failures together."""
+"""Maximum total number of characters in the descriptions of all failures."""
 MAX_MESSAGE_CHARACTERS: Final = 300
-"""Maximum number of characters of the failure message of one test."""
+"""Maximum number of characters in one test's failure message."""
 MAX_SCANNED_ENTRIES: Final = 20_000
 """Maximum number of directory entries that are scanned for tests."""
 BASILISP_SUFFIX: Final = ".lpy"
 """Suffix of Basilisp files."""
 DEFTEST_MARKER: Final = "(deftest"
-"""Text by which a file that the REPL has not loaded is recognised as having tests."""
+"""A file that the REPL has not loaded is considered to have tests if it contains this text."""
 SOURCE_DIRECTORY_NAME: Final = "src"
 """Name of the directory that contains a distribution's packages, if it has one."""
 DISTRIBUTION_FILE_NAMES: Final = ("pyproject.toml", "setup.py")
@@ -439,7 +439,7 @@ Target = tuple["Path", str]
 
 
 async def describe_new_failures(call: Call, who: str, *, wait_s: float) -> str:
-    """Run the tests of the files that a caller changed since their last tests, and describe the failures.
+    """Run the tests of the files that a caller has changed since they were last tested, and describe the failures.
 
     Returns an empty string if all tests pass or no test can run. All tests together are stopped after `wait_s` seconds.
     The same files are not tested again until one of them changes.
@@ -492,7 +492,7 @@ async def _run_target(call: Call, path: Path, namespace: str, left_s: float) -> 
 
 
 def targets_for_files(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
-    """Find the tests of changed files by the names of files and namespaces.
+    """Find the tests for changed files by the names of files and namespaces.
 
     Reads files, so it blocks.
     """
@@ -501,7 +501,7 @@ def targets_for_files(workspace: Path, changed: Iterable[Path]) -> tuple[Target,
 
 
 def _test_targets(workspace: Path, path: Path) -> Iterator[str]:
-    """Yield the tests of one file.
+    """Yield the tests for one file.
 
     These are the test files named after it. For a Lisp file, they include its namespace, and the namespace with the
     suffix `-test`.
@@ -520,7 +520,7 @@ def _test_targets(workspace: Path, path: Path) -> Iterator[str]:
 def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
     """Yield the namespace of each Lisp test file, and the name with which its tests are run.
 
-    This name is the path of the file, or the namespace if only the REPL can find the tests of the file.
+    This name is the path of the file, or the namespace if only the REPL can find the file's tests.
     """
     for file in _test_files(workspace, path):
         text = read_edited_lisp(workspace, file)

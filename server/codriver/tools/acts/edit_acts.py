@@ -76,7 +76,7 @@ TESTS_TIME_LIMIT_S: Final = 50.0
 MIN_RUN_S: Final = 1.0
 """Minimum remaining time for which a run is started, in seconds."""
 RUN_GRACE_S: Final = 10.0
-"""Extra time for a run to stop after its limit or to start after another run, in seconds."""
+"""Extra time, in seconds, for a run to stop after its limit or to start after another run."""
 CHECK_BATCH_TESTS: Final = 8
 """Number of failed tests that are repeated in one run. One broken test is enough to revert an edit."""
 MAX_DESCRIBED_FAILURES: Final = 5
@@ -85,7 +85,7 @@ MAX_NAMED_TESTS: Final = 4
 """Maximum number of tests that are named."""
 PYTHON_SUFFIX: Final = ".py"
 NO_TESTS_REASONS: Final = ("no-tests", "unknown-namespace")
-"""Reasons of answers about runs that found no tests."""
+"""Reasons in answers about runs that found no tests."""
 FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the failing tests had already failed before it"
 NOT_TESTED_MESSAGE: Final = "the edit is kept, but not tested"
 NOT_KNOWN_MESSAGE: Final = "the edit is kept: no failed test is known to have passed before the edit"
@@ -364,7 +364,7 @@ class LiveSteps:
     async def _failure_rows(self, job_report: JobReport, outcome: Outcome) -> list[dict[str, object]]:
         """Return an answer row for each new error.
 
-        An error is new if the edit broke its test, or if a test that failed before the edit now fails with another
+        An error is new if the edit broke its test, or if a test that failed before the edit now fails with a different
         message.
         """
         verdict, services = self._verdict, self._call.services
@@ -577,7 +577,7 @@ class LiveSteps:
 
 
 def unfinished_message(choice: Choice, unfinished: Sequence[str], limit_s: float, running: str) -> str:
-    """Describe what is known of an edit if no finished test failed, but some tests did not finish within `limit_s`.
+    """Describe what is known about an edit if no finished test failed, but some tests did not finish within `limit_s`.
 
     `running` is the test that was running at the end, or empty if none was.
     """

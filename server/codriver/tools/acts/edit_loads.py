@@ -1,7 +1,7 @@
 """Load edited files into the live session.
 
-The changed top-level forms of an edited file are loaded in the session that serves the file. Each load is an evaluation
-and appears in the log as such. The first load that does not finish stops the rest.
+The changed top-level forms of an edited file are loaded in the session that serves the file. Each load is an
+evaluation, and appears in the log as one. The first load that does not finish stops the rest.
 """
 
 from __future__ import annotations

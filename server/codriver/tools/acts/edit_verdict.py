@@ -1,7 +1,7 @@
 """Decide whether an edit broke a test.
 
 An edit broke a test only if the test passed before the edit and failed twice after it. A test without a known outcome
-for the previous files runs once against copies of these, while the disk has the new ones.
+for the previous files runs once against copies of them, while the new ones are on disk.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def previous_sources(outcome: Outcome) -> dict[str, bytes | None]:
 def verification_jobs(
     job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
 ) -> Iterator[TestJob]:
-    """Yield jobs that run tests of `job` again. The caller stops at the first one with results.
+    """Yield jobs that run tests from `job` again. The caller stops at the first one with results.
 
     `sources` replaces the contents of files by path. pytest runs nothing if one of the names does not exist, such as a
     test that the edit adds, so the second job runs the complete test files.

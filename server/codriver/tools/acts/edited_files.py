@@ -1,4 +1,4 @@
-"""Recognise and read Lisp files that an editor or another tool changed."""
+"""Recognize and read Lisp files that an editor or another tool changed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read_edited_lisp(workspace: Path, path: Path) -> str | None:
 
 
 def describe_syntax_error(name: str, text: str, most: int) -> str:
-    """Describe the syntax error of Lisp code and suggest a fix based on its indentation.
+    """Describe the syntax error in Lisp code and suggest a fix based on its indentation.
 
     Returns at most `most` characters, or an empty string if the code can be read.
     """

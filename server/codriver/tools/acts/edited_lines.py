@@ -42,7 +42,7 @@ class EditedFile:
     def has_edit_around(self, line: int) -> bool:
         """Return whether the edit changed the function or class that contains a line.
 
-        Outside of functions and classes, only the line itself counts.
+        Outside functions and classes, only the line itself counts.
         """
         first, last = function_around(self.after, line) or (line, line)
         return any(replacement.after.start < last and replacement.after.stop >= first for replacement in self.replaced)
@@ -69,7 +69,7 @@ class Edit:
         return file in self.files and self.files[file].has_edit_around(line)
 
     def current_line(self, file: str, line: int) -> int:
-        """Convert a line number of the test run to the line's number after the edit was kept or put back.
+        """Convert a line number from the test run to the line's number after the edit was kept or put back.
 
         The edit must not have changed the line.
         """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def is_in_project(frame: FailureFrame, workspace: Path) -> bool:
-    """Return whether a frame belongs to a file of the workspace, but not to an installed package."""
+    """Return whether a frame belongs to a file in the workspace, but not to an installed package."""
     installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
     return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
 

@@ -1,8 +1,8 @@
-"""Choose the code to display for failed tests: the most likely place of the cause.
+"""Choose the code to display for failed tests: the most likely location of the cause.
 
 The record of what each test executed ranks the functions. If it agrees with the frame that raised, or with the function
-that the failed statement called, that function alone is displayed. Otherwise the most suspicious functions are, smaller
-ones first, as far as there is room, and more are named.
+that the failed statement called, that function alone is displayed. Otherwise as many of the most suspicious functions
+as fit are displayed, smaller ones first, and more are named.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ SOURCES_TIMEOUT_S: Final = 10.0
 MAX_DETAILED_ERRORS: Final = 3
 """Maximum number of different errors with all details. The others get one line each."""
 MAX_SOURCE_CHARACTERS: Final = 1200
-"""Maximum characters of source for a failure that has more than one function or is not the first."""
+"""Maximum number of source characters for a failure that has more than one function or is not the first."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
-"""Maximum size of a function of the first failure that is displayed in full, because no other is more suspicious."""
+"""Maximum size of a function displayed in full for the first failure because no other is more suspicious."""
 MAX_RANKED_CHARACTERS: Final = 4500
-"""Maximum characters of source of suspicious functions in an answer."""
+"""Maximum number of characters of suspicious functions' source code in an answer."""
 MAX_FIRST_CHARACTERS: Final = 4500
-"""Maximum size of a called function of the first failure if no other code is displayed. A larger one is only named."""
+"""Maximum size of a called function displayed for the first failure if no other code is. A larger one is only named."""
 MAX_RAISED_CHARACTERS: Final = 2400
-"""Maximum size of a function that is displayed in full because the error was raised in it."""
+"""Maximum size of a function displayed in full because the error was raised in it."""
 MAX_FUNCTION_CHARACTERS: Final = 100_000
 """Maximum size of a function that is considered."""
 LINE_NUMBER_PATTERN: Final = re.compile(r"^[ >] *(\d+)(?: |$)", re.MULTILINE)
-"""Matches the line number at the start of a line of an excerpt."""
+"""Matches the line number at the start of a line in an excerpt."""
 MAX_CALLED_FUNCTIONS: Final = 2
 """Maximum number of called functions that are displayed for a wrong value."""
 NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
-"""Names of code objects inside of functions, for which no separate function is recorded."""
+"""Names of code objects inside functions, for which no separate function is recorded."""
 MAX_RANKED_SOURCES: Final = 4
 """Maximum number of suspicious functions whose source an answer displays."""
 MAX_SUSPECTS: Final = 6
@@ -58,7 +58,7 @@ MAX_SUSPECTS: Final = 6
 MIN_SCORE_SHARE: Final = 0.5
 """Minimum score of a suspicious function whose source is displayed, as a share of the highest score."""
 SIZE_EXPONENT: Final = 0.15
-"""Exponent of the size of its source by which the score of a function is divided."""
+"""A function's score is divided by the size of its source raised to this power."""
 
 
 @dataclass(slots=True)
@@ -262,8 +262,8 @@ class _Sources:
 def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
     """Return the frames whose code most likely contains the cause of a failure.
 
-    This is the innermost frame in the project's code outside of tests. If one error led to another, the frame of the
-    first error comes before it. If only the test itself raised, these are the last functions that the failed statement
+    This is the innermost frame in the project's code outside tests. If one error led to another, the frame of the first
+    error comes before it. If only the test itself raised, these are the last functions that the failed statement
     called, at most two.
     """
     failure = test.failure

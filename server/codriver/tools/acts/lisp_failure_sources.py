@@ -26,7 +26,7 @@ SEARCH_TIMEOUT_S: Final = 2.0
 MAX_SYMBOLS: Final = 5
 """Maximum number of symbols that are looked up to find functions."""
 MAX_FUNCTION_CHARACTERS: Final = 2400
-"""Maximum size of a function that is displayed."""
+"""Maximum size of a displayed function."""
 CALLED_FUNCTION_PATTERN: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]+)")
 """Matches the start of a call, up to the end of the function's name."""
 
@@ -34,9 +34,9 @@ CALLED_FUNCTION_PATTERN: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]
 async def find_failure_source(call: Call, repl: Repl, session: str, row: Mapping[str, object]) -> str:
     """Return the location and source of the function that most likely made a Lisp test fail.
 
-    `row` is the failed test in a report. For an error, the function is the innermost one outside of the test's
-    namespace. For a wrong value, it is the first function that the check called. Returns an empty string if the
-    function is not found in the workspace.
+    `row` is the failed test in a report. For an error, the function is the innermost one outside the test's namespace.
+    For a wrong value, it is the first function that the check called. Returns an empty string if the function is not
+    found in the workspace.
     """
     namespace = text_or_none(row.get("ns")) or ""
     symbols = list(dict.fromkeys(_suspect_symbols(row, namespace)))[:MAX_SYMBOLS]

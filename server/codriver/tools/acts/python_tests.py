@@ -60,15 +60,15 @@ if TYPE_CHECKING:
 MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
 MAX_MESSAGE_CHARACTERS: Final = 500
+"""Maximum number of characters in the first failure's message."""
 MAX_LATER_MESSAGE_CHARACTERS: Final = 250
-"""Maximum characters of the message of a failure that is not the first."""
-"""Maximum characters of a failure's message."""
+"""Maximum number of characters in the messages of later failures."""
 MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
-"""Maximum characters of the messages of a briefly described failure and of its causes."""
+"""Maximum number of characters in the messages of a briefly described failure and its causes."""
 MAX_OUTPUT_CHARACTERS: Final = 300
-"""Maximum characters of the output of a failed test."""
+"""Maximum number of characters of a failed test's output."""
 MAX_DETAILS_CHARACTERS: Final = 4000
-"""Maximum characters of a failure as pytest prints it, in a report."""
+"""Maximum number of characters of a failure as pytest prints it, in a report."""
 STRING_ASSERTION_PATTERN: Final = re.compile(
     r"assert (?P<quote>['\"])(?:(?!\.\.\.).)*(?P=quote) == ['\"](?:(?!\.\.\.).)*['\"]$"
 )
@@ -78,7 +78,7 @@ COMPARISON_PREFIXES: Final = ("", "  ", "  - ", "  + ", "  ? ")
 UNITTEST_STRINGS_PATTERN: Final = re.compile(
     r"(?:AssertionError: )?(?P<quote>['\"])(?:(?!\[\d+ chars\]).)*(?P=quote) != ['\"](?:(?!\[\d+ chars\]).)*['\"]$"
 )
-"""Matches the message of unittest that compares two strings, neither of which is shortened."""
+"""Matches the unittest message that compares two strings, neither of which is shortened."""
 UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
 """Prefixes of the lines in which unittest compares two strings."""
 WHERE_PREFIX: Final = "\n +  where "
@@ -88,28 +88,28 @@ FUNCTION_OBJECT_PATTERN: Final = re.compile(
 )
 """Matches the line in pytest's message that explains which function object an earlier line means."""
 MAX_FRAMES: Final = 5
-"""Maximum number of frames of a failure or interruption in an answer."""
+"""Maximum number of frames that an answer has for a failure or interruption."""
 CORRECT_NAME_HINT: Final = "Correct the name of the test, or name its file."
 UNKNOWN_OPTION_HINT: Final = (
     "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
     'args: ["-o", "addopts="].'
 )
 MAX_LOCALS: Final = 3
-"""Maximum number of local variables of a failure in an answer."""
+"""Maximum number of local variables that an answer has for a failure."""
 MAX_LOCAL_CHARACTERS: Final = 120
-"""Maximum characters of the value of a variable."""
+"""Maximum number of characters in a variable's value."""
 MAX_REPEATED_LOCAL_CHARACTERS: Final = 40
-"""Maximum characters of a variable's value that is displayed even if the message contains it."""
+"""Maximum number of characters in a variable's value that is displayed even if the message contains it."""
 CLASS_ONLY_PATTERN: Final = re.compile(r"<[\w.<>]+>")
-"""Matches the text of a value that reveals only its class."""
+"""Matches a printed value that reveals only its class."""
 MAX_NAMED_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
 DJANGO_SCRIPT: Final = "manage.py"
 """Name of the script with which a Django project runs its tests."""
 DEBUGGER_OPTION: Final = "--pdb"
-"""Option of pytest that starts a debugger when a test fails."""
+"""The pytest option that starts a debugger when a test fails."""
 ALWAYS_COUNTED: Final = ("passed", "failed")
-"""Counts that an answer contains even if they are zero."""
+"""Counts that an answer includes even if they are zero."""
 COUNT_FIELDS: Final = (
     "passed",
     "failed",
@@ -133,16 +133,16 @@ SILENT_OPTIONS: Final = frozenset({
     "--confcutdir", "--import-mode", "-c", "--count", "--reruns", "--timeout", "-o", "--override-ini", "--junitxml",
     "--pdb",
 })  # fmt: skip
-"""Options of pytest that do not ask for output on the terminal."""
+"""pytest options that do not request output on the terminal."""
 STOP_TIMEOUT_S: Final = 8.0
-"""Maximum time for a run to stop after its limit, in seconds: 5 s for its fixtures and some spare time."""
+"""Maximum time, in seconds, for a run to stop after its limit: 5 s for its fixtures and some spare time."""
 STILL_RUNNING_HINT: Final = "still running: get_evaluation waits for it, interrupt_evaluation stops it"
 """Hint about a run that continues after its call."""
 FAILED_HINT: Final = 'status with about: "error" has all frames'
 QUEUED_RUN_HINT: Final = (
     "A workspace runs one set of tests at a time. Wait for that run, or stop it with interrupt_evaluation."
 )
-"""Hint about a run that waits for another one."""
+"""Hint about a run that is waiting for another one."""
 
 
 async def run_python_tests(
@@ -465,7 +465,7 @@ def failure_row(
     """Return the answer row of a failed test.
 
     It has the failure's message, the project's frames with the innermost first, local variables, and source code from
-    `sources`. It also names the other tests of the group. Rows after the first have a shorter message, and no variables
+    `sources`. It also names the other tests in the group. Rows after the first have a shorter message, and no variables
     of the test itself.
     """
     test = group.test
@@ -551,7 +551,7 @@ def _failure_message(failure: TestFailure) -> str:
 
 
 def _without_function_objects(message: str) -> str:
-    """Replace function objects in an assertion's message by the names used in the test.
+    """Replace function objects in an assertion's message with the names used in the test.
 
     pytest explains each function object on a separate line, such as `where <function f at 0x7f0a> = shop.f`. These
     lines are removed.
@@ -593,7 +593,7 @@ def _location_fields(test: TestFinished, workspace: Path) -> dict[str, object]:
 def _shows_output(job_report: JobReport) -> bool:
     """Return whether the answer should include the terminal output of a run.
 
-    It should if an option of pytest produces output, or if only the output explains what happened.
+    It should if a pytest option produces output, or if only the output explains what happened.
     """
     report = job_report.report
     if report.error is not None and is_usage_error(report.error):

@@ -1,4 +1,4 @@
-"""Submit code to a session: check the limits of waiting code, open the transcript, and send the request."""
+"""Submit code to a session: check the limits on waiting code, open the transcript, and send the request."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 MAX_CLIENT_BYTES = 32 * 2**20
-"""Maximum bytes of one client's unfinished code: twice the maximum size of a message by default."""
+"""Maximum size of one client's unfinished code: twice the maximum size of a message by default."""
 MAX_TOTAL_BYTES = 128 * 2**20
-"""Maximum bytes of the unfinished code of all clients."""
+"""Maximum total size of unfinished code across all clients."""
 GUARANTEED_CLIENT_BYTES = 64 * 1024
-"""Bytes of unfinished code that each client may always have, however much other clients have.
+"""Bytes of unfinished code that each client may always have, however much the others have.
 
 Together they are 32 MiB for the maximum number of clients.
 """
 EVALUATION_OVERHEAD_BYTES = 8 * 1024
 """Bytes counted for an evaluation in addition to its code, which limits the number of evaluations."""
 FORM_OVERHEAD_BYTES = 200
-"""Bytes counted for each form of a request in addition to its text."""
+"""Bytes counted for each form in a request in addition to its text."""
 
 
 def _too_much_code_error(waiting: int, most: int, whose: str) -> RefusedError:
@@ -80,7 +80,7 @@ def request_bytes(request: Request) -> int:
 
 
 MAX_ELEMENTS, MAX_LEVELS = 100_000, 1000
-"""Maximum elements and levels of a collection that a client can request."""
+"""Maximum number of elements and of levels in a collection that clients can request."""
 
 
 def print_limits_for_client(call: Call, target: Target) -> PrintLimits | None:
@@ -95,7 +95,7 @@ def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "eva
     """Check that a request would not have to wait for another evaluation of the same caller.
 
     Raises:
-        RefusedError: the caller's other evaluation is running or waits for input.
+        RefusedError: the caller's other evaluation is running or waiting for input.
     """
     state = call.services.core.state
     queue_key = execution_session_for(kind, target.session.name)
@@ -122,7 +122,7 @@ def submit(call: Call, target: Target, who: str, request: Request) -> None:
     """Send an evaluation to a session, and start recording its output.
 
     Raises:
-        RefusedError: too much code is waiting, or the evaluation would wait for another one of its caller.
+        RefusedError: too much code is waiting, or the evaluation would have to wait for another one by the same caller.
     """
     state = call.services.core.state
     if state.live:

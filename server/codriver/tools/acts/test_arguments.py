@@ -91,9 +91,9 @@ class TestArguments(Evaluating):
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run continues."
     )
     namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-    """Earlier name of an entry of `paths`."""
+    """Earlier name for an entry in `paths`."""
     test: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-    """One test of the namespace."""
+    """One test in the namespace."""
     match: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The expression of pytest's `-k`."""
     fresh: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
@@ -179,7 +179,7 @@ def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -
 
 
 def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
-    """Convert arguments of pytest to arguments of unittest or of Django's test command.
+    """Convert pytest arguments to arguments for unittest or Django's test command.
 
     Options without an equivalent are passed on unchanged.
     """

@@ -71,7 +71,7 @@ def start_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
     Frame 0 is the innermost one.
 
     Raises:
-        RefusedError: the process of the test has ended, or it has no such frame.
+        RefusedError: the test's process has ended, or the failure has no such frame.
     """
     process = call.services.tests.failure.process_of_run(run.id)
     if process is None:

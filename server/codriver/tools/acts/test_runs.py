@@ -61,9 +61,9 @@ if TYPE_CHECKING:
 
 
 ALL_TESTS_LABEL = str(TestSelection())
-"""Description of the selection in a run that selects all tests."""
+"""Description of the selection in a run of all tests."""
 MAX_STACKS_BYTES = 2000
-"""Maximum bytes of stacks in the answer about a stopped run."""
+"""Maximum size of the stack dumps in the answer about a stopped run."""
 HINTS_BY_REASON = {
     "bad-arguments": 'Combine parts of test names with "and", "or" and "not", as in "parser and not slow".',
     "unknown-namespace": "Load its file with load_file, or correct the name.",
@@ -409,13 +409,13 @@ async def _last_failed_tests(call: Call, target: Target) -> tuple[tuple[str, str
 MAX_RESULTS: Final = 100
 """Maximum number of results in an answer."""
 MAX_FRAMES: Final = 5
-"""Maximum number of frames of a result in an answer."""
+"""Maximum number of frames per result in an answer."""
 MAX_DETAILED_RESULTS: Final = 3
 """Maximum number of results with all details. The others usually have the same cause and get one line each."""
 MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
-"""Maximum number of characters of the message of a briefly described result."""
+"""Maximum number of characters in the message of a briefly described result."""
 MAX_READ_CHARACTERS: Final = 32 * 2**20
-"""Maximum characters of a report that are read."""
+"""Maximum number of characters read from a report."""
 
 
 async def session_runs(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
@@ -509,7 +509,7 @@ def _short_row(row: dict[str, object]) -> dict[str, object]:
 
 
 def has_current_test(stopped: Json) -> bool:
-    """Return whether a stopped run was executing a test. While it collects tests, it has none."""
+    """Return whether a stopped run was executing a test. It has none while collecting tests."""
     return bool(stopped["test"] != UNKNOWN_TEST_NAME)
 
 

@@ -27,7 +27,7 @@ TORN_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 """Matches an incomplete escape sequence at the end of a text, and the complete ones right before it."""
 
 OMISSION_MARK_BYTES = 40
-"""Size of the mark that replaces the omitted end of a text."""
+"""Size of the marker that replaces the omitted end of a text."""
 
 ALWAYS_WHOLE_BYTES = 200
 """Maximum size of text that is never shortened, such as names and categories.
@@ -35,14 +35,14 @@ ALWAYS_WHOLE_BYTES = 200
 Its total size is limited by the number of rows.
 """
 MAX_OVERVIEW_BYTES = 40
-"""Maximum bytes of a flood that an overview displays."""
+"""Maximum number of bytes displayed from a flood in an overview."""
 FLOOD_FACTOR = 10
-"""Factor by which a text exceeds its share if it counts as a flood, which is not read in full."""
+"""A text counts as a flood, which is not read in full, if it exceeds its share by this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A text that was cut, and the number of characters left out of it."""
+    """A truncated text, and the number of characters left out of it."""
 
     text: str
     omitted: int = 0
@@ -98,9 +98,9 @@ def _escape(text: str) -> bytes:
 def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
     """Shorten the long strings in a JSON value, and return it with a note, or with None if nothing was shortened.
 
-    The strings are cut to the greatest length at which all of them together have at most `max_bytes` bytes. A string
-    that is much longer than its share counts as a flood and is cut to a fixed part of it. Each cut string ends with a
-    mark that states how much is missing.
+    The strings are truncated to the greatest length at which all of them together have at most `max_bytes` bytes. A
+    string that is much longer than its share counts as a flood and is truncated to a fixed part of it. Each truncated
+    string ends with a marker that states how much is missing.
     """
     sizes = sorted(json_bytes(text) for text in _strings(value))
     left, cap = max_bytes, 0
@@ -117,7 +117,7 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
 
 
 def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
-    """Shorten very long strings of rows for an overview, or with `is_of_all` every long string.
+    """Shorten very long strings in rows for an overview, or with `is_of_all` every long string.
 
     Returns the rows and a note, or None instead of the note if nothing was shortened.
     """
@@ -183,9 +183,9 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _cut_strings(value: object, cap: int, of_flood: int, *, flood: int) -> object:
-    """Return a JSON value with its strings cut to `cap` bytes.
+    """Return a JSON value with its strings truncated to `cap` bytes.
 
-    Strings with more than `flood` characters are cut to `of_flood` bytes.
+    Strings with more than `flood` characters are truncated to `of_flood` bytes.
     """
     if isinstance(value, str):
         cut = cut_to_head(value, of_flood if len(value) > flood else cap)

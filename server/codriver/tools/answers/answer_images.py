@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 MAX_TOTAL_BYTES = 4 * 2**20
-"""Maximum base64 size of all images of an answer together. A model accepts at most 5 MB for one image."""
+"""Maximum total base64 size of the images in an answer. A model accepts at most 5 MB for one image."""
 
 
 MAX_IMAGES = 100
@@ -45,11 +45,11 @@ def image_files(call: Call) -> Callable[[str, str], str | None] | None:
 
 
 class Images:
-    """Removes images from the text of an answer and leaves a mark in the place of each.
+    """Removes images from the text of an answer and leaves a marker in place of each.
 
     Up to `most` images, with at most `max_bytes` bytes of base64 in total, are collected in `images`. If `number` is
-    given, only the image with this number is collected. The marks of other images describe them, and how to get them
-    according to `way`. If `way` is None, the marks are those of `codriver.core.images`, for programs.
+    given, only the image with this number is collected. The markers of other images describe them, and how to get them
+    according to `way`. If `way` is None, the markers are those from `codriver.core.images`, for programs.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class Images:
         self._left_bytes = max_bytes
         self._number = number
         self._save = save
-        """Function that saves an image as a file, for a client that displays none. The mark has the path."""
+        """Function that saves an image as a file, for a client that displays none. The marker has the path."""
         self._marks: dict[str, str] = {}
-        """Mark of each image by its data, so that an image displayed both as a figure and as a value counts once."""
+        """Marker of each image by its data, so that an image displayed both as a figure and as a value counts once."""
         self.files: list[str] = []
         self.seen = 0
         self.images: list[Image] = []
 
     def remove_from_text(self, text: str) -> str:
-        """Return the text with a mark in place of each image. Images are numbered across all texts."""
+        """Return the text with a marker in place of each image. Images are numbered across all texts."""
         return DATA_URL_PATTERN.sub(self._mark, text) if "data:image/" in text else text
 
     def remove_from_json(self, value: object) -> object:
-        """Return the JSON value with the images in its strings replaced by marks."""
+        """Return the JSON value with the images in its strings replaced by markers."""
         if isinstance(value, str):
             return self.remove_from_text(value)
         if isinstance(value, list | tuple):
@@ -88,7 +88,7 @@ class Images:
         return value
 
     def _mark(self, match: re.Match[str]) -> str:
-        """Return the mark for a matched image. Equal images share a mark."""
+        """Return the marker for a matched image. Equal images share a marker."""
         mime_type, data = match[1], match[2]
         if data not in self._marks:
             self.seen += 1
@@ -96,7 +96,7 @@ class Images:
         return self._marks[data]
 
     def _new_mark(self, mime_type: str, data: str) -> str:
-        """Collect an image if it was requested and fits, and return its mark."""
+        """Collect an image if it was requested and fits, and return its marker."""
         is_requested = self._number in (None, self.seen) and len(self.images) + len(self.files) < self._most
         if is_requested and len(data) <= self._left_bytes:
             if self._save is not None:
@@ -110,7 +110,7 @@ class Images:
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 
     def _save_as_file(self, mime_type: str, data: str) -> str:
-        """Save an image as a file and return a mark with the path."""
+        """Save an image as a file and return a marker with the path."""
         path = self._save(mime_type, data) if self._save is not None else None
         if path is None:
             return f"<<image-{self.seen}: {mime_type}, which could not be saved as a file>>"

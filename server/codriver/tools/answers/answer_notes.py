@@ -1,4 +1,4 @@
-"""Notes of an answer about earlier evaluations of the same code, and about actions of other callers."""
+"""Notes in an answer about earlier evaluations of the same code, and about other callers' actions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 COMPARED_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 """Parts of an evaluation that are compared."""
 MAX_OTHER_CALLER_LINES = 5
-"""Maximum number of lines about actions of other callers."""
+"""Maximum number of lines about other callers' actions."""
 MAX_CODE_CHARACTERS = 60
-"""Maximum characters of code in a line."""
+"""Maximum number of characters of code in a line."""
 MAX_LOADED_FILES = 3
-"""Maximum number of loaded files that a line names."""
+"""Maximum number of loaded files named in a line."""
 MAX_CAUSE_CHARACTERS = 160
-"""Maximum characters of the cause of a restart."""
+"""Maximum number of characters in the cause of a restart."""
 LOAD_KINDS = ("load-file", "load-forms")
 """Kinds of evaluations that load code."""
 MAX_SEARCHED_EVALUATIONS = 5
@@ -64,13 +64,13 @@ class AnswerInProgress:
     left_out: tuple[str, ...] = ()
     """Notes about truncated text."""
     of_outcome: tuple[str, ...] = ()
-    """Notes of features about the outcome of the evaluation."""
+    """Features' notes about the outcome of the evaluation."""
     given: tuple[str, ...] = ()
-    """Notes of the tool that answers."""
+    """Notes from the tool that answers."""
     repetition: list[str] = field(default_factory=list)
     """Comparison with the last evaluation of the same code, once it was made."""
     is_same: bool = False
-    """Whether result and output equal the previous ones, so that no further query is expected."""
+    """Whether result and output equal the previous ones, in which case no further query is expected."""
 
 
 def other_caller_notes(answer: AnswerInProgress) -> list[str]:
@@ -93,9 +93,9 @@ def other_caller_notes(answer: AnswerInProgress) -> list[str]:
 
 
 def background_output_notes(answer: AnswerInProgress) -> list[str]:
-    """Describe output of background threads since the caller's last answer, and record it as reported.
+    """Describe output from background threads since the caller's last answer, and record it as reported.
 
-    Output of the answer's own evaluation is left out, because the answer contains it.
+    Output from the answer's own evaluation is left out, because the answer contains it.
     """
     call = answer.call
     late_output = call.services.transcripts.late.report((call.client, answer.who))
@@ -214,7 +214,7 @@ def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 
 def with_outside_packages_note(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
-    """Add a note if the REPL imports packages of the project from outside its working tree."""
+    """Add a note if the REPL imports the project's packages from outside its working tree."""
     outside = repl.profile.outside if repl and repl.profile else None
     return with_notes(fields, [outside] if outside else [])
 
@@ -248,7 +248,7 @@ async def repetition_notes(answer: AnswerInProgress) -> list[str]:
 
 
 def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:
-    """Return whether the same code of the same caller has failed twice in a row in the same session."""
+    """Return whether the same code from the same caller has failed twice in a row in the same session."""
     failures, state = 0, call.services.core.state
     before: str | None = transcript.before
     while before is not None and failures < 2:

@@ -1,4 +1,4 @@
-"""Text of an answer about an evaluation: its values and output within the size limit."""
+"""The text in an answer about an evaluation: its values and output within the size limit."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ MAX_VALUES = 100
 MAX_CUT_NOTES = 3
 """Maximum number of notes about values that were truncated by print limits."""
 MAX_REPEATED_BYTES = 200
-"""Maximum size of a last value that the result repeats in full."""
+"""Maximum size of a last value that is repeated in full in the result."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
-"""Maximum characters of values that are searched for images. Only the beginning of a longer value is read."""
+"""Maximum number of characters in values that are searched for images. Only the beginning of a longer value is read."""
 
 OMISSION_NOTE_BYTES = 250
-"""Size of the note about omitted text, including the mark in the text's place."""
+"""Size of the note about omitted text, including the marker in the text's place."""
 
 OUTPUT_STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 """Output streams, in the order of their fields in an answer."""
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
 """Bytes displayed of a flood: of its beginning, and of its current end."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
-"""Bytes displayed of a continuing flood, to a caller who knows its beginning."""
+"""Bytes displayed of a continuing flood to a caller that knows its beginning."""
 
 MAX_STACKS_BYTES = 8000
-"""Maximum bytes of a thread dump in an answer: about a hundred frames."""
+"""Maximum size of a thread dump in an answer: about a hundred frames."""
 
 
 async def add_text(
@@ -163,7 +163,7 @@ def _bytes_without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
 def _read_values(transcript: Transcript, positions: list[range], images: Images, max_characters: int) -> list[str]:
     """Return the values at the given positions, without images.
 
-    Values that are too long to be searched for images are cut to `max_characters`.
+    Values that are too long to be searched for images are truncated to `max_characters`.
     """
     found: list[str] = []
     left = MAX_READ_CHARACTERS
@@ -203,7 +203,7 @@ def _bounded_size(text: str, most: int) -> int:
 def _repeated_value(result: str) -> str:
     """Return the last of several values for the list of values.
 
-    `result` has this value in full, so a mark replaces it in the list if it is long.
+    `result` has this value in full, so a marker replaces it in the list if it is long.
     """
     return result if _bounded_size(result, MAX_REPEATED_BYTES + 1) <= MAX_REPEATED_BYTES else "<<result>>"
 

@@ -295,7 +295,7 @@ DIFFERENCE_DESCRIPTIONS: Final = {
 }
 """Descriptions of kinds of differences, for the line about a module."""
 MAX_NAMES_IN_LINE: Final = 20
-"""Maximum number of names that a line lists for one kind of difference."""
+"""Maximum number of names listed in a line for one kind of difference."""
 MAX_SEARCHED_ENTRIES: Final = 1000
 """Maximum number of log entries that are searched for the evaluation that defined a name."""
 
@@ -509,7 +509,7 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[LispE
 
 
 def _to_lisp_evaluation(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluation:
-    """Convert an entry of the log and its evaluation to a numbered record."""
+    """Convert a log entry and its evaluation to a numbered record."""
     head, failure = evaluation.head, evaluation.failure
     is_named = evaluation.kind != "evaluate" and head.startswith(LOAD_PREFIX) and len(head) < MAX_HEAD_CHARACTERS
     file = head.removeprefix(LOAD_PREFIX) if is_named else ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BACKGROUND_OUTPUT_PATTERN: Final = re.compile(
     r"[Tt]hread|Executor|System/(?:out|err)|Timer|daemon|server|core\.async|log/"
 )
-"""Matches code that may produce output after its evaluation or outside of it."""
+"""Matches code that may produce output after its evaluation or outside it."""
 
 
 Notes = list[str] | tuple[str, ...]  # these two types distinguish notes from an awaitable
@@ -46,7 +46,7 @@ Adviser = Callable[[AnswerInProgress], Notes | Awaitable[Notes]]
 
 
 async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of the REPL or the test runner.
+    """Return the notes from the REPL or the test runner.
 
     Each caller receives notes about edited files only once.
     """
@@ -62,7 +62,7 @@ async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
 
 
 def _outcome_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of features about the outcome."""
+    """Return features' notes about the outcome."""
     return answer.of_outcome
 
 
@@ -88,7 +88,7 @@ def _next_step_notes(answer: AnswerInProgress) -> Notes:
 
 
 def _input_note(call: Call, evaluation: Evaluation) -> str:
-    """Describe how to continue or stop code that waits for input."""
+    """Describe how to continue or stop code that is waiting for input."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
@@ -98,7 +98,7 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
 
 
 def _thread_output_notes(answer: AnswerInProgress) -> Notes:
-    """Return a note about where the output of threads goes, if the code may start threads.
+    """Return a note about where output from threads goes, if the code may start threads.
 
     Each caller receives it once for each REPL.
     """
@@ -118,7 +118,7 @@ def _test_difference_notes(answer: AnswerInProgress) -> Notes:
 
 
 async def _missing_module_notes(answer: AnswerInProgress) -> Notes:
-    """Return a note about the directory of the workspace that contains a module that was not found."""
+    """Return a note about the directory in the workspace that contains a module that was not found."""
     return await describe_missing_module(answer.call, answer.evaluation)
 
 
@@ -128,13 +128,13 @@ async def _undefined_name_notes(answer: AnswerInProgress) -> Notes:
 
 
 async def _feature_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of all features about the evaluation."""
+    """Return all features' notes about the evaluation."""
     call, evaluation = answer.call, answer.evaluation
     return [note for hook in call.services.hooks.notes for note in await hook(call, evaluation)]
 
 
 def _tool_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of the tool that creates the answer."""
+    """Return the notes from the tool that creates the answer."""
     return answer.given
 
 
@@ -166,7 +166,7 @@ _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = Map
         _undefined_name_notes: frozenset({"failed"}),
     }
 )
-"""Statuses for which an adviser may have notes. Advisers that are not listed may have notes for any status."""
+"""Statuses for which each adviser may have notes. Advisers that are not listed may have notes for any status."""
 
 
 ADVISERS_BY_STATUS: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(

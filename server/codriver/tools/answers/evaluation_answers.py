@@ -64,7 +64,7 @@ EVALUATION_SCHEMA: dict[str, Schema | str] = {
 """Schema of the fields of an answer about an evaluation."""
 
 MAX_SOURCE_LINES: Final = 10
-"""Maximum number of lines of a function that the answer about an error displays in full."""
+"""Maximum number of lines in a function that the answer about an error displays in full."""
 SOURCE_CONTEXT_LINES: Final = 2
 """Number of lines displayed before and after the statement in a longer function."""
 MORE_IMAGES_HINT = "get_evaluation with part image-{number} returns it"
@@ -115,7 +115,7 @@ async def _create_answer(
     default_session: str | None,
     delivery: Delivery,
 ) -> Answer:
-    """Create the answer of `describe_evaluation` with the output that `delivery` has not delivered yet."""
+    """Create the answer for `describe_evaluation` with the output that `delivery` has not delivered yet."""
     transcript = delivery.transcript
     fields, session = _status_fields(call, evaluation)
     if evaluation.failure:

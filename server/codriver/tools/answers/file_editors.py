@@ -1,4 +1,4 @@
-"""Record who edited which file, and name the last other editor in notes about outdated modules."""
+"""Record who edited which file, and name the last editor other than the reader in notes about outdated modules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_RECORDED_TEXT_BYTES: Final = 2**18
-"""Maximum size of a text that is recorded with an edit."""
+"""Maximum size of a text recorded with an edit."""
 
 
 def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[EditedFile]:
-    """Record edits of files, and return each edited file with its earlier edits."""
+    """Record edits to files, and return each edited file with its earlier edits."""
     found = []
     for result in results:
         change = result.change
@@ -45,9 +45,9 @@ def _text(data: bytes | None) -> str | None:
 
 
 async def find_other_editor(call: Call, who: str, path: Path) -> str:
-    """Return the name of another caller who was the last to edit a file.
+    """Return the name of the last caller to edit a file, if that was not `who`.
 
-    Returns an empty string if that was `who`, or if another program has written the file since.
+    Returns an empty string otherwise, or if another program has written the file since.
     """
     edits = call.services.ledger.file_edits.by_file.get(path, ())
     if not edits or is_made_by(call.state, edits[-1], who, call.client):

@@ -1,15 +1,15 @@
 """Shorten the description of an evaluation to what its reader does not know yet.
 
-Omitted are `status` for `done`, or if the reason says that the evaluation failed; `evaluationId` if the reader passed
-it, or if the evaluation is done and no note but a repetition needs it; `sessionKey` if the reader passed it, or would
-get that session by default; `who` if that is the reader; `generation` and `ns` if they equal those of the reader's last
-answer about this session, or the namespace that it passed; empty `notes`; `elapsedMs` below 100, and that of an
-unfinished evaluation in later answers; `outputLines`; Python's `None` as `result` and among `values`, and the name that
-a load returns; from an error `form` 1, frames outside the project, and its report in `stderr`; the hint of
+These are omitted: `status` for `done`, or if the reason says that the evaluation failed; `evaluationId` if the reader
+passed it, or if the evaluation is done and no note but a repetition needs it; `sessionKey` if the reader passed it, or
+would get that session by default; `who` if that is the reader; `generation` and `ns` if they equal those of the
+reader's last answer about this session, or the namespace that it passed; empty `notes`; `elapsedMs` below 100, and that
+of an unfinished evaluation in later answers; `outputLines`; Python's `None` as `result` and among `values`, and the
+name that a load returns; from an error `form` 1, frames outside the project, and its report in `stderr`; the hint of
 `evaluation-failed`, except for the second failure of the same code. With `detail: true`, and in answers to the command
 line, nothing is omitted.
 
-A REPL describes a failure twice: by fields, and in the report that it prints. The answer has one line for each of the
+A REPL describes a failure twice: in fields, and in the report that it prints. The answer has one line for each of the
 project's frames, the chain, and no report that repeats them. If the fields have no chain, the causes are parsed from
 the report. A report that cannot be distinguished from the program's own output is not removed.
 """
@@ -53,7 +53,7 @@ LOAD_VALUE_PATTERN: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
 
 
 class Evaluating(Arguments):
-    """Base of models for the arguments of tools whose answers describe an evaluation."""
+    """Base class of argument models for tools whose answers describe an evaluation."""
 
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
@@ -78,7 +78,7 @@ class AnswerReader:
     workspace: str = ""
     reads_python: bool = False
     loads: bool = False
-    """Whether the request was to load a file, and not for a value."""
+    """Whether the request was to load a file rather than for a value."""
 
     @property
     def namespace_seen(self) -> str | None:
@@ -207,7 +207,7 @@ TRACEBACK_SEPARATORS: Final = (
 )
 """Texts between the tracebacks of chained exceptions. Source: Python's `traceback`."""
 GROUP_HEADER: Final = "  + Exception Group Traceback (most recent call last):\n"
-"""First line of the traceback of an exception group."""
+"""First line of an exception group's traceback."""
 _FRAME_LINE_PATTERN: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE
 )
@@ -223,23 +223,23 @@ _INTERRUPTION_MARKERS: Final = ("(InterruptedException)", "(ThreadDeath)")
 _EXIT_MESSAGE_PATTERN: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
 """Matches Codriver's message for `SystemExit`. See `codriver.repls.worker.basics.error_report`."""
 MAX_LINK_LINES = 5
-"""Maximum number of lines about one kind of errors in a chain."""
+"""Maximum number of lines about one kind of error in a chain."""
 MAX_LINK_CHARACTERS = 200
-"""Maximum characters of the message, and of the data, of an error in a chain."""
+"""Maximum number of characters in the message, and in the data, of an error in a chain."""
 MAX_DATA_CHARACTERS = 500
-"""Maximum characters of the data of an error."""
+"""Maximum number of characters in an error's data."""
 _CALLED_FUNCTION_PATTERN: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
 """Matches names of functions that the sent code called, but not those of the sent code itself."""
 _SENT_CODE_PREFIXES: Final = ("<", "REPL", "NO_SOURCE")
 """Prefixes of the pseudo file names of sent code."""
 _INSTALLED_PATH_PARTS: Final = ("-packages", ".venv", "venv", "node_modules")
-"""Parts of the paths of installed packages."""
+"""Parts of the paths to installed packages."""
 
 
 def shorten_failure(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     """Shorten the fields of a failure for an answer.
 
-    Frames outside of the project are removed. The innermost frames come first, as `FILE:LINE in FUNCTION` with paths
+    Frames outside the project are removed. The innermost frames come first, as `FILE:LINE in FUNCTION` with paths
     relative to the workspace.
     """
     frames = [match for text in error.get("trace", ()) if (match := FRAME_PATTERN.match(text))]
@@ -272,7 +272,7 @@ def innermost_location(error: Mapping[str, Any], workspace: str) -> tuple[str, i
 
 
 def describe_chain(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
-    """Describe the other errors of a chain in one line each.
+    """Describe the other errors in a chain in one line each.
 
     The lines are grouped into causes, wrapping errors, and members of an exception group.
     """
@@ -292,7 +292,7 @@ def _limit_lines(lines: list[str]) -> list[str]:
 
 
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:
-    """Describe an error of a chain in one line: its class, message, data, notes and location."""
+    """Describe an error in a chain in one line: its class, message, data, notes and location."""
     if link["relation"] == "omitted":
         return f"… {link['message']}"
     message_text = ": ".join(

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Json
 
 MAX_ACTUAL_CHARACTERS: Final = 500
-"""Maximum characters of a result's message. The stack trace contains the rest."""
+"""Maximum number of characters in a result's message. The stack trace contains the rest."""
 MAX_SHORT_ACTUAL_CHARACTERS: Final = 100
-"""Maximum characters of the first line of a message, for all results except the first."""
+"""Maximum number of characters in the first line of a message, for all results except the first."""
 UNINFORMATIVE_LINE_PATTERN: Final = re.compile(
     r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)"
 )
-"""Matches a line without information in a failure of pytest or hypothesis."""
+"""Matches a line without information in a pytest or hypothesis failure."""
 
 
 def lean_run_fields(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:

@@ -28,9 +28,9 @@ MAX_SCANNED_ENTRIES: Final = 50_000
 SEARCH_TIMEOUT_S: Final = 0.5
 """Maximum time of the search for a missing module, in seconds."""
 MAX_NAMED_DIRECTORIES: Final = 3
-"""Maximum number of directories containing a missing module that a note names."""
+"""Maximum number of directories named in a note about a missing module."""
 MAX_PATH_CHARACTERS: Final = 300
-"""Maximum characters of a path in an answer."""
+"""Maximum number of characters in a path in an answer."""
 _MISSING_MODULE_PATTERN: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
 """Matches Python's message about a missing module. Source: CPython's `importlib._bootstrap`."""
 
@@ -54,7 +54,7 @@ async def describe_missing_module(call: Call, evaluation: Evaluation) -> list[st
 
 
 def find_import_directories(workspace: Path, name: str) -> list[str]:
-    """Return the directories of the workspace from which a module could be imported, most likely first.
+    """Return the workspace's directories from which a module could be imported, most likely first.
 
     Directories that the embedded REPL already searches are left out. Modules and packages with an `__init__.py` come
     before packages without one.

@@ -79,7 +79,7 @@ class Delivery:
         }
 
     def exclude_omitted(self, fields: Mapping[str, object], visible: Mapping[str, object]) -> None:
-        """Do not count the end of stderr as delivered if `visible` omits it, because the error repeats it."""
+        """Do not count the end of stderr as delivered if `visible` omits it because the error repeats it."""
         full, remaining = fields.get("stderr"), visible.get("stderr", "")
         if "stderr" in self._reached and isinstance(full, str) and isinstance(remaining, str):
             self._reached["stderr"] -= len(full) - len(remaining)

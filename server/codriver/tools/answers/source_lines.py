@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 SOURCE_FILE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=2 * 2**20)
-"""Limits for a source file that an answer quotes."""
+"""Limits for a source file quoted in an answer."""
 
 MAX_LINES: Final = 25
-"""Maximum number of lines of a function that is quoted in full."""
+"""Maximum number of lines in a function quoted in full."""
 CONTEXT_LINES: Final = 5
 """Number of quoted lines before and after the statement in a longer function."""
 MAX_LINE_CHARACTERS: Final = 160
-"""Maximum characters of a quoted line."""
+"""Maximum number of characters in a quoted line."""
 CLOSING_BRACKETS: Final = (")", "]", "}")
 """Brackets at the start of lines that may have any indentation."""
 COMMENT_OR_QUOTE_PATTERN: Final = re.compile(r"#|\"\"\"|'''|\"|'")
@@ -36,7 +36,7 @@ STRING_REST_PATTERNS: Final = {
 DOCSTRING_START_PATTERN: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
 """Matches a line that starts with a docstring, up to its opening quote."""
 LINE_NUMBER_PATTERN: Final = re.compile(r"^(?P<mark>[ >]) *\d+(?: |$)(?P<first>[ \t]?)", re.MULTILINE)
-"""Matches the number before a line of an excerpt and the line's first blank."""
+"""Matches the number before a line in an excerpt, and the line's first blank."""
 DEFINITION_PATTERN: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 """Matches the start of the definition of a function or class, including its indentation."""
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 MAX_DIFF_LINES = 2000
 """Maximum number of lines that are compared.
 
-The time of a comparison can grow with the product of the numbers of both texts.
+The time for a comparison can grow with the product of both texts' line counts.
 """
 MAX_DIFF_CHARACTERS = 8 * 2**20
-"""Maximum characters of two texts that are compared, because both are loaded into memory."""
+"""Maximum number of characters in two texts that are compared, because both are loaded into memory."""
 MATCH_OVERHEAD_BYTES = 45
 """Bytes counted for a matching line in addition to its text."""
 MAX_LINE_BYTES = 2000
-"""Maximum bytes of a matching line."""
+"""Maximum number of bytes in a matching line."""
 
 
 def text_excerpt(

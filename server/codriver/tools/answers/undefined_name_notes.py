@@ -1,4 +1,4 @@
-"""Notes about a Python name that an evaluation did not find although files of the workspace define it."""
+"""Notes about a Python name that an evaluation did not find although files in the workspace define it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNDEFINED_NAME_PATTERN: Final = re.compile(r"name '(?P<name>[^\W\d]\w*)' is not 
 SEARCH_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for the names, in seconds. The REPL itself stops its search sooner."""
 MAX_NAMED_MODULES: Final = 3
-"""Maximum number of modules that a note names."""
+"""Maximum number of modules named in a note."""
 
 
 async def describe_undefined_name(call: Call, evaluation: Evaluation) -> list[str]:

@@ -1,4 +1,4 @@
-"""Normalise arguments as agents write them, before they are validated.
+"""Normalize arguments as agents write them, before they are validated.
 
 Only forms with a single possible meaning are accepted:
 
@@ -66,13 +66,13 @@ HALF_CHARACTER_MESSAGE: Final = (
     "it has half of a surrogate pair, which is not valid in UTF-8; send the whole character, or in code its escape "
     "sequence"
 )
-"""Message of the error about text with half of a surrogate pair."""
+"""Error message about text with half of a surrogate pair."""
 
 MIN_SUGGESTION_SIMILARITY: Final = 0.6
 """Minimum similarity of a suggested name, from 0 to 1."""
 
 MIN_MISSPELLING_SIMILARITY: Final = 0.8
-"""Minimum similarity of a name that counts as a misspelling even if another argument is missing."""
+"""Minimum similarity of a name that counts as a misspelling even if a different argument is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _is_null_text(field: ArgumentField, value: object) -> bool:
 
 
 def _accepts_unlisted(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a value is accepted as it is, without being an item of a list."""
+    """Return whether a value is accepted as is, without being an item in a list."""
     if isinstance(value, str):
         return expected.accepts_text
     if isinstance(value, dict):
@@ -341,7 +341,7 @@ def _parse_json(expected: ExpectedValues, text: str) -> object:
 
 
 def _expects_non_text(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a value that is not text is expected, by itself or as a single item of a list."""
+    """Return whether a value that is not text is expected, by itself or as a single item in a list."""
     if isinstance(value, list):
         return expected.item is not None
     if isinstance(value, dict) and expected.is_object:
@@ -376,7 +376,7 @@ def resolve_argument_name(model: type[ArgumentModel], written: str) -> str:
 
 
 def suggest_argument(model: type[ArgumentModel], written: str, missing: str | None = None) -> str | None:
-    """Suggest the argument that a caller probably meant by an unknown name, or return None if no name is similar.
+    """Suggest the argument that a caller probably meant with an unknown name, or return None if no name is similar.
 
     `missing` is the missing argument, passed only if exactly one argument is missing and exactly one name is unknown.
     """

@@ -22,7 +22,7 @@ UNLISTED_KEY: Final = "unlisted"
 
 
 class ArgumentModel(BaseModel):
-    """Base of models for objects that callers pass.
+    """Base class of models for objects that callers pass.
 
     Field names are camelCase for callers and snake_case in code. Unknown fields are rejected, and instances are
     immutable.
@@ -37,7 +37,7 @@ class ArgumentModel(BaseModel):
 
 
 class Arguments(ArgumentModel):
-    """Base of models for the arguments of a tool."""
+    """Base class of models for a tool's arguments."""
 
     who: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The caller, for `Call.who`. Every tool accepts it, but only `evaluate_code` lists it."""
@@ -58,12 +58,12 @@ class Arguments(ArgumentModel):
 
 @dataclass(frozen=True, slots=True)
 class AddedArguments:
-    """Arguments that a feature adds to tools of the base, and the feature's model that validates them."""
+    """Arguments that a feature adds to base tools, and the feature's model that validates them."""
 
     tools: tuple[str, ...]
     model: type[ArgumentModel]
     inside: type[ArgumentModel] | None = None
-    """The model of objects inside the arguments of any tool that get these arguments, which must be unlisted.
+    """The model of the objects, inside the arguments of any tool, that get these arguments. They must be unlisted.
 
     None for arguments of the `tools` themselves.
     """

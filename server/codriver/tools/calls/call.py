@@ -59,14 +59,14 @@ class LiveSettings(Protocol):
     settings: Settings
     """The current settings."""
     changed: anyio.Event
-    """Set when the settings change next. A new event then replaces this one."""
+    """Set on the next change of the settings, and then replaced by a new event."""
     withheld: tuple[str, ...]
-    """Sentences about settings of the workspace that are ignored because the user has not accepted them."""
+    """Sentences about the workspace's settings that are ignored because the user has not accepted them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """Functions with which features take part in the calls of the base's tools."""
+    """Functions with which features take part in calls of base tools."""
 
     before: tuple[Callable[[Call, Arguments], Awaitable[None]], ...] = ()
     """Called before a tool that uses a REPL, to connect to REPLs that the call may refer to.
@@ -90,29 +90,29 @@ class CallHooks:
     failed: tuple[Callable[[Call, str], None], ...] = ()
     """Called when an answer about failed tests of this run is being sent."""
     sent: tuple[Callable[[Call, Repl, Session, Request], None], ...] = ()
-    """Called when code of the caller was accepted for a session, where it waits or runs."""
+    """Called when the caller's code was accepted for a session, where it is now waiting or running."""
     notes: tuple[Callable[[Call, Evaluation], Awaitable[Sequence[str]]], ...] = ()
     """Return notes for an answer about an evaluation. They follow those about its outcome."""
     edited: tuple[Callable[[Call, EditedFile], Awaitable[Sequence[str]]], ...] = ()
-    """Called when a caller edited a file: return notes for the answer. An edit outside of Codriver has no text."""
+    """Called when a caller edited a file: return notes for the answer. An edit made outside Codriver has no text."""
     started: tuple[Callable[[Call, ClientStart], Awaitable[str]], ...] = ()
     """Called when a client has started. Each returns text for its agent."""
     describe: tuple[Callable[[Call, Evaluation], Awaitable[AnswerAddition | None]], ...] = ()
-    """Return what an answer about an evaluation also has, or None."""
+    """Return an addition to the answer about an evaluation, or None."""
     guards: tuple[Callable[[Services, str, Change], str], ...] = ()
     """Return why a caller must not change a file, or an empty string. They may wait for other programs."""
     changed: tuple[Callable[[Call, str, Path], None], ...] = ()
     """Called with each file that the caller of this name changed, reverted, or reported as changed."""
     process_of: Mapping[str, Callable[[str], int | None]] = field(default_factory=lambda: MappingProxyType({}))
-    """By protocol: return the process that serves a REPL at a location which is no port, or None. They block."""
+    """Functions, by protocol, that return the process serving a REPL at a location other than a port. They block."""
     subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
     """Additional values of `about` in `status`."""
     loadable: tuple[Callable[[str, Path], bool], ...] = ()
-    """Return whether a REPL of a dialect can load a file whose name ends unlike those of its language."""
+    """Return whether a REPL for a dialect can load a file whose suffix is not one of its language's."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """Functions by which `get_evaluation` reads additional values of `part`."""
+    """Functions with which `get_evaluation` reads additional values of `part`."""
 
 
 NO_HOOKS = CallHooks()
@@ -131,9 +131,9 @@ class StatusSubject:
     """A subject about which a feature lets callers query `status`, as a value of the argument `about`."""
 
     summary: str
-    """The subject as the description of `status` lists it."""
+    """The subject, as listed in the description of `status`."""
     file: str
-    """What the argument `file` is for this subject, as its description begins."""
+    """What the argument `file` means for this subject, for the start of its description."""
     answer: Callable[[Call, Any], Awaitable[Answer]]
     """Answer a call with the arguments of `status`."""
 
@@ -174,7 +174,7 @@ class Services:
     history: History
     """Code evaluated in this workspace by all of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]
-    """Return the entities of earlier servers in line order, and then the documents of the memory, by kind. Blocks."""
+    """Return the entities of earlier servers in line order, and then the documents in the memory, by kind. Blocks."""
     editor: Editor
     image_files: ImageFiles
     """Files of images, for clients that do not pass images to their model."""
@@ -191,13 +191,13 @@ class Services:
     learn_secret: Callable[[str, str], None] = lambda _name, _secret: None
     """Redact a secret of this name from everything that the server reports and stores."""
     grants: InterpreterGrants | None = None
-    """The user's permission to run the project's interpreter, for the life of this server."""
+    """The user's permission to run the project's interpreter, for the lifetime of this server."""
     remarks: Remarks | None = None
     """Remarks about the workspace that have been reported."""
     hooks: CallHooks = NO_HOOKS
-    """What features add to calls of these tools."""
+    """What features add to these tools' calls."""
     uses: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By tool, the number of its calls under `calls`, and of those that passed each argument under its name."""
+    """By tool, the number of calls under `calls`, and of calls that passed each argument under the argument's name."""
     parts: dict[type[Any], Any] = field(default_factory=dict)
     """State of each feature, by its type."""
 
@@ -249,10 +249,10 @@ class CallFollower(Protocol):
     accepts_input: bool
     """Whether the client can be asked for input while the call waits."""
     is_detached: bool
-    """Whether nothing waits for the call any more, so that its end does not stop the evaluation."""
+    """Whether nothing is waiting for the call any more, in which case its end does not stop the evaluation."""
 
     def follow_evaluation(self, evaluation: Evaluation) -> None:
-        """Record the evaluation for which the call now waits."""
+        """Record the evaluation that the call is now waiting for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +267,13 @@ class Call:
     has_left: Callable[[], bool] = lambda: False
     """Return whether the client has disconnected, or is about to."""
     conversation: str = ""
-    """The client's session from which the call comes, if it has a name."""
+    """The client's session that the call comes from, if it has a name."""
     conversation_number: int = 1
     """The number of that session. It is part of the name of an unnamed caller, except for the first one."""
     evaluations: list[str] = field(default_factory=list)
     """Ids of the evaluations that the call started or describes."""
     added: Mapping[type, Any] | None = None
-    """Arguments of the caller that features added, by the features' models. None if there are none."""
+    """The caller's arguments that features added, by the features' models. None if there are none."""
     lasting: ClassVar[CallFollower | None] = None
     """The follower. Only a `LastingCall` has one, because an extra field would make every call slower."""
 

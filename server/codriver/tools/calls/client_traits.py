@@ -17,7 +17,7 @@ ENVELOPE_BYTES = 1000
 
 
 MAX_LIFTED_CHARACTERS = 300_000
-"""Maximum answer that Claude Code accepts from tools with `anthropic/maxResultSizeChars` in `_meta`."""
+"""Length of the longest answer that Claude Code accepts from tools with `anthropic/maxResultSizeChars` in `_meta`."""
 
 
 LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
@@ -25,17 +25,17 @@ LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
 
 
 MAX_COMMAND_CHARACTERS = 64 * 2**20
-"""Maximum characters of an answer to Codriver's commands, which people and programs read."""
+"""Maximum number of characters in an answer to Codriver's commands, which people and programs read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTraits:
-    """Properties of a known client that affect answers. The defaults are for unknown clients."""
+    """Properties of a known client that affect its answers. The defaults are for unknown clients."""
 
     answer_characters: int = 20_000
-    """Longest JSON answer that reaches the model whole. Of longer ones it sees only a part, or a file name."""
+    """Longest JSON answer that reaches the model whole. Of a longer one, it sees only a part or a file name."""
     lifts_limit: bool = False
-    """Whether answers of `LIFTED_TOOLS` may have `MAX_LIFTED_CHARACTERS`."""
+    """Whether answers from `LIFTED_TOOLS` may have `MAX_LIFTED_CHARACTERS`."""
     has_budget: bool = True
     """Whether the setting `maxTextBytes` limits an answer's text, unless the call requests more."""
     accepts_structure: bool = True
@@ -120,7 +120,7 @@ _DEFAULT_TRAITS = ClientTraits()
 
 
 _KNOWN_NAME_PREFIXES = tuple(TRAITS)
-"""Prefixes of the names of known clients."""
+"""Prefixes of known clients' names."""
 
 
 @lru_cache(maxsize=64)
@@ -132,7 +132,7 @@ def find_traits(client_name: str) -> ClientTraits:
 
 
 def max_answer_bytes(client_name: str, tool: str = "") -> int:
-    """Return the maximum number of bytes of text in an answer that reach the client's model."""
+    """Return the maximum number of bytes of an answer's text that reach the client's model."""
     traits = find_traits(client_name)
     is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
     return (MAX_LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES

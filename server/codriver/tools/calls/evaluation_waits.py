@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_PROGRESS_CHARACTERS = 200
-"""Maximum characters of output in a progress message."""
+"""Maximum number of characters of output in a progress message."""
 
 
 def find_evaluation(state: State, given: str) -> Evaluation:
@@ -114,7 +114,7 @@ def _describe_cancellation(call: Call) -> str:
 
 
 async def send_line(call: Call, evaluation: Evaluation, text: str) -> None:
-    """Send a line of input to an evaluation that waits for it.
+    """Send a line of input to an evaluation that is waiting for it.
 
     The status changes before the line is sent, because the code may request the next line immediately.
 
@@ -202,7 +202,7 @@ def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def _describe_waiting_job(call: Call, job: Evaluation) -> list[str]:
-    """Describe the test run that a queued test run waits for, and its progress."""
+    """Describe the test run that a queued test run is waiting for, and its progress."""
     ahead = queue_occupant(call.state, job)
     if ahead is None:
         return ["other test runs are ahead of it"]
@@ -222,7 +222,7 @@ def describe_test_progress(call: Call, job: Evaluation) -> str:
 
 
 def ways_to_free_session(call: Call, ahead: Evaluation) -> list[str]:
-    """Return the ways in which a caller can deal with an evaluation that occupies its session."""
+    """Return the ways in which a caller can deal with an evaluation occupying its session."""
     ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
     ways.append(f"stop it with {describe_how_to_stop(call, ahead)}")
     repl = call.state.repls.get(ahead.repl)

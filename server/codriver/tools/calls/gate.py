@@ -1,4 +1,4 @@
-"""Check whether a tool is available, and run a call of it so that errors become answers.
+"""Check whether a tool is available, and run a call of it, turning errors into answers.
 
 Listing and calling use the same decision, because clients cache lists.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=ArgumentModel)
 
 CHECK_INTERVAL_S = 0.02
-"""Interval for checking the state that a call waits for, in seconds."""
+"""Interval for checking the state that a call is waiting for, in seconds."""
 MIN_TIMEOUT_MS = 100
 """Maximum wait for REPLs that does not reduce the timeout of a call, and the minimum of a reduced timeout."""
 CONNECT_TIMEOUT_S = 2.0
@@ -54,13 +54,13 @@ CONNECT_TIMEOUT_S = 2.0
 A port that does not answer takes 5 s.
 """
 PREPARE_INTERVAL_S = 0.1
-"""Time in seconds between two checks whether a session has become available."""
+"""Interval for checking whether a session has become available, in seconds."""
 SEARCH_TIMEOUT_S = 10.0
 """Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 
 
 def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
-    """Create the error for a tool that is switched off by the setting `name` or by a policy of the machine."""
+    """Create the error for a tool that is switched off by the setting `name` or by a machine policy."""
     setting, policy = name_in_files(name), settings.policy_path(name)
     if policy is not None:
         return refused(
@@ -173,7 +173,7 @@ def check_switched_off(tool: Tool, settings: Settings, *, by: str = "") -> Refus
 
 
 def require_editing_allowed(act: str, settings: Settings) -> None:
-    """Check that files of the workspace may be edited.
+    """Check that files in the workspace may be edited.
 
     Raises:
         RefusedError: editing is switched off.
@@ -188,7 +188,7 @@ def tools_to_list(
     """Return the tools that a client should list now, in the given order.
 
     These are the usable tools for the workspace's languages, and those of a REPL that is restarting. If `lists_again`
-    is false, the client never sees later changes of the list. It then also gets the tools that become usable when a
+    is false, the client never sees later changes to the list. It then also gets the tools that become usable when a
     REPL connects. Calls of such a tool are refused until then. Tools for other languages are not listed, but can be
     called.
     """
@@ -208,7 +208,7 @@ def tools_to_list(
 
 
 def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
-    """Describe how to get the capability that a tool needs and no connected REPL has."""
+    """Describe how to get the capability that a tool needs but no connected REPL has."""
     capability, source = tool.needs[0], tool.source
     ways = {
         repl.profile.missing[capability]
@@ -324,7 +324,7 @@ async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
 
 
 async def _unrecorded_field(call: Call) -> dict[str, object]:
-    """Return an answer field if code of this call could not be written to the history file."""
+    """Return an answer field if this call's code could not be written to the history file."""
     history = call.services.history
     if history.is_recorded(call.evaluations) or await history.await_recorded(call.evaluations):
         return {}
@@ -397,7 +397,7 @@ def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Ca
 
 
 def _to_argument_error(tool: Tool, position: Position, kind: str, message: str, missing: str | None) -> ArgumentError:
-    """Convert an error of pydantic to one that helps the caller, such as by suggesting a similar name.
+    """Convert a pydantic error to one that helps the caller, for example by suggesting a similar name.
 
     `missing` is the only missing argument, if any.
     """

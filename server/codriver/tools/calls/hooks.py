@@ -1,4 +1,4 @@
-"""Apply the hooks of features to calls of tools."""
+"""Apply features' hooks to tool calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def merge_hooks(every: tuple[CallHooks, ...]) -> CallHooks:
 
 
 def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
-    """Return the additions of features to a request. Most calls have none.
+    """Return features' additions to a request. Most calls have none.
 
     Raises:
         RefusedError: the REPL does not support an argument that a feature added.

@@ -1,4 +1,4 @@
-"""Recognise IPython's commands and magics, which plain Python cannot parse, and suggest equivalents."""
+"""Recognize IPython's commands and magics, which plain Python cannot parse, and suggest equivalents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAGIC_EQUIVALENTS: Mapping[str, str] = MappingProxyType(
 _ASSIGNMENT_START_PATTERN = re.compile(r"[^=!%]+=\s*(?=[!%])")
 """Matches the start of a line that assigns the result of an IPython command."""
 _STATEMENTS_BEFORE_PATTERN = re.compile(r"[^!%]*;\s*(?=[!%])")
-"""Matches the statements before an IPython command in the same line."""
+"""Matches the statements before an IPython command on the same line."""
 _LOOKUP_PATTERN = re.compile(r"\?{1,2}([\w.]+)|([\w.]+)\?{1,2}")
 """Matches a name with question marks before or after it, which display its documentation or source."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MAX_BACKGROUND_EVALUATIONS: Final = 8
-"""Maximum number of background evaluations of a client. Each one has a thread and slows the others."""
+"""Maximum number of background evaluations per client. Each one has a thread and slows the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _other_tree_error(target: Target, tree: str) -> RefusedError:
 
 
 def choose_session(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
-    """Choose the session for a call of `who`.
+    """Choose the session for a call by `who`.
 
     `key` names the session. Without it, `resolve_session` chooses one. If `file` is the path of a file to load or run,
     only sessions for its language are considered.
@@ -189,7 +189,7 @@ def resolve_session(
 ) -> Target:
     """Return the session with the given key, or the main session of the REPL chosen by `preferred_repls`.
 
-    A key takes precedence over aliases of other sessions. A session that is closing is only accepted if `may_leave` is
+    A key takes precedence over other sessions' aliases. A session that is closing is only accepted if `may_leave` is
     true. `used` has the ids of the REPLs that the caller used, most recent last. REPLs for one of the `dialects` are
     preferred.
 
@@ -282,7 +282,7 @@ def session_field(target: Target, key: str | None) -> dict[str, object]:
 
 
 def caller_lane(call: Call, target: Target, who: str) -> Target:
-    """Return the caller's lane in the REPL of `target`, and create it if necessary.
+    """Return the caller's lane in the REPL of `target`, creating it if necessary.
 
     Returns `target` itself if the REPL has no lanes or no free one. A REPL that is starting provides the lane when it
     is ready.
@@ -312,7 +312,7 @@ def _lane_for_caller(call: Call, who: str) -> Lane | None:
 
 
 def check_working_tree(call: Call, target: Target, who: str, named: str | None) -> None:
-    """Check that code is not evaluated in a REPL of another working tree by mistake.
+    """Check that code is not evaluated by mistake in a REPL that belongs to another working tree.
 
     `named` is the session key that the call passed, if any.
 
@@ -413,7 +413,7 @@ async def await_serving_repl(call: Call, file: Path, wait_s: float) -> None:
 def _project_directory(repl: Repl, workspace: Path) -> Path:
     """Return the project directory of a REPL, or the workspace if it is unknown.
 
-    An application of this workspace may have been started in any directory.
+    An application in this workspace may have been started in any directory.
     """
     if repl.profile is not None and repl.profile.project_root:
         root = Path(repl.profile.project_root)
@@ -437,7 +437,7 @@ def find_target(state: State, evaluation: Evaluation) -> Target:
 
 
 async def isolated_session(call: Call, target: Target, who: str) -> Target:
-    """Return the isolated session of a caller, and open it if necessary. It closes when the client disconnects.
+    """Return a caller's isolated session, opening it if necessary. It closes when the client disconnects.
 
     Raises:
         CapabilityMissingError: this REPL cannot isolate code, or is not connected yet.
@@ -464,7 +464,7 @@ async def isolated_session(call: Call, target: Target, who: str) -> Target:
 
 
 async def background_session(call: Call, target: Target, who: str, wait_s: float) -> Target:
-    """Return a session for one evaluation that runs in parallel with other code of the REPL of `target`.
+    """Return a session for one evaluation that runs in parallel with other code in the REPL of `target`.
 
     If the REPL is starting, this function waits for it for at most `wait_s` seconds.
 

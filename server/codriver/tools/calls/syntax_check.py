@@ -39,7 +39,7 @@ MAX_TOP_LEVEL_FORMS = 100_000
 Their text, position and value are stored until all have run: 150 bytes or more each.
 """
 MAX_PYTHON_CHARACTERS = 2**18
-"""Maximum characters parsed by the server.
+"""Maximum number of characters parsed by the server.
 
 More would block it for 0.2 s. The REPL parses all code before running it.
 """
@@ -87,7 +87,7 @@ def _invalid_python_error(error: SyntaxError, code: str) -> RefusedError:
 
 
 def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
-    """Create the error for a file in another language than the session's."""
+    """Create the error for a file in a different language from the session's."""
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
         hint += ", and one without an ending whose first line is #!…"
@@ -138,13 +138,13 @@ def speaks_lisp(repls: list[Repl]) -> bool:
 
 
 def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
-    """Check that a file's name does not show that it is in another language than the REPL.
+    """Check that a file's name does not show that its language differs from the REPL's.
 
     A file without a suffix may be in any language. A file whose name starts with a dot, such as `.env`, is assumed to
     be a settings file unless its first line names an interpreter.
 
     Raises:
-        RefusedError: the file is in another language.
+        RefusedError: the file is in a different language.
     """
     suffixes = loadable_suffixes(repl.dialect)
     if path.suffix:
@@ -234,7 +234,7 @@ def _rejects_the_same_code(repl: Repl) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_not_newer(version: str) -> bool:
-    """Return whether a version of Python is at most that of the server."""
+    """Return whether a Python version is not newer than the server's."""
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
     if not (major.isdecimal() and minor.isdecimal()):

@@ -61,9 +61,9 @@ class Tool:
     needs: tuple[str, ...] = ()
     setting: str | None = None
     is_usual: bool = False
-    """Whether a tool of a feature is in the default list."""
+    """Whether a feature's tool is in the default list."""
     is_rare: bool = False
-    """Whether few workspaces use the tool: it is listed only while a REPL has a capability that it needs."""
+    """Whether few workspaces use the tool. If so, it is listed only while a REPL has a capability that it needs."""
     other_names: tuple[str, ...] = ()
     """Names of this tool in Backseat Driver, accepted but not listed."""
     may_be_task: bool = False
@@ -77,7 +77,7 @@ class Tool:
     """Whether an agent needs the tool from the start. Clients can find others by searching `search_hint`."""
     search_hint: str = ""
     lists_output: bool = False
-    """Whether the whole `output` is listed. That of evaluations is described once."""
+    """Whether the whole `output` is listed. The output of evaluations is described once."""
     added: tuple[type[ArgumentModel], ...] = ()
     """Models of arguments that features add."""
     added_inside: Mapping[type[ArgumentModel], tuple[type[ArgumentModel], ...]] = field(
@@ -85,7 +85,7 @@ class Tool:
     )
     """Models of arguments that features add to objects inside the arguments, by the model of the object.
 
-    Pydantic hands it to the validators of these objects as their context.
+    Pydantic passes it to these objects' validators as their context.
     """
     source: CapabilitySource | None = None
     """Where the first capability of `needs` comes from, if only some REPLs can have it."""
@@ -131,7 +131,7 @@ class Manifest:
     for_hooks: tuple[Tool, ...] = ()
     """Tools that only clients' hooks call. They are never listed."""
     guides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By skill: the tool that it is about. The skill is of use only where the tool is."""
+    """The tool that each skill is about, by skill. The skill is only useful where the tool is available."""
     by_name: Mapping[str, Tool] = field(init=False)
     """Listed tools by name."""
     rare: frozenset[str] = field(init=False)

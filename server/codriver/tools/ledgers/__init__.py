@@ -1,1 +1,1 @@
-"""Records that exist as long as their server: callers' code and files, and notes that callers received."""
+"""Records that exist for as long as their server: callers' code and files, and notes that callers received."""

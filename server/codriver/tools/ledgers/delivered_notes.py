@@ -1,4 +1,4 @@
-"""Notes that callers have received and do not need again, for the life of one server."""
+"""Notes that callers have received and do not need again, for the lifetime of one server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COMMANDS_CALLER: Final = "codriver-cli"
 """Caller name of all commands, which count as one caller although each of them connects separately."""
 MAX_RECORD_ENTRIES: Final = 1000
-"""Maximum number of entries of one record. The oldest are discarded."""
+"""Maximum number of entries per record. The oldest are discarded."""
 
 
 @dataclass(slots=True)

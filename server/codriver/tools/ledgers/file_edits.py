@@ -1,4 +1,4 @@
-"""The most recent edits of each file by callers, for the life of one server."""
+"""Callers' most recent edits to each file, for the lifetime of one server."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 MAX_EDITED_FILES: Final = 100
 """Maximum number of files whose edits are remembered."""
 MAX_FILE_EDITS: Final = 4
-"""Maximum number of edits that are remembered for one file."""
+"""Maximum number of edits that are remembered per file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit of a file by a caller. The texts before and after it are None if they are unknown or too long."""
+    """An edit to a file by a caller. The texts before and after it are None if they are unknown or too long."""
 
     who: str
     client: str | None
@@ -42,12 +42,12 @@ class EditedFile:
 
 @dataclass(slots=True)
 class FileEdits:
-    """The most recent edits of each file, for the lifetime of one server."""
+    """The most recent edits to each file, for the lifetime of one server."""
 
     by_file: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
 
     def add(self, path: Path, display_path: str, edit: Edit) -> EditedFile:
-        """Record an edit, and return it with the earlier edits of the file.
+        """Record an edit, and return it with the earlier edits to the file.
 
         The oldest edits beyond the limits are discarded.
         """

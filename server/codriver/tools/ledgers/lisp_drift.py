@@ -1,4 +1,4 @@
-"""Detect drift of Lisp code: compare loaded definitions with the forms in their files.
+"""Detect drift in Lisp code: compare loaded definitions with the forms in their files.
 
 A REPL does not retain forms. The form of a var is known from the evaluation in the log that defined it, or from the
 var's file, if that was not written after a time at which the var was still different. Any other form is reported as
@@ -6,7 +6,7 @@ unknown.
 
 A ledger of definitions is computed from evaluations in order: the last evaluated form of each name, its caller and its
 evaluation. Evaluations that have left the log are missing from it. An evaluation that failed or was interrupted may or
-may not have reached a definition, which is then not `is_sure`.
+may not have reached a definition, in which case the definition is not `is_sure`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MAX_DEFINITIONS: Final = 20
-"""Maximum number of recorded definitions of one name: the first one and the most recent ones."""
+"""Maximum number of recorded definitions per name: the first one and the most recent ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class RecordedDefinition:
 class DefinitionHistory:
     """The definitions made in one process of a REPL.
 
-    `once` has the dialect's macros that have no effect if the name is already defined. The second of them has no effect
-    only if the name was defined by the same macro.
+    `once` has the dialect's macros that have no effect if the name is already defined. The second of these macros has
+    no effect only if the name was defined by that same macro.
     """
 
     def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE_HEADS) -> None:
@@ -135,7 +135,7 @@ class DefinitionHistory:
             del known[1]
 
     def _remove(self, definition: Definition) -> None:
-        """Discard the definitions that a form such as `ns-unmap` removes."""
+        """Discard the definitions removed by a form such as `ns-unmap`."""
         for key in [key for key in self._made if key[0] == definition.namespace and definition.name in ("", key[1])]:
             del self._made[key]
 
@@ -186,12 +186,12 @@ def _to_recorded_definition(evaluated: LispEvaluation, definition: Definition, *
 
 
 def _extended_protocol(name: str, made: RecordedDefinition) -> str:
-    """Return the name of the protocol that a method extends, or an empty string for a method of a multimethod."""
+    """Return the name of the protocol that a method extends, or an empty string for a multimethod's method."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
 def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
-    """Return how many definitions of an evaluation certainly took effect, even if it failed."""
+    """Return how many of an evaluation's definitions certainly took effect, even if it failed."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:
@@ -203,7 +203,7 @@ def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
 
 
 REBOUND_DIGEST: Final = b"rebound"
-"""Stands for the digest of an unknown form."""
+"""Stands in for the digest of an unknown form."""
 REBINDING_PATTERN: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
 """Matches code that may change the root value of a var without defining it."""
 NO_VAR_STATE: Final = ("", None, "", "")
@@ -281,7 +281,7 @@ class LispDrift:
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
-        """Return for each known namespace its mark and whether it has files, for `Adapter.changed_namespaces`."""
+        """Return each known namespace's mark and whether it has files, for `Adapter.changed_namespaces`."""
         return self._marks
 
     def files(self, loaded: LoadedCode) -> set[str]:
@@ -409,7 +409,7 @@ class LispRecords:
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
     """Sources by path and by the features for which the file was read."""
     drifts: dict[str, LispDrift] = field(default_factory=dict)
-    """Drift by REPL id, of the present generation or an earlier one that has ended."""
+    """Drift by REPL id, for the present generation or an earlier one that has ended."""
 
 
 class _Comparison:
@@ -528,7 +528,7 @@ class _Comparison:
         return _KnownForm(_state(var), digest, made, self._drift.number)
 
     def _defining_evaluation(self, name: str, var: LoadedVar) -> RecordedDefinition | None:
-        """Find the evaluation that defined a var by the file and line of the var, or return None."""
+        """Return the evaluation that defined a var, found by the var's file and line, or None."""
         for made in reversed(self._drift.ledger.find_definitions(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
             if is_placed and made.file == var.file:
@@ -536,7 +536,7 @@ class _Comparison:
         return None
 
     def _compare_methods(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
-        """Yield the differences of methods. They have no var, so that only code in the log shows their definitions."""
+        """Yield the differences of methods. They have no var, so only code in the log shows their definitions."""
         key = self._loaded.name, name
         old = self._drift.known_definition(key)
         makings = self._drift.ledger.find_definitions(*key)
@@ -627,7 +627,7 @@ class _Comparison:
         return var.line if var is not None else None
 
     def _ns_forms(self, source: Source) -> Iterator[Definition]:
-        """Return the `ns` forms of a file for this namespace."""
+        """Yield the `ns` forms in a file for this namespace."""
         return (form for form in source.definitions.ns_forms if form.namespace == self._loaded.name)
 
     def _difference(

@@ -19,11 +19,11 @@ class TestRunRecords:
     __test__ = False  # or pytest would collect it as a test
 
     reverted: Recent[str, bool] = field(default_factory=partial(Recent, MAX_REMEMBERED_RUNS))
-    """Runs of code that was tried in a REPL and reverted. They say nothing about the present code."""
+    """Runs of code that was tried in a REPL and then reverted. They say nothing about the current code."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MAX_REMEMBERED_RUNS))
-    """Difference between the calls of failed tests and earlier calls, or an empty string, by run."""
+    """Difference between the calls made by failed tests and earlier calls, or an empty string, by run."""
     unreported: Recent[str, str] = field(default_factory=partial(Recent, MAX_REMEMBERED_RUNS))
-    """Most recent difference that a caller has not received yet, by caller."""
+    """Most recent difference that each caller has not received yet, by caller."""
 
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
         """Return and clear the differences found since the caller's last answer, and return those of the given run."""

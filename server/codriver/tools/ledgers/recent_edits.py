@@ -1,4 +1,4 @@
-"""Recent changes of files by `edit_files` and `undo_edit`."""
+"""Recent changes to files by `edit_files` and `undo_edit`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 MAX_REMEMBERED_EDITS: Final = 20
 """Maximum number of edits that are remembered."""
 MAX_EDIT_BYTES: Final = 2**20
-"""Maximum size of the contents of an edit that is remembered."""
+"""Maximum size of the contents of a remembered edit."""
 
 
 @dataclass(slots=True)
 class RecentEdits:
-    """Recent changes of files by `edit_files` and `undo_edit`, for the lifetime of one server."""
+    """Recent changes to files by `edit_files` and `undo_edit`, for the lifetime of one server."""
 
     done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MAX_REMEMBERED_EDITS))
 

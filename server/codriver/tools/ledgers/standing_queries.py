@@ -1,4 +1,4 @@
-"""Limits for the waiting queries of all clients, and for the rows that they remember."""
+"""Limits for all clients' waiting queries, and for the rows that they remember."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 MAX_CLIENT_WAITS = 64
-"""Maximum number of queries of one client that wait at the same time."""
+"""Maximum number of one client's queries that may wait at the same time."""
 MAX_TOTAL_WAITS = 512
-"""Maximum number of waiting queries of all clients."""
+"""Maximum number of waiting queries across all clients."""
 GUARANTEED_CLIENT_WAITS = 8
-"""Number of queries that each client may always have waiting, however many other clients have."""
+"""Number of queries that each client may always have waiting, however many the others have."""
 MAX_CLIENT_ROWS = 1_000_000
-"""Maximum number of rows remembered for a client, at eight bytes each, to recognise new rows."""
+"""Maximum number of rows remembered for a client, at eight bytes each, to recognize new rows."""
 MAX_TOTAL_ROWS = 8_000_000
 """Maximum number of rows remembered for all clients."""
 GUARANTEED_CLIENT_ROWS = 100_000

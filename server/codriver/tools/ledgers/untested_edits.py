@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 MAX_UNTESTED_FILES: Final = 200
-"""Maximum number of files that are remembered for all callers."""
+"""Maximum number of remembered files across all callers."""
 
 
 @dataclass(slots=True)
@@ -23,11 +23,11 @@ class UntestedEdits:
     changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MAX_UNTESTED_FILES))
 
     def add(self, who: str, path: Path) -> None:
-        """Record an edit of a file. If there are too many files, the oldest one is discarded."""
+        """Record an edit to a file. If there are too many files, the oldest one is discarded."""
         self.changed[who, path] = None
 
     def pop(self, who: str) -> tuple[Path, ...]:
-        """Return and clear the files of a caller, in the order of their edits."""
+        """Return and clear a caller's files, in the order of their edits."""
         files = tuple(path for owner, path in self.changed if owner == who)
         for path in files:
             del self.changed[who, path]

@@ -1,4 +1,4 @@
-"""Records of callers' code and files, for the life of one server."""
+"""Records of callers' code and files, for the lifetime of one server."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class WorkspaceRecords:
     start_soon: Callable[..., object]
     """Starts a function with arguments in the background."""
     acts: RecentEdits = field(default_factory=RecentEdits)
-    """Edits, as they can be reverted."""
+    """Edits that can be reverted."""
     edits: UntestedEdits = field(default_factory=UntestedEdits)
     """Files that have been edited but not tested since."""
     file_edits: FileEdits = field(default_factory=FileEdits)
-    """Most recent edits of each file, by any caller."""
+    """Most recent edits to each file, by any caller."""
     saves: SavedFiles = field(default_factory=SavedFiles)
     """Files that the server wrote, and which file watchers ignore."""
     tests: TestRunRecords = field(default_factory=TestRunRecords)
     """Test runs and what is known about the code they executed."""
     imports: ImportGraph = field(default_factory=ImportGraph)
-    """Imports between files of the workspace."""
+    """Imports between files in the workspace."""
     lisp: LispRecords = field(default_factory=LispRecords)
-    """Forms of Lisp that each REPL has loaded."""
+    """Lisp forms that each REPL has loaded."""
