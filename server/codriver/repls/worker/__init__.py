@@ -2,22 +2,20 @@
 
 It uses only the standard library and imports nothing from Codriver, so any Python 3.8 or later can run it without
 installing anything. Code is evaluated on the main thread, where a signal can interrupt it. The network is handled by
-other threads, so the server answers while code runs. It has the dialects `python` and `lisp`, which is Basilisp.
+other threads, so the server answers while code is running. It has the dialects `python` and `lisp`, which is Basilisp.
 
 The following goes beyond nREPL:
 
-* A failure has the field `codriver/error` with its type, message, phase, file, line, column, form, trace and locals.
-* `codriver/stacks` dumps the stacks of all threads.
-* `clone` with `codriver/apart` creates a session with its own namespace.
-* With `codriver/keep`, the id of an evaluation, `codriver/cut` describes what was cut from its printed values, and the
-  op `codriver/value` (`evaluation`, `path`, `from`) returns more of them.
-* Print options named `default-…` yield to the user's own settings.
-* The fields `codriver/edited`, `codriver/folder` and `codriver/declined` of the last reply report modules that the
-  evaluation used and whose files were edited since they were loaded, a changed working directory, and a refused
-  `start_repl()`.
-* An evaluation with `codriver/trace`, which has names or is empty, returns its calls as `codriver/run`.
+* A failure has the field `codriver/error` with its type, message, phase, file, line, column, form, trace and locals. *
+`codriver/stacks` dumps the stacks of all threads. * `clone` with `codriver/apart` creates a session with its own
+namespace. * With `codriver/keep`, the id of an evaluation, `codriver/cut` describes what was omitted from its printed
+values, and the op `codriver/value` (`evaluation`, `path`, `from`) returns more of them. * Print options named
+`default-…` yield to the user's own settings. * The fields `codriver/edited`, `codriver/folder` and `codriver/declined`
+of the last reply report modules that the evaluation used and whose files were edited since they were loaded, a changed
+working directory, and a refused `start_repl()`. * An evaluation with `codriver/trace`, which contains names or is
+empty, returns its calls as `codriver/run`.
 
-With `--supervised` the worker ends with its parent.
+With `--supervised`, the worker ends with its parent.
 
 The subpackages may import only from those before them: `basics`, `python` and `lisp`, `fresh`, `serving`. The last one
 also serves a REPL in a running application, whose main thread, streams and event loop are left alone.

@@ -2,10 +2,10 @@
 
 Each module is compiled with a name such as `<codriver serving.embedded>`, because tools that measure files ignore names
 in angle brackets. Python would restore the file name when it reads its own bytecode, so the code is cached in files
-with another suffix.
+with a different suffix.
 
 This module is executed from its source, because it must run before the package that it loads. As a script, it compiles
-and caches all modules for the Python that runs it, so that no program has to wait for that.
+and caches all modules for the Python running it, so that no program has to wait for this.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import types
 
 WORK_S, PAUSE_S = 0.0005, 0.001
-"""After how many seconds of loading to pause, and for how long.
+"""Seconds of loading before a pause, and seconds that the pause lasts.
 
-A thread that waits for the interpreter lock gets it after 5 ms only, and a request to a web server waits several times.
+A thread waiting for the interpreter lock gets it only after 5 ms, and a request to a web server waits several times.
 """
 CACHE_HEADER_BYTES = 24
 """The size of a cache file's header: the interpreter's magic number, and the source's time and size, 8 bytes each."""
@@ -68,7 +68,7 @@ class Loader(SourceFileLoader):
 
     @staticmethod
     def _store(path: str, data: bytes) -> None:
-        """Write code to the cache. Read-only directories, as in many installed packages, are ignored."""
+        """Write code to the cache. Read-only directories, such as those of many installed packages, are ignored."""
         draft = f"{path}.{os.getpid()}"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -80,7 +80,7 @@ class Loader(SourceFileLoader):
 
 
 def compile_all(directory: str) -> None:
-    """Compile and cache all modules of the package in `directory` that are not cached yet."""
+    """Compile and cache all modules in the package in `directory` that are not cached yet."""
     for parent, below, files in os.walk(directory):
         below[:] = [name for name in below if name != "__pycache__"]
         package = ["_codriver_worker", *os.path.relpath(parent, directory).replace(".", "").split(os.sep)]

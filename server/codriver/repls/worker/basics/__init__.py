@@ -1,1 +1,1 @@
-"""The parts on which the rest of the worker builds: connections, jobs, printing, errors, and the dialect interface."""
+"""The foundations of the worker: connections, jobs, printing, errors, and the dialect interface."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 ORIGINAL_START_THREAD = threading.Thread.start
-"""The original `Thread.start`, because a wrapper that tracks which evaluation starts a thread replaces it."""
+"""The original `Thread.start`, which is replaced by a wrapper that tracks which evaluation starts a thread."""
 THREAD_NAME = "codriver"
 """The name of all threads that belong to the worker."""
 
@@ -43,7 +43,7 @@ def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
 
 
 def _run_untraced(target: Callable[[], object]) -> None:
-    """Call `target` without the functions that debuggers, profilers and coverage tools set for new threads."""
+    """Call `target` without the trace functions that debuggers, profilers and coverage tools set for new threads."""
     if sys.getprofile() is not None:
         sys.setprofile(None)
     if sys.gettrace() is not None:
@@ -57,7 +57,7 @@ def _run_untraced(target: Callable[[], object]) -> None:
 MAX_QUEUED_BYTES = 8 * 2**20
 """Maximum number of bytes queued for a slow client. Beyond it, code that prints must wait."""
 MAX_QUEUED_EVENT_BYTES = 2**18
-"""Maximum number of bytes queued for a client while it still receives events. Beyond it, events are withheld."""
+"""Maximum number of bytes queued for a client that still receives events. Beyond it, events are withheld."""
 STALLED_TIMEOUT_S = 10.0
 """Seconds after which a client that reads nothing is disconnected, so that other clients can evaluate."""
 
@@ -90,7 +90,7 @@ class Connection:
     def send(self, data: Data) -> None:
         """Send encoded messages, immediately if possible.
 
-        Sending cannot be left to another thread, because the code that runs next may never release the interpreter
+        Sending cannot be left to another thread, because the code that is run next may never release the interpreter
         lock.
         """
         with self._lock:
@@ -160,7 +160,7 @@ class Connection:
 
     def close_in_child(self) -> None:
         """Close the socket in a forked child process without disconnecting the parent's client."""
-        # Closing the socket object would wait for the file that the reader uses.
+        # Closing the socket object would wait for the file used by the reader.
         with contextlib.suppress(OSError):
             os.close(self._socket.detach())
 
@@ -218,7 +218,7 @@ def encode(value: object) -> bytes:
 def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> Any:
     """Read the next value from a binary file, or return None at its end.
 
-    `first` is the first byte of the value if it was already read.
+    `first` is the first byte of the value if it has already been read.
 
     Raises:
         BencodeError, ValueError, TypeError: the data is not valid bencode.
@@ -243,7 +243,7 @@ def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> An
 
 
 def _read_string(file: Readable, head: bytes) -> str:
-    """Read a string. `head` is the first digit of its length, which was already read."""
+    """Read a string. `head` is the first digit of its length, which has already been read."""
     size = int(head + _read_digits(file, b":"))
     if size > MAX_STRING_BYTES:
         raise BencodeError("a string is too long")

@@ -35,7 +35,7 @@ class Dialect:
     expands = False
     """Whether the language has macros."""
     runs_concurrently = False
-    """Whether code can run on other threads than the main one."""
+    """Whether code can run on threads other than the main one."""
     reports_drift = False
     """Whether the dialect compares loaded code with its files."""
     reports_loaded = False
@@ -57,7 +57,7 @@ class Dialect:
         """Records of changed definitions that can be restored."""
 
     def name_for_recording(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
-        """Return the module and name under which calls of a function are recorded.
+        """Return the module and name under which calls to a function are recorded.
 
         Calls are not recorded if the name is empty.
         """
@@ -73,10 +73,10 @@ class Dialect:
         return None
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """Return the previous source, by file, of each file that differs from its present code.
+        """Return the previous source of each file that has changed since, by file.
 
-        This includes files that were loaded with another source after `since_ms`, a time in milliseconds, and files of
-        modules with a rebound name that the code `evaluated` mentions.
+        This includes files that were loaded with a different source after `since_ms`, a time in milliseconds, and the
+        files of modules with a rebound name that the code `evaluated` mentions.
         """
         del since_ms, evaluated
         return {}
@@ -97,7 +97,7 @@ class Dialect:
         del make
 
     def capture_streams(self) -> None:
-        """Redirect output of user threads to the worker's streams, if replacing `sys.stdout` is not enough."""
+        """Redirect output from user threads to the worker's streams if replacing `sys.stdout` is not enough."""
 
     def display_name(self, namespace: Any) -> str:
         """Return the display name of a namespace."""
@@ -112,10 +112,10 @@ class Dialect:
         raise NotImplementedError
 
     def drop_session_namespace(self, namespace: Any) -> None:
-        """Discard a namespace that `create_session_namespace` created."""
+        """Discard a namespace created by `create_session_namespace`."""
 
     def evaluate(self, job: Job) -> None:
-        """Run the code of a job and send its values. Errors of the code propagate.
+        """Run the code of a job and send its values. Errors raised by the code propagate.
 
         Raises:
             NamespaceMissingError: the request names a namespace that does not exist.
@@ -139,7 +139,7 @@ class Dialect:
         return name if name.isidentifier() and name[:2] != "__" else ""
 
     def print_value(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """Print a value within the limits of the request. Return the text and a description of what was cut.
+        """Print a value within the limits of the request. Return the text and a description of what was omitted.
 
         Printing starts at the element `start`. `path` refers to the value in the description.
         """
@@ -191,9 +191,9 @@ class Dialect:
         """Return the public names of a namespace, or the names and namespaces that match a pattern with `*`.
 
         Each of the `rows` has `name`, `type`, and optionally `args` and the first line of `doc`. There are at most
-        `MAX_LISTED_NAMES`, and `omitted` is the number left out. `private` is the number of private names that are not
-        listed, if any. A `*` matches any number of characters, and case is ignored. Returns None if the namespace does
-        not exist.
+        `MAX_LISTED_NAMES` rows, and `omitted` is the number left out. `private` is the number of private names that are
+        not listed, if any. A `*` matches any number of characters, and case is ignored. Returns None if the namespace
+        does not exist.
         """
         raise NotImplementedError
 
@@ -234,7 +234,7 @@ def value_kind(value: object, name: str) -> str:
     """Return the kind of a value for completion and lookup: keyword, module, class, function or variable."""
     if name in keyword.kwlist:
         return "keyword"
-    kind = type(value)  # `isinstance` may run code of the value's class
+    kind = type(value)  # `isinstance` may run code in the value's class
     if issubclass(kind, types.ModuleType):
         return "module"
     if issubclass(kind, type):

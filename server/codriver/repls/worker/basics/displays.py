@@ -1,8 +1,8 @@
 """Print values with the methods of IPython's display protocol, if they have any.
 
-They replace the text of a class without its own `repr`, such as `<a.Chart object at 0x7f…>`. In order of preference
-these are the plain text of a MIME bundle, the pretty printer, Markdown, LaTeX, and the text of HTML. Methods that fail
-or return nothing are skipped. Source: IPython, `core.formatters` and `lib.pretty`.
+Their output replaces the text for a class without its own `repr`, such as `<a.Chart object at 0x7f…>`. In order of
+preference, it is the plain text in a MIME bundle, the pretty printer's output, Markdown, LaTeX, or the text in HTML.
+Methods that fail or return nothing are skipped. Source: IPython, `core.formatters` and `lib.pretty`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MAX_TEXT_CHARACTERS = 2000
-"""Maximum length of a text that is displayed instead of a value."""
+"""Maximum length of text that is displayed instead of a value."""
 MAX_HTML_CHARACTERS = 20 * MAX_TEXT_CHARACTERS
 """Maximum length of HTML from which text is extracted."""
 BARE_OBJECT_PATTERN = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
@@ -29,7 +29,7 @@ DISPLAY_METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_r
 
 
 def displayed_text(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text that a value displays if `text` only names its class. Otherwise return `text`.
+    """Return the text displayed for a value if `text` only names its class. Otherwise, return `text`.
 
     `to_text` converts the parts that a pretty printer prints.
     """
@@ -42,7 +42,7 @@ def displayed_text(value: object, text: str, to_text: Callable[[Any], str]) -> s
 
 
 def pretty_printed_text(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text of a value's pretty printer if `text` only names its class. Otherwise return `text`.
+    """Return the text from a value's pretty printer if `text` only names its class. Otherwise, return `text`.
 
     Other displays are not used, because they may return whole pages, and the value may be part of a collection.
     """
@@ -78,7 +78,7 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Shorten a text to `MAX_TEXT_CHARACTERS`. Return None if it is blank or not a string."""
+    """Truncate a text to `MAX_TEXT_CHARACTERS`. Return None if it is blank or not a string."""
     if not isinstance(text, str) or not text.strip():
         return None
     return (

@@ -38,17 +38,17 @@ MAX_REPORTED_FRAMES = 2000
 It exceeds Python's recursion limit, because the server folds repeated frames.
 """
 MAX_LINK_FRAMES = 200
-"""Maximum number of frames of each error that is linked to a failure."""
+"""Maximum number of frames for each error linked to a failure."""
 MAX_REPORTED_LINKS = 10
-"""Maximum number of errors that are reported with a failure because it links to them or groups them."""
+"""Maximum number of linked or grouped errors that are reported with a failure."""
 MAX_COUNTED_LINKS = 1000
 """Maximum number of linked errors that are counted."""
 MAX_NOTES_PER_ERROR = 10
-"""Maximum number of notes that are reported for an error."""
+"""Maximum number of notes reported for an error."""
 MAX_NOTE_CHARACTERS = 1000
 """Maximum length of a note."""
 PHASE_ATTRIBUTE = "codriver_phase"
-"""The attribute of an error that contains its phase. Errors of running code have none."""
+"""The attribute of an error that contains its phase. Errors raised by running code have none."""
 
 
 def common_error_fields(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
@@ -95,8 +95,8 @@ def error_summary(error: BaseException) -> dict[str, Any]:
 def linked_errors(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """Yield the errors that are linked to an error or are in its group, nearest first and without duplicates.
 
-    Each has a relation: `cause` (raised `from` it), `context` (raised while it was handled), `member 1`, or one of
-    these `of member 1`.
+    Each has a relation: `cause` (raised `from` it), `context` (raised while handling it), `member 1`, or one of these
+    followed by `of member 1`.
     """
     seen = {id(error)}
     waiting = [("", "", error)]
@@ -153,7 +153,7 @@ def add_position(parts: dict[str, Any], frames: Frames) -> None:
 
 
 def format_trace(frames: Frames) -> list[str]:
-    """Format each frame as a line, innermost first. Repetitions of a line are replaced by a count."""
+    """Format each frame as a line, innermost first. Repeated lines are replaced with a count."""
     runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_lines(frames))]
     return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
@@ -212,11 +212,11 @@ def is_worker_or_loop(file: str) -> bool:
 
 
 MAX_FRAMES_WITH_LOCALS = 20
-"""Maximum number of frames of each error whose locals are reported."""
+"""Maximum number of frames in each error whose locals are reported."""
 MAX_LOCALS = 20
 """Maximum number of locals that are reported for a frame. Arguments come first."""
 AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
-"""The number and maximum length of locals that are reported with an error without being requested."""
+"""The number and maximum length of locals that are reported with an error even if not requested."""
 
 
 def user_frame_locals(
@@ -242,7 +242,7 @@ def user_frame_locals(
 
 
 def plain_frame_locals(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
-    """Return the first plain local variables of the innermost frame of user code as `name=value`, never shortened."""
+    """Return the first plain local variables of the innermost frame of user code as `name=value`, never truncated."""
     for _, values in _frames(error)[:1]:
         named = (
             (report, key) for key in list(values) if (report := name(key)) and not SECRET_NAME_PATTERN.search(report)

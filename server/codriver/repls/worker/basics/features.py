@@ -1,7 +1,7 @@
-"""Load the optional features of the worker, which are the modules of the package `features`.
+"""Load the worker's optional features, which are the modules in the package `features`.
 
 Each module has a `FEATURE`. The nREPL server and the answers in Python kernels use the same features. Nothing else in
-the worker knows them.
+the worker knows about them.
 """
 
 import importlib
@@ -35,15 +35,15 @@ class WorkerFeature:
         about: "Callable[[], dict[str, str]] | None" = None,
     ) -> None:
         self.fields = fields
-        """The fields of requests that this feature handles."""
+        """The request fields that this feature handles."""
         self.around = around
         """Returns the context manager in which a request with one of these fields is evaluated."""
         self.operations = operations
-        """Returns the feature's kernel operations by name. Its argument returns when code was last changed."""
+        """Returns the feature's kernel operations by name. The argument is a function returning when code changed."""
         self.ops = ops or {}
         """The ops that the feature adds to the nREPL server."""
         self.about = about
-        """Returns fields that describe the process, which are sent with `describe` and the end of each request."""
+        """Returns fields that describe the process. They are sent with `describe` and at the end of each request."""
 
 
 def load_features() -> "list[WorkerFeature]":

@@ -1,7 +1,7 @@
-"""Namespaces for evaluating code in a frame of an error.
+"""Namespaces for evaluating code in one of an error's frames.
 
 A namespace merges globals and locals, so that comprehensions and lambdas see both in every version of Python. It exists
-as long as the error is stored, so later code in the same frame sees earlier assignments. The frame's locals do not
+for as long as the error is stored, so later code in the same frame sees earlier assignments. The frame's locals do not
 change. Assigning to an existing global changes it in its module.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 FRAME_OP = "codriver/frame"
-"""The op that evaluates in the frame with the number `frame`. With `test`, it is a frame of the last failed test."""
+"""The op that evaluates in the frame with the number `frame`. With `test`, it is from the last failed test."""
 FAILED_TEST_MODULE = "_codriver_red_test"
 """The module in which the program that runs tests stores the frames of the last failure."""
 NO_CLASS_MESSAGE = (
@@ -49,7 +49,7 @@ class FrameSpace:
         self._local_names = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
         self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
         self._hides = {*self._local_names, *self.locals}
-        """The names that hide globals in the frame, which are its locals, including unbound ones."""
+        """The names that hide globals in the frame. These are its locals, including unbound ones."""
         self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
         """The globals as of the last update of the namespace."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}

@@ -1,8 +1,8 @@
 """Undo records, which restore the definitions that a load changed, and access to definitions without user code.
 
 Restoring runs no user code. A name is restored only if it still has the value that the load gave it. Later definitions
-are left alone and reported. Classes that were created by an undone load are detached from their base classes, because
-they exist until they are garbage collected, or as long as a registry, a traceback or a callback refers to them.
+are left alone and reported. Classes created by an undone load are detached from their base classes, because they exist
+until they are garbage collected, which does not happen while a registry, a traceback or a callback refers to them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_UNWRAPPED_DECORATORS = 20
 """Maximum number of nested decorators that are unwrapped."""
 ABSENT = object()
 MAX_UNDO_RECORDS = 8
-"""Maximum number of undo records that are retained."""
+"""Maximum number of retained undo records."""
 
 
 def is_class(value: object) -> bool:
@@ -87,7 +87,7 @@ def all_classes() -> Iterator[type]:
 
 
 class UndoRecord:
-    """The definitions before the loads of one batch, stored until they are restored or the record is discarded.
+    """The definitions before a batch of loads, stored until they are restored or the record is discarded.
 
     Without `is_recording`, all changes are ignored. This is for loads that cannot be undone.
     """
@@ -153,7 +153,7 @@ class UndoRecord:
         self.record_change(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
     def restore(self) -> list[str]:
-        """Undo all changes, newest first. Return the names that have been redefined since, which are not restored."""
+        """Undo all changes, newest first. Return the names not restored because they have been redefined since."""
         left = self._undo()
         self._forget_modules()
         return sorted({name for name in [*left, *detach_classes(self._made)] if name})
@@ -167,7 +167,7 @@ class UndoRecord:
                     undo()
                     continue
             except (TypeError, ValueError, AttributeError, KeyError):
-                pass  # another class layout, or an empty cell
+                pass  # a different class layout, or an empty cell
             left.append(label)
         self._steps.clear()
         return left
@@ -187,7 +187,7 @@ class UndoRecord:
         return self.is_project_file(file) if isinstance(file, str) else module is None and home not in self._modules
 
     def _forget_modules(self) -> None:
-        """Remove modules of the project that were loaded since the record began, as they contain undone definitions."""
+        """Remove project modules that were loaded since the record began, because they contain undone definitions."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if name in self._modules or not isinstance(file, str):
@@ -201,7 +201,7 @@ class UndoRecord:
 
 
 class Snapshot:
-    """The names of a module and of its classes before the module is loaded again."""
+    """The names in a module and in its classes before the module is loaded again."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module
@@ -235,13 +235,13 @@ class UndoRecords:
         self._records: dict[str, UndoRecord] = {}
 
     def create_record(self) -> UndoRecord:
-        """Create the record of a new batch."""
+        """Create the record for a new batch."""
         return UndoRecord(self._roots)
 
     def record_for(self, batch: object) -> UndoRecord:
-        """Return the record of a batch, creating it if needed.
+        """Return the record for a batch, creating it if needed.
 
-        Without an id, the load cannot be undone, so the record that is returned ignores all changes.
+        Without an id, the load cannot be undone, so the returned record ignores all changes.
         """
         if not isinstance(batch, str) or not batch:
             return UndoRecord([], is_recording=False)
@@ -252,7 +252,7 @@ class UndoRecords:
         return self._records[batch]
 
     def close_record(self, batch: str, *, puts_back: bool) -> list[str]:
-        """Undo the changes of a batch if `puts_back` is set, and discard its record.
+        """Undo the changes made by a batch if `puts_back` is set, and discard its record.
 
         Return the names that could not be restored.
         """
@@ -263,7 +263,7 @@ class UndoRecords:
 
 
 HEAP, IMMUTABLE = 1 << 9, 1 << 8
-"""Flags of types: created at run time, and implemented in C. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
+"""Type flags: created at run time, and implemented in C. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
 flags_of, bases_of, base_of, order_of = (
     type.__dict__[name].__get__ for name in ("__flags__", "__bases__", "__base__", "__mro__")
 )
@@ -271,7 +271,7 @@ flags_of, bases_of, base_of, order_of = (
 
 
 def detach_classes(classes: list[type]) -> list[str]:
-    """Replace the bases of each class by an empty class, and clear the list. Return the names of skipped classes.
+    """Replace the bases of each class with an empty class, and clear the list. Return the names of skipped classes.
 
     A class is skipped if it or a subclass has instances, if it is a base of a class that is not in the list, or if its
     layout or metaclass forbids the change. Its name is returned only if something still refers to it.

@@ -38,7 +38,7 @@ class Session:
     def __init__(self, identity: str, namespace: Any) -> None:
         self.id = identity
         self.namespace = namespace
-        """The namespace, which is a module, or an object of Basilisp."""
+        """The namespace: a module or a Basilisp object."""
         self.is_apart = False
         self.last: list[object] = [None, None, None]
         self.error: BaseException | None = None
@@ -175,7 +175,7 @@ class Job:
         self.connection.wait_for_space()
 
     def _touch(self) -> None:
-        """Mark that there is output to send soon."""
+        """Record that there is output to send soon."""
         self._is_dirty = True
         self._touch_output(self)
 
@@ -203,13 +203,13 @@ ABANDONED_MESSAGE = (
     "that call returns; further code is evaluated in another thread"
 )
 INTERRUPT_TIMEOUT_S = 2.0
-"""Seconds that an interrupted evaluation gets to end before the interrupt is answered anyway."""
+"""Seconds that an interrupted evaluation has to end before the interrupt is answered anyway."""
 SIGNAL_INTERVAL_S = 0.5
-"""Seconds between repeated interrupts, because finalizers and code that catches everything may swallow one."""
+"""Seconds between repeated interrupts. One may be swallowed by a finalizer or by code that catches everything."""
 
 
 MAX_SIGNAL_DELAY_S = 0.05
-"""Seconds to wait for a signal to take effect, before code that waits for input receives the end of its input."""
+"""Seconds to wait for a signal to take effect before code waiting for input receives the end of its input."""
 
 
 class Interrupts:
@@ -264,7 +264,7 @@ class Interrupts:
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
                     self._send_signal()
-                    # On Windows a signal does not wake code that waits for input, and another thread delivers it.
+                    # On Windows, a signal does not wake code waiting for input, and is delivered by another thread.
                     if not job.over.wait(MAX_SIGNAL_DELAY_S):
                         job.session.input.put("")
                 job.over.wait(SIGNAL_INTERVAL_S)
@@ -280,7 +280,7 @@ class Interrupts:
             with contextlib.suppress(OSError):  # there is no console
                 os.kill(0, signal.CTRL_C_EVENT)
                 return
-        signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main`, it ends a sleep
+        signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main`, this ends a sleep
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         is_expected, self._is_sent = self._is_sent, False
@@ -295,7 +295,7 @@ class Interrupts:
 
 
 def exit_forked_child(error: BaseException | None) -> None:
-    """End a forked process in the same way as Python would. `error` is the exception that ended its code, if any."""
+    """End a forked process as Python would. `error` is the exception that ended its code, if any."""
     status = 0 if error is None else 1
     if isinstance(error, SystemExit):
         status = error.code if isinstance(error.code, int) else 1 if error.code else 0

@@ -1,8 +1,8 @@
 """Print plain values as short texts, without running user code.
 
-Numbers, strings, None, members of enumerations, dates and other small values of the standard library, and short
-collections of these are printed, as are exceptions, dataclasses and named tuples that contain such values. Other values
-are described by their type, because their `repr` may be user code.
+Numbers, strings, None, enumeration members, dates and other small standard library values, and short collections of
+these are printed, as are exceptions, dataclasses and named tuples that contain such values. Other values are described
+by their type, because their `repr` may be user code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MAX_PARTS = 10
-"""Maximum size of a collection whose elements are printed. Of a larger one, only the size is described."""
+"""Maximum size of a collection whose elements are printed. For a larger one, only the size is given."""
 MAX_LEVELS = 2
 """Maximum nesting of collections whose elements are printed."""
 MAX_INTEGER_BITS = 400
@@ -54,7 +54,7 @@ LIBRARY_VALUE_CLASSES = {
     "uuid": ("UUID",),
     "pathlib": ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"),
 }
-"""Classes by module whose `repr` is code of the standard library and prints nothing but plain values."""
+"""Classes, by module, whose `repr` is standard library code and prints nothing but plain values."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -82,7 +82,7 @@ class PlainPrinter:
     def text(self, value: Any, most: int, level: int = 0) -> str:
         """Print a value in one line with at most `most` characters.
 
-        A string in a collection is printed completely or not at all, because half of a secret could not be recognized.
+        A string in a collection is printed completely or not at all, because part of a secret could not be recognized.
         """
         kind = type(value)
         if kind is int and value.bit_length() > MAX_INTEGER_BITS:
@@ -217,7 +217,7 @@ def _instance_attribute(value: Any, name: str) -> Any:
 
 
 def _library_text(value: Any, most: int) -> str:
-    """Return the text of an enumeration's member or of a value of the standard library, or "" for any other value."""
+    """Return the text of an enumeration member or a standard library value, or "" for any other value."""
     kind = type(value)
     if type(kind) is enum.EnumMeta:
         name = object.__getattribute__(value, "__dict__").get("_name_")
@@ -230,7 +230,7 @@ def _library_text(value: Any, most: int) -> str:
     module = next((module for module, names in LIBRARY_VALUE_CLASSES.items() if name in names), "")
     if not module or sys.modules.get(module) is None or vars(sys.modules[module]).get(name) is not kind:
         return ""
-    # The class of a time zone may belong to the user.
+    # The class of a time zone may be user code.
     zone = getattr(value, "tzinfo", None)
     if zone is not None and type(zone) is not vars(sys.modules["datetime"]).get("timezone"):
         return ""

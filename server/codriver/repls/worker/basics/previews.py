@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 DEFAULT_ROWS = 25
 """Number of rows that are printed if the caller does not request a number."""
 MAX_GLIMPSE_COLUMNS = 10
-"""Maximum number of columns that are described in one line."""
+"""Maximum number of columns described in one line."""
 MAX_PRINTED_ROWS = 1000
 """Maximum number of rows printed, even if the library's own limit is higher."""
 MAX_PRINTED_ELEMENTS = 10_000
-"""Maximum number of elements that are printed if the library would print all. Answers cannot hold more."""
+"""Maximum number of elements printed if the library would print all of them. Answers cannot hold more."""
 INDEX_END_ITEMS = 10
-"""Number of elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
+"""Number of elements displayed at each end of a truncated pandas index. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
 """Number of rows and columns of a table that polars prints by default.
 
@@ -56,7 +56,7 @@ def is_array(value: Any) -> bool:
 def describe_shape(value: Any) -> str:
     """Describe the class and shape of an array, table or column. Return "" for any other value.
 
-    Only the classes of numpy, torch, pandas and polars themselves are supported, not subclasses. The contents are not
+    Only the classes in numpy, torch, pandas and polars themselves are supported, not subclasses. The contents are not
     accessed.
     """
     kind = type(value)
@@ -69,7 +69,7 @@ def describe_shape(value: Any) -> str:
 
 
 def preview_value(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
-    """Print an array, table or column like its library does, and describe what was omitted.
+    """Print an array, table or column as its library does, and describe what was omitted.
 
     Returns None for other values. If `requested_rows` or `start` is set, that part is printed completely.
     """
@@ -187,9 +187,9 @@ def _shape(value: Any) -> str:
 
 
 def select_part(value: Any, step: object) -> list[Any] | None:
-    """Return the part of a value at one step of a path, in a list. Return None if the value is not a table or array.
+    """Return the part of a value at one step of a path, in a list, or None if the value is not a table or array.
 
-    The steps into a table are the names of its columns and the positions of its rows.
+    The steps into a table are its column names and row positions.
     """
     if is_table(value):
         if isinstance(step, int) and hasattr(value, "iloc"):

@@ -1,6 +1,6 @@
 """Print values with limits on length and depth, and find parts of values by their paths.
 
-Values that were cut, or that have other displays, are stored for a while so that callers can read more of them.
+Values that were truncated or that have other displays are stored for a while so that callers can read more of them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 OPTION_PREFIX = "nrepl.middleware.print/"
-"""The prefix of the print options in a request. Source: nREPL, print middleware."""
+"""The prefix of print options in a request. Source: nREPL, print middleware."""
 OPTIONS_FIELD = OPTION_PREFIX + "options"
 QUOTA_FIELD = OPTION_PREFIX + "quota"
 """The field with the maximum size of a printed value."""
 MAX_NESTED_CHARACTERS = 1000
-"""Maximum length of a string inside a collection. Other strings are never cut."""
+"""Maximum length of a string inside a collection. Other strings are never truncated."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -121,7 +121,7 @@ class Printer:
             return shape.before + "..." + shape.after
         if self._depth is not None and len(around) >= self._depth and shape.count != 0:
             self.cuts.add(f"levels below {self._depth}", path)
-            # Python itself marks only cycles by dots between the brackets.
+            # Python itself only marks cycles with dots between the brackets.
             return f"<{type(value).__name__} of {shape.count}>"
         return self._collection(value, shape, path, (*around, id(value)), start)
 
@@ -251,7 +251,7 @@ def _fields(value: Any, repr_method: Any) -> list[str] | None:
 
 
 _COLLECTIONS_FILE = collections.UserDict.__repr__.__code__.co_filename
-"""The file of the `collections` module, which contains the methods of named tuples."""
+"""The file of the `collections` module, which defines the methods of named tuples."""
 
 
 class NoSuchPartError(LookupError):
@@ -307,7 +307,7 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
 
 
 def add_print_limits(message: Message, session: Session) -> Message:
-    """Add the session's print limits to a request. A request with `for-session` changes those of the session."""
+    """Add the session's print limits to a request. A request with `for-session` changes the session's limits."""
     options = message.get(OPTIONS_FIELD)
     if message["op"] == "eval" and options is None and QUOTA_FIELD not in message:
         return {**session.print_fields, **message}
@@ -333,7 +333,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 
 def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
-    """Send a printed value, cut to the quota of the request. `cut` describes what print limits omitted."""
+    """Send a printed value, truncated to the request's quota. `cut` describes what print limits omitted."""
     check_sensitive_values()
     quota = job.message.get(QUOTA_FIELD)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
@@ -347,11 +347,11 @@ def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bo
 
 
 MAX_STORED_VALUES = 8
-"""Maximum number of values that are stored because they were not printed completely."""
+"""Maximum number of values stored because they were not printed completely."""
 DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
-"""The method for each kind of display of a value, by MIME type. Source: IPython's display protocol."""
+"""The method for each kind of display, by MIME type. Source: IPython's display protocol."""
 MAX_REMEMBERED_VALUES = 200
-"""Maximum number of further values that are referenced weakly, so only while the program keeps them alive."""
+"""Maximum number of further values that are referenced weakly, and thus only while the program keeps them alive."""
 
 
 def has_display(value: Any, kind: object) -> bool:
@@ -388,7 +388,7 @@ class StoredValues:
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Send a printed value. Store it if it was cut or has other displays, and the request has an id for it."""
+        """Send a printed value. If the request has an id for it, store it if it was truncated or has other displays."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
@@ -408,13 +408,13 @@ class StoredValues:
             self._alive.popitem(last=False)
 
     def drop(self, session: str) -> None:
-        """Drop the stored values of a session that is being closed."""
+        """Drop the values stored for a session that is being closed."""
         left = [value for value in self._values if value[1] != session]
         self._values.clear()
         self._values.extend(left)
 
     def find(self, evaluation: str, number: int | None) -> Any:
-        """Return a stored value of an evaluation. By default, this is its last one.
+        """Return a value stored for an evaluation. By default, this is its last one.
 
         Raises:
             NoSuchPartError: the value is not stored.

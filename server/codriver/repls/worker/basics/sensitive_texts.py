@@ -1,7 +1,7 @@
 """Send the values at an application's sensitive paths to clients, before any output may contain them.
 
-A client that receives them removes them from its output. Only clients that request them get them. An application's seam
-is found by its module name.
+A client that receives them removes them from its output. They are sent only to clients that request them. An
+application's seam is found by its module name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECK_TIME_DIVISOR = 20
 CHECK_TIMEOUT_S = 0.5
 """Seconds to wait for a check that may never return."""
 CHUNK_CHARACTERS, MAX_CHUNKS = 4096, 16
-"""The length and number of chunks in which a long value is sent, because each chunk is redacted by itself."""
+"""The length and maximum number of chunks in which a long value is sent. Each chunk is redacted by itself."""
 
 
 def check_sensitive_values() -> None:
@@ -41,7 +41,7 @@ def check_sensitive_values() -> None:
 
 
 def check_sensitive_values_with_timeout() -> None:
-    """Check sensitive values in another thread, and wait at most `CHECK_TIMEOUT_S`, as a getter may never return."""
+    """Check sensitive values in another thread. Wait at most `CHECK_TIMEOUT_S`, as a getter may never return."""
     if enabled_seam() is not None:
         thread = threading.Thread(target=check_sensitive_values, daemon=True)
         ORIGINAL_START_THREAD(thread)

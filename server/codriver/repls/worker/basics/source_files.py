@@ -24,11 +24,11 @@ NONBLOCKING_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | 
 
 
 MAX_EVALUATED_SOURCES = 2000
-"""Maximum number of evaluated texts that are retained."""
+"""Maximum number of retained evaluated texts."""
 
 
 class Sources:
-    """The code texts that a worker has evaluated. At most `MAX_EVALUATED_SOURCES` are stored."""
+    """The source texts that a worker has evaluated. At most `MAX_EVALUATED_SOURCES` are stored."""
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()

@@ -1,7 +1,7 @@
 """Stacks of threads and asyncio tasks, including tasks that failed unnoticed.
 
-The stack of a thread with an event loop contains only the loop. Whatever hangs is in its tasks, and the cause is often
-a task that has already failed. No user code runs here, because other code is running at the same time.
+The stack of a thread with an event loop contains only the loop. Whatever is hanging is in the loop's tasks, and the
+cause is often a task that has already failed. No user code runs here, because other code is running at the same time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_TASK_FRAMES = 5
 MAX_MESSAGE_CHARACTERS = 200
 """Maximum length of an error message."""
 AWAIT_ATTRIBUTES = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
-"""The attributes with the frame of a coroutine or generator, and with the object that it awaits.
+"""The attributes that contain the frame of a coroutine or generator and the object that it awaits.
 
 Source: `inspect`, "Types and members".
 """
@@ -40,7 +40,7 @@ TASK_SET_NAMES = ("_all_tasks", "_scheduled_tasks")
 
 
 class TaskOrigins:
-    """Records which evaluation created each task on the event loop of a session, for as long as the task exists."""
+    """Records which evaluation created each task on a session's event loop, for as long as the task exists."""
 
     def __init__(self) -> None:
         self.evaluation = ""
@@ -93,7 +93,7 @@ def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
         if names.get(ident) == THREAD_NAME:
             continue
         frames = list(traceback.extract_stack(frame))
-        # The frames outside the worker's own started the worker.
+        # Frames outside the worker's own belong to the code that started the worker.
         first = next((number for number, one in enumerate(frames) if is_worker_file(one.filename)), 0)
         user_frames = [one for one in frames[first:] if not is_worker_file(one.filename)]
         if user_frames:
@@ -137,7 +137,7 @@ def _existing_tasks() -> list[Any]:
 
 
 def _error_text(error: BaseException) -> str:
-    """Return the class and message of an error. The message is omitted if user code would have to create it."""
+    """Return the class and message of an error. The message is omitted if creating it would run user code."""
     kind = type(error)
     is_plain = all(type(argument) in (str, int, float, bool, type(None)) for argument in error.args)
     overrides_str = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
@@ -160,7 +160,7 @@ def _file_name(path: str) -> str:
 
 
 def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
-    """Describe the tasks of all running event loops, with one entry for all tasks that wait at the same position."""
+    """Describe the tasks on all running event loops, with one entry for all tasks waiting at the same position."""
     import asyncio
 
     groups: dict[str, list[tuple[str, str]]] = {}

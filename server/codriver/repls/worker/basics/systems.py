@@ -39,7 +39,7 @@ if sys.platform == "win32":
         """Do nothing, because directories cannot be locked."""
 
     def retry_while_open(act: Callable[[], Any]) -> Any:
-        """Call `act`, and retry for `PATIENCE_S` while it fails because another process has opened the file."""
+        """Call `act`, and retry for up to `PATIENCE_S` while it fails because another process has the file open."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -86,10 +86,10 @@ else:
     import fcntl
 
     WIDER, PIPE_BYTES = 1031, 1 << 20
-    """The fcntl command that sets the capacity of a pipe, and the capacity. Source: fcntl(2), F_SETPIPE_SZ of Linux."""
+    """The fcntl command that sets the capacity of a pipe, and the capacity. Source: fcntl(2), Linux's F_SETPIPE_SZ."""
 
     def is_process_running(process: int) -> bool:
-        """Return whether a process of this machine is running."""
+        """Return whether a process on this machine is running."""
         try:
             os.kill(process, 0)
         except PermissionError:
@@ -110,7 +110,7 @@ else:
         return status.st_ctime_ns
 
     def lock_directory(file: int) -> None:
-        """Wait for the lock of an open file or directory, and hold it until the file is closed.
+        """Wait for the lock on an open file or directory, and hold it until the file is closed.
 
         Raises:
             OSError: the file system does not support locks.
@@ -118,7 +118,7 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX)
 
     def retry_while_open(act: Callable[[], Any]) -> Any:
-        """Call `act` once. On this system, other processes that have opened a file do not interfere."""
+        """Call `act` once. On this system, other processes that have the file open do not interfere."""
         return act()
 
     def enlarge_pipe(end: int) -> None:
@@ -136,7 +136,7 @@ else:
     if sys.platform == "linux":
         LINUX_STATUS = "/proc/self/stat"
         START_FIELD = 19
-        """The index of the start time among the fields after the name. Source: proc(5), `starttime`."""
+        """The index of the start time among the fields following the name. Source: proc(5), `starttime`."""
 
         def process_start_ns() -> int:
             """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""

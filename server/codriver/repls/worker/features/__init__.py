@@ -1,1 +1,1 @@
-"""The parts of features that run in the worker. `..basics.features` loads each module; any of them may be missing."""
+"""The parts of features that run in the worker. `..basics.features` loads each module. Any of them may be missing."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
 SEAM_OP = "codriver/seam"
-"""The op that calls an accessor of the seam, and the field with the session id of the seam."""
+"""The op that calls one of the seam's accessors, and the field with the seam's session id."""
 EVENTS_FIELD = "codriver/app-events"
 """The field with a frame of events. Frames are sent with the id of the request that subscribed to them."""
 ORIGIN_FIELD = "codriver/origin"
@@ -53,7 +53,7 @@ class attributed_events:  # noqa: N801  # it is used like a function
 
 
 def call_seam(message: Message, connection: Connection, _session: Session) -> None:
-    """Call an accessor of the application's seam in a new thread, because getters of the application may block."""
+    """Call one of the seam's accessors in a new thread, because the application's getters may block."""
     name, arguments = message.get("name") or "", message.get("args") or "{}"
 
     def call() -> None:
@@ -74,7 +74,7 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
 
 
 def call_accessor(name: str, arguments: str, origin: str) -> str | None:
-    """Call an accessor of the seam and return its answer as JSON. Return None if there is no enabled seam."""
+    """Call one of the seam's accessors and return its answer as JSON. Return None if there is no enabled seam."""
     module = enabled_seam()
     return str(module.call(name, arguments, origin)) if module else None
 
@@ -82,7 +82,7 @@ def call_accessor(name: str, arguments: str, origin: str) -> str | None:
 def subscribe(
     arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
 ) -> str | None:
-    """Subscribe to a stream of the seam. Its frames are passed to `push`.
+    """Subscribe to one of the seam's streams. Its frames are passed to `push`.
 
     Return the seam's answer as JSON, or None if there is no enabled seam. A function that ends the subscription is
     added to `at_end`.

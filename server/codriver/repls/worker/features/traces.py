@@ -1,7 +1,7 @@
 """Record the calls during a request, measure the slowest functions, and watch functions.
 
 A recording starts before the request and ends after it, even if the request fails. A watch lasts until it has reported
-enough calls, is ended, or its client disconnects.
+enough calls, it is ended, or its client disconnects.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
 TRACE_FIELD = "codriver/trace"
-"""The field of a request that starts a recording. It lists names, or is empty for all of the project's functions."""
+"""The request field that starts a recording. It lists names, or is empty for all of the project's functions."""
 RUN_FIELD = "codriver/run"
-"""The field of a reply with the recording as JSON. See `Recording.report`.
+"""The reply field with the recording as JSON. See `Recording.report`.
 
 If recording was not possible, it only has `refused` with the reason.
 """
 
 
 PROFILE_FIELD = "codriver/profile"
-"""The field of a request for the slowest functions."""
+"""The request field that asks for the slowest functions."""
 WATCH_OP = "codriver/watch-calls"
 """The op that starts or ends a watch.
 
-Its field `watch` is an id that the client chooses, and `args` an object in JSON. That has `function`, `condition` and
-`limit`, or is empty to end the watch. The reply has `answer`, an object in JSON.
+Its field `watch` is an id chosen by the client, and `args` is a JSON object that has `function`, `condition` and
+`limit`, or is empty to end the watch. The reply has `answer`, a JSON object.
 """
 WATCHED_CALLS_FIELD = "codriver/watched-calls"
 """The field with calls of a watched function as JSON, sent with the id of the request that started the watch."""
@@ -52,7 +52,7 @@ MAX_PROFILED_FUNCTIONS = 10
 
 
 class recorded:  # noqa: N801  # it is used like a function
-    """A context manager that records the calls during a job, if the job's request asks for that."""
+    """A context manager that records the calls during a job if the job's request asks for it."""
 
     __slots__ = ("_dialect", "_job", "_live")
 
@@ -76,7 +76,7 @@ class recorded:  # noqa: N801  # it is used like a function
 
 
 class LiveRecording:
-    """A recording of calls of the functions `names`. It lasts from its creation until `end`.
+    """A recording of calls to the functions in `names`. It lasts from its creation until `end`.
 
     With `profiles`, execution times are recorded as well.
     """
@@ -157,11 +157,11 @@ def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Ca
 
 
 PROCESS_WATCHES = CallWatches()
-"""The watches of this process. Creating them has no effect on the program."""
+"""The watches in this process. Creating this object has no effect on the program."""
 
 
 class ClientWatches:
-    """The watches that one client has started. Calling it ends them, after the client has disconnected."""
+    """The watches started by one client. The object is called to end them after the client has disconnected."""
 
     def __init__(self) -> None:
         self._identities: set[str] = set()
@@ -171,7 +171,7 @@ class ClientWatches:
         self._identities = {*self._identities & PROCESS_WATCHES.identities(), identity}
 
     def __call__(self) -> None:
-        """End all watches of the client."""
+        """End all of the client's watches."""
         for identity in self._identities:
             PROCESS_WATCHES.stop(identity, "disconnected")
 
@@ -222,7 +222,7 @@ class KernelClient(Client):
 
     def __init__(self, stream: KernelStream, process: int) -> None:
         super().__init__(stream)
-        self._process = process if is_process_running(process) else 0  # 0 also for a client on another machine
+        self._process = process if is_process_running(process) else 0  # also 0 for a client on another machine
         self._stream = stream
 
     def is_connected(self) -> bool:

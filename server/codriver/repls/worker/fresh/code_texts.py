@@ -1,4 +1,4 @@
-"""Digests of code objects that are equal for two compilations of one function, regardless of its position in the file.
+"""Digests of code objects that are equal for two compilations of the same function, wherever it is in the file.
 
 Comparing bytecode is not enough. CPython compiles the call `click.echo(n)` in two ways, depending on whether the
 compiled text also contains `import click`, and a load compiles statements one by one.
@@ -21,7 +21,7 @@ BEHAVIOUR_FLAGS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200
 OPTIMIZED_FLAG = 0x1
 """The flag `CO_OPTIMIZED`, which is set in the code of functions. Source: `inspect`."""
 HAS_DOCSTRING_FLAG = 0x4000000
-"""The flag of functions whose first constant is a docstring, from Python 3.14 on. Source: `Include/cpython/code.h`."""
+"""The flag of functions whose first constant is a docstring, since Python 3.14. Source: `Include/cpython/code.h`."""
 MAX_CACHED_DIGESTS = 4096
 """Maximum number of code objects whose digests are cached."""
 

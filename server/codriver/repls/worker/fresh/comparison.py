@@ -1,8 +1,8 @@
-"""Compare loaded modules with a fresh import, to find what differs in this process, and why.
+"""Compare loaded modules with a fresh import to find out what differs in this process, and why.
 
 During a load, the module is described twice: before and after its statements run. Everything else happens on a separate
-thread while no evaluation runs. Another process imports the previous and the present source, and the leaves that differ
-between these are compared with those in this process.
+thread while no evaluation is running. Another process imports the previous and the current source, and the leaves that
+differ between these are compared with those in this process.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ CHILD_CHECK_TIME_S = 0.08
 REQUESTED_CHECK_TIME_S = 2.0
 """Processor time for describing modules in a comparison that a client requested, in seconds."""
 IMPORT_TIMEOUT_S = 15.0
-"""Seconds after which an import for an automatic comparison fails."""
+"""Seconds after which an import fails in an automatic comparison."""
 REQUESTED_IMPORT_TIMEOUT_S = 60.0
-"""Seconds after which an import for a comparison that a client requested fails."""
+"""Seconds after which an import fails in a comparison that a client requested."""
 IDLE_TIMEOUT_S = 1.0
 """Seconds that a requested comparison waits for a running evaluation to end."""
 MAX_ROWS = 5
@@ -85,10 +85,10 @@ class Edit:
         self.after: dict[str, str] | None = None
         """The leaves before and after the loads, or None while the loads only defined functions and classes."""
         self.codes: dict[str, types.CodeType] = {}
-        """The code objects that the leaves refer to by number."""
+        """The code objects to which the leaves refer by number."""
 
     def merge_with(self, other: Edit) -> Edit:
-        """Return a single edit that combines this edit and a later one of the same module."""
+        """Return a single edit that combines this edit with a later one of the same module."""
         both = Edit(self.name, self.file, self.previous)
         both.before = other.before if self.before is None else self.before
         both.after = other.after if other.after is not None else self.after
@@ -109,14 +109,14 @@ class Edit:
 
     @property
     def undone(self) -> list[str]:
-        """Return the paths of leaves whose values the loads have changed or removed."""
+        """Return the paths of leaves whose values were changed or removed by the loads."""
         if self.before is None or self.after is None:
             return []
         return list(changed_leaves(self.before, self.after))[:MAX_WATCHED_PATHS]
 
 
 class LoadCheck:
-    """Descriptions of a module before and after a load, which are compared to find what the load has changed."""
+    """Descriptions of a module before and after a load, which are compared to find what the load changed."""
 
     def __init__(self, comparison: Comparison, name: str, file: str, previous: bytes) -> None:
         self._comparison = comparison
@@ -137,10 +137,10 @@ class LoadCheck:
 
 
 class Comparison:
-    """Compares the loaded modules of this process with fresh imports of the same modules.
+    """Compares the modules loaded in this process with fresh imports of the same modules.
 
-    `is_unasked` enables the automatic comparison after each load, on Linux only. `forks` is whether importing processes
-    may fork.
+    `is_unasked` enables the automatic comparison after each load, on Linux only. `forks` determines whether importing
+    processes may fork.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Comparison:
         self._condition = threading.Condition()
         self._pending: dict[str, Edit] = {}
         self._reported: set[str] = set()
-        """Full names that the answers about the pending loads report already."""
+        """Full names already reported by the answers about the pending loads."""
         self._first: dict[str, Edit] = {}
         """All loads of each module so far, merged into one edit."""
         self._caches: list[FilledCache | FilledProperties] = []
@@ -167,14 +167,12 @@ class Comparison:
         self._found: dict[str, Edit] = {}
         """The edits that the finding is about."""
         self._is_awaited = False
-        """Whether the answer about the last load waits for the finding, which it does not if the load only ran new
-        code.
+        """Whether the answer about the last load waits for the finding. It does not if the load only ran new code.
         """
         self._loaded_at = 0
         """The number of evaluations started at the last load."""
         self._may_scan = True
-        """Whether no other evaluation ran between the pending loads, so that caches filled in between cannot be out of
-        date.
+        """Whether no other evaluation ran between the pending loads. If so, no cache filled in between is out of date.
         """
         self._is_first = True
         """Whether the known filled caches do not belong to an earlier pending load."""
@@ -189,7 +187,7 @@ class Comparison:
     # On the main thread
 
     def __enter__(self) -> None:
-        """Pause the comparison, because an evaluation starts."""
+        """Pause the comparison because an evaluation is starting."""
         with self._condition:
             self._running += 1
             self._evaluated += 1
@@ -258,7 +256,7 @@ class Comparison:
             return finding
 
     def wait(self, seconds: float, *, is_patient: bool = False) -> Finding | None:
-        """Wait for the finding about the last loads. If it is not ready in time, a later answer includes it.
+        """Wait for the finding about the last loads. If it is not ready in time, it is included in a later answer.
 
         Unless `is_patient` is set, this returns immediately if the last load only ran new code.
         """
@@ -394,7 +392,7 @@ class Comparison:
         *,
         is_demanded: bool,
     ) -> tuple[str, Fresh, list[Row]]:
-        """Import the modules in another process, and compare them with the modules of this process.
+        """Import the modules in another process, and compare them with the modules in this process.
 
         Returns the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong in
         this process.
@@ -610,7 +608,7 @@ def _is_known(root: str, leaves: Mapping[str, str]) -> bool:
 
 @contextlib.contextmanager
 def _gc_disabled() -> Iterator[None]:
-    """Disable garbage collection during a description, as it would be slow and might run finalizers."""
+    """Disable garbage collection during a description, because it would be slow and might run finalizers."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -643,7 +641,7 @@ def _merge_edits(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[s
 
 
 def _sort_rows(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
-    """Sort rows, so that those of edited modules come first and each name has one row before any name has a second."""
+    """Sort rows so that those for edited modules come first and each name has one row before any name has a second."""
     first = tuple(f"{name}." for name in edited)
     seen: dict[tuple[str, str], int] = {}
     ranked: list[tuple[int, int, Row]] = []

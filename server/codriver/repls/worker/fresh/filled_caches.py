@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
 OBJECTS_PER_CHECK = 8192
-"""Number of objects after which a scan checks whether the process is still idle."""
+"""A scan checks whether the process is still idle after each batch of this many objects."""
 MAX_FOLLOWED_FUNCTIONS = 300
 """Maximum number of functions that are followed from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
@@ -41,7 +41,7 @@ class FilledCache:
 
     @property
     def is_filled(self) -> bool:
-        """Return whether the cache may still contain results from that time."""
+        """Return whether the cache may still contain results from before the load."""
         cache = self._cache()
         if cache is None:
             return False
@@ -143,7 +143,7 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
 
 
 def _follow(value: object, names: set[str], waiting: list[types.FunctionType], seen: set[int]) -> None:
-    """Add the functions that may be called by using a value to `waiting`.
+    """Add to `waiting` the functions that may be called when a value is used.
 
     For a class, `names` are the attributes that are used.
     """

@@ -1,4 +1,4 @@
-"""Refuse side effects of imports, so that a comparison leaves no traces.
+"""Refuse side effects of imports so that a comparison leaves no traces.
 
 If an effect is refused, the module cannot be compared, even if it handles the error and continues.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-"""Flags of `os.open` that write to a file or create it."""
+"""Flags for `os.open` that write to a file or create one."""
 REFUSED_EVENTS = frozenset(
     (
         "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname",
@@ -27,7 +27,7 @@ REFUSED_EVENTS = frozenset(
         "winreg.CreateKey", "winreg.DeleteKey", "winreg.DeleteValue", "winreg.SetValue",
     )
 )  # fmt: skip
-"""Audit events of effects that are refused. Source: Python documentation, "Audit events table"."""
+"""Audit events for effects that are refused. Source: Python documentation, "Audit events table"."""
 FUNCTIONS_WITHOUT_EVENT = (
     ("_posixshmem", "shm_open"),
     ("posix", "mkfifo"),
@@ -70,7 +70,7 @@ class RefusedEffects:
         return refuse
 
     def _check(self, event: str, details: tuple[Any, ...]) -> None:
-        """Refuse an audit event if it has an effect outside of this process."""
+        """Refuse an audit event if it has an effect outside this process."""
         if event == "open":
             is_writing = type(details[2]) is int and details[2] & WRITE_FLAGS and details[0] != os.devnull
             if is_writing:

@@ -1,4 +1,4 @@
-"""A process that imports modules for a comparison. It is paused while evaluations run, and killed after use."""
+"""A process that imports modules for a comparison. It is paused while evaluations are running, and killed after use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPARE_OPTION = "--compare"
 TIME_CHECK_INTERVAL_S = 0.1
 """The interval at which the time limit is checked, in seconds."""
 HASH_SEEDS = "1", "2"
-"""Hash seeds for two imports of the same source, so that what depends on the order of sets is different."""
+"""Hash seeds for two imports of the same source, so that anything depending on the order of sets is different."""
 
 
 def _parse_result(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ if sys.platform == "win32":
             del is_requested
             try:
                 data, _ = self._process.communicate(json.dumps(spec).encode(), timeout=seconds)
-            except Exception:  # a timeout, whose class is imported above
+            except Exception:  # a timeout; its class is imported above
                 return None
             finally:
                 self._process.kill()
@@ -111,7 +111,7 @@ else:
             return None if data is None else _parse_result(data, spec)
 
         def pause(self) -> None:
-            """Pause the process while an evaluation runs."""
+            """Pause the process while an evaluation is running."""
             self._is_paused = True
             self._signal(signal.SIGSTOP)
 

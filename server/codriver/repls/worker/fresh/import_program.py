@@ -1,12 +1,12 @@
 """Import modules as a new process would, with two versions of their source, and compare the results.
 
-The program imports the modules with the present source of the edited ones. When the first edited module is about to
-run, it forks, and the copy continues with the previous source. This way, everything before is imported only once and is
-the same in both. If a fork is not possible at that point, a second process, forked at the start, imports everything
-with the previous source. The result is the leaves that differ.
+The program imports the modules with the current source of the edited ones. When the first edited module is about to
+run, it forks, and the copy continues with the previous source. This way, everything before that is imported only once
+and is the same in both. If a fork is not possible at that point, a second process, forked at the start, imports
+everything with the previous source. The result is the leaves that differ.
 
 Nothing is written: compiled code stays in memory, and effects are refused. If the system allows it, the process also
-has no network and sees the file system through an overlay.
+has no network access and sees the file system through an overlay.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SOURCE_ENCODING = "utf-8"
 MAX_REASON_CHARACTERS = 200
-"""Maximum number of characters that are reported of the reason for a failure."""
+"""Maximum number of characters reported from the reason for a failure."""
 MAX_COMPILATION_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in nanoseconds.
 
@@ -62,7 +62,7 @@ def main() -> None:
             os._exit(1)
         answer = {"failed": _describe_error(error)}
     _write(output, answer)
-    os._exit(0)  # do not run exit handlers of the modules, and do not wait for their threads
+    os._exit(0)  # do not run the modules' exit handlers or wait for their threads
 
 
 class _OtherProcessError(BaseException):
@@ -72,7 +72,7 @@ class _OtherProcessError(BaseException):
 class Import:
     """An import of modules according to a specification.
 
-    `output` is the file descriptor for the result, which forked copies of the process close.
+    `output` is the file descriptor for the result. Forked copies of the process close it.
     """
 
     def __init__(self, spec: Answer, output: int) -> None:
@@ -246,7 +246,7 @@ class Import:
 
 
 class _Standby:
-    """A process that was forked at the start, and that imports the previous source from scratch if needed."""
+    """A process that was forked at the start and imports the previous source from scratch if needed."""
 
     def __init__(self) -> None:
         waiting, self._go = os.pipe()
@@ -278,7 +278,7 @@ def _die_with_parent() -> None:
 
 
 def _is_settled(file: str) -> bool:
-    """Return whether compiled code was written long enough after its source to be certainly up to date.
+    """Return whether compiled code is certainly up to date because it was written long enough after its source.
 
     Timestamps alone cannot distinguish two versions of a source that were written within the same second.
     """

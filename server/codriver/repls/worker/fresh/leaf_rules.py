@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Row = Tuple[str, str, Optional[str], Optional[str]]
     """A path, the reason, the text in a fresh import, and the text in this process."""
     Fresh = Dict[str, Tuple[Optional[str], Optional[str]]]
-    """For each path, the text in an import of the previous source and in one of the present source."""
+    """For each path, the text in an import of the previous source and in an import of the current source."""
 
 MAX_DIFFERING_LEAVES = 2000
 """Maximum number of differing leaves that are returned. Edits of widely used modules can change more."""
@@ -35,7 +35,7 @@ def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:
 def compare_imports(
     previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]
 ) -> dict[str, Fresh]:
-    """Return as `fresh` the leaves that differ between two imports, and the watched leaves.
+    """Return the leaves that differ between two imports, and the watched leaves, under the key `fresh`.
 
     Leaves of edited modules come first.
     """
@@ -52,7 +52,7 @@ def compare_imports(
 def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
     """Yield a row for each leaf that is wrong in this process.
 
-    `fresh` has the leaves of fresh imports of the previous and present source. `before` and `after` are the leaves of
+    `fresh` has the leaves from fresh imports of the previous and current source. `before` and `after` are the leaves in
     this process before and after the load.
     """
     for path in sorted(fresh):
@@ -96,7 +96,7 @@ def is_below_any(path: str, others: Iterable[str]) -> bool:
 
 
 def _is_unknown_above(path: str, leaves: Leaves) -> bool:
-    """Return whether a leaf, or a part of the module that contains it, is unknown."""
+    """Return whether a leaf or a part of the module that contains it is unknown."""
     if leaves.get(path) == UNKNOWN_TEXT:
         return True
     return any(leaves.get(path[:end]) == UNKNOWN_TEXT for end, one in enumerate(path) if one in "[{<(.")

@@ -1,9 +1,9 @@
 """Describe the contents of a module as leaves: paths such as `shop.TABLE['a'].price`, each with a line of text.
 
-Leaves of different processes are compared, so their text contains nothing that depends on the process, such as
-addresses or the order of hashes. Describing a module runs no user code: types are obtained with `type`, attributes with
-the interpreter's own descriptors, and `repr` is only called for values of known types. Native objects of libraries are
-described only by their type, because their contents can differ between imports without being out of date.
+Leaves from different processes are compared, so their text contains nothing that depends on the process, such as
+addresses or hash order. Describing a module runs no user code: types are obtained with `type`, attributes with the
+interpreter's own descriptors, and `repr` is only called for values of known types. Native library objects are described
+only by their type, because their contents can differ between imports without being out of date.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Tuple
 
     Leaf = Tuple[str, object]
-    """A text, and the code object that belongs to it or None."""
+    """A text, and the code object that belongs to it, or None."""
     Leaves = Dict[str, str]
 
 UNKNOWN_TEXT = "(not looked at)"
-"""The text of a leaf that is described at another path of the same name, or that exceeded a limit."""
+"""The text of a leaf that is described at another path below the same name, or that exceeded a limit."""
 SIZE_PART = ".len"
-"""The last part of the path for the size of a collection."""
+"""The last component of a path to the size of a collection."""
 MAX_OBJECT_DEPTH = 12
-"""Maximum number of levels of objects below a name that are described."""
+"""Maximum number of levels described below a name."""
 MAX_LEAVES_PER_NAME = 6000
-"""Maximum number of leaves of one name. A name that has more is unknown as a whole."""
+"""Maximum number of leaves for one name. If a name has more, all of it counts as unknown."""
 MAX_C_OBJECT_PARTS = 50
 """Maximum number of parts of an object implemented in C that are described."""
 MAX_TEXT_CHARACTERS = 120
 """Maximum length of a string that is described in full."""
 TEXT_PREFIX_CHARACTERS = 80
-"""Number of characters of a longer string that are included."""
+"""Number of characters included from the start of a longer string."""
 LEAVES_PER_CHECK = 64
-"""Number of leaves after which the time limit is checked."""
+"""The time limit is checked each time this many leaves have been described."""
 
 _PLAIN_TYPE_IDS = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
 """The ids of types whose values are described by their `repr`."""
@@ -72,7 +72,7 @@ _PRINTABLE_TYPES = {
     "ipaddress": ("IPv4Address", "IPv6Address", "IPv4Network", "IPv6Network"),
     "zoneinfo": ("ZoneInfo",),
 }
-"""Types of the standard library whose `repr` describes the value without calling user code."""
+"""Standard library types whose `repr` describes the value without calling user code."""
 _OPAQUE_TYPES = {
     ("logging", "Manager"), ("logging", "RootLogger"), ("threading", "Thread"), ("importlib.machinery", "ModuleSpec"),
     ("_frozen_importlib", "ModuleSpec"), ("_frozen_importlib_external", "SourceFileLoader"),
@@ -88,7 +88,7 @@ IGNORED_MODULE_NAMES = frozenset(
 CREATION_COUNTER_NAMES = frozenset(
     ("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter")
 )
-"""Attributes with the order in which objects were created in a process, as in Django and SQLAlchemy."""
+"""Attributes that store the order in which objects were created in a process, as in Django and SQLAlchemy."""
 _IGNORED_CLASS_NAMES = frozenset(
     ("__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
      "_abc_impl")
@@ -99,7 +99,7 @@ _FUNCTION_ATTRIBUTES = (
 )  # fmt: skip
 """The attributes of a function that are described.
 
-From Python 3.14 on, reading `__annotations__` runs user code, which is stored as `__annotate__`.
+From Python 3.14 on, reading `__annotations__` runs the user code stored in `__annotate__`.
 """
 _INSTANCE_DICT_DOCSTRING = "dictionary for instance variables"
 """The start of the docstring of `__dict__` in classes written in Python. Source: `Objects/typeobject.c`."""
@@ -161,9 +161,9 @@ def current_definition(thing: object) -> object:
 class LeafDescriber:
     """Describes modules as leaves within a time limit.
 
-    The classes of the modules in `names` are described wherever they occur, in addition to those of the described
+    Classes from the modules in `names` are described wherever they occur, in addition to those from the described
     module. `code` describes a code object, by default with its digest. `seconds` is the processor time for all modules.
-    Names for which no time is left are unknown.
+    Names for which no time is left count as unknown.
     """
 
     def __init__(
@@ -292,7 +292,7 @@ class LeafDescriber:
         size = 0
         if holder is not None:
             is_set = holder in (set, frozenset)
-            # In one step of the interpreter, because other threads may change the collection.
+            # This is a single step of the interpreter, because other threads may change the collection.
             items = list(dict.items(thing) if holder is dict else enumerate(list(holder.__iter__(thing))))
             size = len(items)
             for key, value in items:
@@ -335,7 +335,7 @@ class LeafDescriber:
 
 
 def instance_descriptors(kind: type) -> Iterator[tuple[str, Any]]:
-    """Yield the descriptors for `__dict__` and slots in a class and its bases, as far as they are written in Python."""
+    """Yield the descriptors for `__dict__` and slots in a class and its bases, if these are written in Python."""
     for base in _mro_of(kind):
         names = _space_of(base)
         value = names.get("__dict__")
@@ -384,11 +384,11 @@ def _library_value_text(thing: Any, kind: type, module: str) -> str | None:
 
 
 _PRINTABLE_MODULES = frozenset((*_PRINTABLE_TYPES, "re", "pathlib._local"))
-"""Modules of the standard library with values that are described by their text."""
+"""Standard library modules whose values are described by their text."""
 
 
 def key_text(key: object) -> str | None:
-    """Return the text of a key for a path. Return None for objects, whose order may depend on their address."""
+    """Return the text for a key in a path. Return None for objects, whose order may depend on their address."""
     text = plain_value_text(key)
     if text is not None:
         return text
@@ -438,7 +438,7 @@ def _first(item: tuple[str, object]) -> str:
 
 
 def undoable_names(name: str) -> list[str]:
-    """Return the names of a module whose values a load may undo. Classes come last, and functions are omitted."""
+    """Return the names in a module whose values a load may undo. Classes come last, and functions are omitted."""
     module = sys.modules.get(name)
     space = module_dict(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
     values: list[str] = []
@@ -454,7 +454,7 @@ def undoable_names(name: str) -> list[str]:
 
 
 def split_leaf_path(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
-    """Split the path of a leaf into the name of its module, as long as possible, and a name in the module."""
+    """Split the path of a leaf into the longest possible module name and a name in that module."""
     dotted = path
     while "." in dotted:
         dotted = dotted.rpartition(".")[0]

@@ -29,17 +29,17 @@ _WORD_BY_TYPE = {
     id(types.CoroutineType): "coroutine",
     id(types.AsyncGeneratorType): "generator",
 }
-"""The word for an object with code, by the id of its type."""
+"""The word used for an object with code, by the id of its type."""
 FRAME_WORD = "frame"
-"""The word for a running call."""
+"""The word used for a running call."""
 OBJECTS_PER_CHECK = 8192
-"""Number of objects after which a scan checks whether the process is still idle."""
+"""A scan checks whether the process is still idle after each batch of this many objects."""
 
 
 def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:
     """Return the file, kind and qualified name of each object with code that is no longer in its file.
 
-    `sources` maps files to their present sources. Methods are omitted, because the instances of previous classes are
+    `sources` maps files to their current sources. Methods are omitted, because instances of previous classes are
     reported separately. Returns None if the process is no longer idle.
     """
     known = {file: _source_digests(file, source) for file, source in sources.items()}
@@ -84,7 +84,7 @@ def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeTyp
 
 
 def _qualified_name(thing: Any, code: types.CodeType) -> str:
-    """Return the qualified name of code. Before Python 3.11, code objects do not have it."""
+    """Return the qualified name of code. Before Python 3.11, code objects do not have one."""
     if type(thing) is types.FunctionType and not is_class(thing):
         return module_and_name(thing)[1] or code.co_name
     return code.co_name

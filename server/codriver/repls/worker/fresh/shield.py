@@ -1,4 +1,4 @@
-"""Isolate a process in its own Linux namespaces, where the files it writes in some directories stay in memory.
+"""Isolate a process in its own Linux namespaces, where files written to some directories stay in memory.
 
 Sources: unshare(2), user_namespaces(7), mount_namespaces(7), prctl(2); the kernel's documentation of overlayfs.
 """
@@ -29,9 +29,9 @@ PR_SET_PDEATHSIG = 1
 MAX_WRITTEN_SIZE = "256m"
 """Maximum number of bytes that the process may write, in the notation of mount(8)."""
 SCRATCH_DIRECTORIES = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
-"""Directories that most systems have.
+"""Directories that exist on most systems.
 
-One that does not overlap the overlaid directories is covered for a moment, to mount the memory for upper layers.
+One that does not overlap the overlaid directories is briefly covered to mount the memory for upper layers.
 """
 
 
@@ -80,7 +80,7 @@ def isolate_network() -> None:
 
 
 def outermost_directories(directories: Sequence[str]) -> list[str]:
-    """Return the real paths of the directories that are not inside another one of them."""
+    """Return the real paths of those directories that are not inside another one."""
     real = sorted({os.path.realpath(directory) for directory in directories if os.path.isdir(directory)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
 
@@ -121,5 +121,5 @@ def _overlaps(scratch: str, directories: Sequence[str]) -> bool:
 
 
 def _escape(path: str) -> str:
-    """Escape a path for the options of a mount."""
+    """Escape a path for use in mount options."""
     return "".join("\\" + one if one in "\\:," else one for one in path)

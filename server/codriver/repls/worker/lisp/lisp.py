@@ -1,4 +1,4 @@
-"""The dialect `lisp`, which is Basilisp, evaluated form by form. Namespaces are Basilisp's own."""
+"""The dialect `lisp`: Basilisp, evaluated form by form. Namespaces are Basilisp's own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MAX_PRINTED_ELEMENTS = 10_000
 DATA_LENGTH, DATA_LEVEL = 50, 5
 """Maximum length and depth of an error's printed data."""
 MAX_DATA_CHARACTERS = 4000
-"""Maximum number of characters that are printed of an error's data."""
+"""Maximum number of characters printed from an error's data."""
 MAX_SOURCE_LINES = 2000
 """Maximum number of lines of a definition that are returned."""
 
@@ -59,10 +59,10 @@ INSTALLED_DIRECTORIES = {"site-packages", "dist-packages"}
 MAX_COMPILATION_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in nanoseconds.
 
-Code that was compiled this long after its source was written cannot be from an older version of the source.
+Code compiled this long after its source was written cannot be from an older version of the source.
 """
 ARITY_NAME_PATTERN = re.compile(r"__arity(\d+|_rest)$")
-"""Matches the end of the name of a function for one arity. Source: Basilisp's `compiler/generator.py`."""
+"""Matches the end of the name of a function that implements one arity. Source: Basilisp's `compiler/generator.py`."""
 ARITIES_PARAMETER = "multi_arity_args"
 """The parameter of the function that selects an arity."""
 
@@ -100,7 +100,7 @@ class Lisp(Dialect):
         names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
         self._vars = {name: self._core_var(name) for name in names}
         self._limits = {name: self._vars[name].value for name in names[-2:]}
-        """The limits when Basilisp started. If they differ later, the user has set them."""
+        """The print limits when Basilisp started. If they differ later, the user has set them."""
         self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
         with runtime.bindings({self._vars["*ns*"]: self.home}):
             context = compiler.CompilerContext(filename="<eval>")
@@ -137,7 +137,7 @@ class Lisp(Dialect):
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
 
     def _refer_core(self, namespace: Any) -> None:
-        """Refer Basilisp's core in a namespace that `in-ns` created, because Basilisp itself refers only `ns` there."""
+        """Refer Basilisp's core in a namespace created by `in-ns`, because Basilisp itself only refers `ns` in it."""
         if namespace.find(self._in_ns) is None:
             if len(namespace.refers) <= 1:
                 namespace.refer_all(self._core)
@@ -216,12 +216,12 @@ class Lisp(Dialect):
             self.stored_values.send_value(job, value, *self._format_value(job, value, session.namespace))
 
     def _format_value(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
-        """Return the printed value, the name of its namespace, and a description of what was cut."""
+        """Return the printed value, the name of its namespace, and a description of what was omitted."""
         text, cut = self.print_value(value, job)
         return text, self.display_name(namespace), cut
 
     def print_value(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """Print a value. The limits apply only to this value, so output of the code itself is never cut."""
+        """Print a value. The limits apply only to this value, so output from the code itself is never truncated."""
         chosen = []
         requested = requested_print_limits(job)
         for name, limit, default in zip(self._limits, requested, print_limits(job)):
@@ -256,7 +256,7 @@ class Lisp(Dialect):
         job.send({"expansion": self._runtime.lrepr(expand(form))})
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        # For `a/b`, complete names of the namespace or module `a`, which may be an alias.
+        # For `a/b`, complete names in the namespace or module `a`, which may be an alias.
         owner, slash, start = prefix.partition("/")
         if owner and slash:
             return self._complete_in(owner, start, namespace)
@@ -428,7 +428,7 @@ class Lisp(Dialect):
         return words
 
     def _innermost_error(self, error: BaseException) -> Any:
-        """Return the innermost compiler error. The outer ones only describe the expansion of macros."""
+        """Return the innermost compiler error. The outer ones only describe macro expansion."""
         wrapper = self._compiler.CompilerException
         while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
             error = error.__cause__
@@ -436,13 +436,13 @@ class Lisp(Dialect):
 
     @staticmethod
     def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
-        """Add a position to the fields of an error, as far as it is known."""
+        """Add the known parts of a position to the fields of an error."""
         position = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
         parts.update({key: value for key, value in position.items() if value is not None})
 
 
 def _error_data(parts: dict[str, Any]) -> str:
-    """Return the data of an error for its text, with a leading space, or "" if it has no data."""
+    """Return an error's data for its text, with a leading space, or "" if it has no data."""
     return " " + parts["data"] if "data" in parts else ""
 
 
@@ -452,7 +452,7 @@ def _cache_path(file: str) -> str:
 
 
 def _ignore_cached_code(importer: Any) -> None:
-    """Ignore cached code of project files unless it was written well after its source.
+    """Ignore cached code for project files unless it was written well after its source.
 
     Basilisp compares only seconds and sizes, and a quick edit may change neither. For a file that is too recent, the
     lowest four bytes of its time in nanoseconds replace the seconds.
@@ -476,7 +476,7 @@ def _warm_up() -> None:
     """Make Basilisp cache its compiled core, because compiling it takes about 20 s."""
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # This prevents Basilisp from generating Python source for every form, which nobody reads.
+    # This prevents Basilisp from generating unused Python source for every form.
     os.environ.setdefault("BASILISP_EMIT_GENERATED_PYTHON", "false")
     found = importlib.util.find_spec("basilisp")
     if found is None or not found.submodule_search_locations:

@@ -1,6 +1,6 @@
-"""Compare loaded Basilisp namespaces with their files, and find objects of previous loads.
+"""Compare loaded Basilisp namespaces with their files, and find objects from previous loads.
 
-Values are retained until the next query, so that an id cannot be reused.
+Values are retained until the next query so that ids cannot be reused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FUNCTION_TYPE = type(lambda: None)
 COLLECTION_MODULES = (".vector", ".map", ".set", ".list")
-"""Modules of Basilisp that contain the classes of collections."""
+"""Basilisp modules that contain the collection classes."""
 REFERENCE_VALUE_FIELDS = {".atom": "_state", ".volatile": "value"}
 """The field that contains the value of a reference, by the module of its class."""
 WALKED, DEEP = 10_000, 6
@@ -40,13 +40,13 @@ class LispLoaded:
         self._started_ms = time.time_ns() // 1_000_000
         self._numbers = itertools.count(1)
         self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
-        """By namespace and name: the value, the metadata, and numbers that identify the value and both together."""
+        """By namespace and name: the value, the metadata, a number for the value, and a number for both together."""
 
     def describe_loaded_code(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
-        """Return the `names` of all namespaces, the changed ones in `spaces`, and objects of previous loads.
+        """Return the `names` of all namespaces, the changed ones in `spaces`, and objects from previous loads.
 
         `known` has a line for each namespace from an earlier reply, with its mark and whether it belongs to a file
-        below `root`. Objects of previous loads are in `old` and `instances`.
+        below `root`. Objects from previous loads are in `old` and `instances`.
         """
         marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}
         before, self._seen = self._seen, {}
@@ -74,7 +74,7 @@ class LispLoaded:
         return {"began": str(self._started_ms), **report}
 
     def _mark(self, name: str, variables: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
-        """Return a mark that changes whenever a var of the namespace changes."""
+        """Return a mark that changes whenever a var in the namespace changes."""
         newest = 0
         for var_name, var in variables:
             value, meta = var.root, var.meta
@@ -98,7 +98,7 @@ class LispLoaded:
     def _previous_objects(
         self, project_vars: list[tuple[str, Any, list[tuple[str, Any]]]]
     ) -> tuple[list[list[str]], list[list[str]]]:
-        """Return rows for objects of previous loads.
+        """Return rows for objects from previous loads.
 
         The first list is for vars that refer to such an object, and the second for previous classes that have
         instances.
@@ -122,7 +122,7 @@ class LispLoaded:
 
 
 def _captured_functions(project_vars: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
-    """Return rows for vars that refer to a function of a previous load.
+    """Return rows for vars that refer to a function from a previous load.
 
     References through collections or other functions are included.
     """

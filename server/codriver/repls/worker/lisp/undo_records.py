@@ -1,7 +1,7 @@
-"""Undo records of Basilisp namespaces.
+"""Undo records for Basilisp namespaces.
 
-An undo record contains the vars of each namespace with their values, its referred, imported and aliased names, the
-methods of multimethods, and the extensions of protocols. Restoring evaluates nothing and runs no watches.
+An undo record contains each namespace's vars with their values, its referred, imported and aliased names, the methods
+of multimethods, and the extensions of protocols. Restoring evaluates nothing and runs no watches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MULTIMETHOD_FIELDS = ("_methods", "_prefers")
 
 
 class LispUndoRecords(UndoRecords):
-    """The undo records of Basilisp. In Basilisp's own namespaces, only changes of methods are undone."""
+    """Undo records for Basilisp. In Basilisp's own namespaces, only changes to methods are undone."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         super().__init__([os.getcwd()])
@@ -36,7 +36,7 @@ class LispUndoRecords(UndoRecords):
         self._multi = multi
 
     def create_record(self) -> UndoRecord:
-        """Create the record of a new batch."""
+        """Create the record for a new batch."""
         return LispUndoRecord(self._roots, self._namespaces)
 
     @contextlib.contextmanager
@@ -58,7 +58,7 @@ class LispUndoRecords(UndoRecords):
 
 
 class LispUndoRecord(UndoRecord):
-    """The undo record of one batch of loads, including changes of namespaces."""
+    """The undo record for one batch of loads, including changes to namespaces."""
 
     def __init__(self, roots: list[str], namespaces: Any) -> None:
         super().__init__(roots)
@@ -138,7 +138,7 @@ def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, o
 
 
 def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> None:
-    """Record that a symbol of a namespace refers to another var. `old` is the previous var, or None."""
+    """Record that a symbol in a namespace refers to a different var. `old` is the previous var, or None."""
     new = space.interns.val_at(symbol)
 
     def undo() -> None:
@@ -150,7 +150,7 @@ def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> No
 
 
 def _dispatch_table(function: Any) -> Any:
-    """Return the table of a function that dispatches on types, as protocol functions do. Return None for others."""
+    """Return the dispatch table of a function that dispatches on types, like a protocol function, or None."""
     register = getattr(function, "__dict__", {}).get("register")
     code = getattr(register, "__code__", None)
     cells = dict(zip(getattr(code, "co_freevars", ()), getattr(register, "__closure__", None) or ()))

@@ -1,4 +1,4 @@
-"""Print values of Basilisp and return their parts. Lazy sequences are never realized to count them."""
+"""Print Basilisp values and return their parts. Lazy sequences are never realized to count them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 ATOM_TYPES = (str, bytes, int, float, complex, type(None))
 """Python classes whose values are printed in full."""
 COUNTED_TYPES = (list, tuple, dict, set, frozenset)
-"""Python classes of collections whose length is known."""
+"""Python collection classes with a known length."""
 WORD_MODULES = ("keyword", "symbol")
-"""Modules of Basilisp whose values are printed as one word."""
+"""Basilisp modules whose values are printed as one word."""
 BRACKETS_BY_MODULE = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
 """The brackets of a collection, by the module of its class."""
 
@@ -54,16 +54,16 @@ class LispValues:
     def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
         self._counted = counted
         self._home = counted.__module__.rpartition(".")[0] + "."
-        """The prefix of the names of Basilisp's own modules."""
+        """Name prefix of Basilisp's own modules."""
         self._vector = vector
         self._show = show
 
     def _count(self, value: Any) -> int | None:
-        # A lazy sequence has a length too, but would be realized to compute it.
+        # A lazy sequence has a length too, but computing it would realize the sequence.
         return len(value) if isinstance(value, (COUNTED_TYPES, self._counted)) else None
 
     def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
-        """Describe what was cut from a printed value. All parts that were printed are already realized."""
+        """Describe what was omitted from a printed value. All printed parts are already realized."""
         cuts = OmittedParts()
         self._walk(value, path, (length, depth, 0), start, cuts)
         return cuts.describe()

@@ -1,1 +1,1 @@
-"""The worker's nREPL server, in a process of its own or in a running application."""
+"""The worker's nREPL server, in its own process or in a running application."""

@@ -1,7 +1,7 @@
 """The Python dialect for a running program, whose hooks, streams and event loop are left alone.
 
-Evaluations start in the program's `__main__`. A context variable identifies the evaluation. asyncio tasks inherit it,
-threads do not.
+Evaluations start in the program's `__main__`. A context variable identifies the evaluation. It is inherited by asyncio
+tasks but not by threads.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class AppPython(Python):
         return _await_on_loop(loop, eval(code, space) if is_async else evaluate_on_loop(code, space), job)
 
     def _run_on_session_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
-        """Run code on the event loop of the session, so that an interrupt can wake the loop."""
+        """Run code on the session's event loop, so that an interrupt can wake the loop."""
         import asyncio
 
         session = job.session
@@ -93,7 +93,7 @@ class AppPython(Python):
         return self._print(value, job, with_images=with_images)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
-        # `gettext.install` puts a translation function there, which a name in the module would hide.
+        # `gettext.install` puts a translation function there. A name in the module would hide it.
         if not hasattr(builtins, "_"):
             super()._store(value, module)
 
@@ -115,7 +115,7 @@ class AppPython(Python):
 
 
 def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs on the main thread, or None.
+    """Return the event loop running on the main thread, or None.
 
     It is found by its stack frames, because servers such as uvicorn import the application before their loop runs.
     """
@@ -143,7 +143,7 @@ def _starts_program(node: ast.stmt) -> bool:
 
 
 def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
-    """Run a coroutine on an event loop of another thread, and return its result. An interrupt cancels the coroutine."""
+    """Run a coroutine on another thread's event loop, and return its result. An interrupt cancels the coroutine."""
     import asyncio
 
     task: list[tuple[int, Any]] = []
@@ -177,7 +177,7 @@ def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any,
 
 
 def _cancel_blocking_task(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
-    """Cancel a task that blocks its event loop by raising an exception in the loop's thread."""
+    """Cancel a task that is blocking its event loop by raising an exception in the loop's thread."""
     import asyncio
 
     if asyncio.current_task(loop) is task:

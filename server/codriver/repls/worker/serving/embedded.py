@@ -1,11 +1,11 @@
-"""A REPL in a running program: the worker's server on threads of its own, for allowed local peers.
+"""A REPL in a running program: the worker's server on its own threads, for allowed local peers.
 
-The REPL does not change signals, descriptors or threads of the program, and leaves its streams alone until the first
+The REPL does not change the program's signals, descriptors or threads, and leaves its streams alone until the first
 evaluation. It runs until the program ends, until `stop`, or until a process that replaces it asks it to withdraw.
 
 Each process that serves requests has a port file, which is always removed. A reloader runs the program twice, in a
-parent that waits and a child that serves, so the child replaces the parent. A helper process, started by
-`multiprocessing`, leaves the port file to the program.
+waiting parent and a serving child, so the child replaces the parent. A helper process, started by `multiprocessing`,
+leaves the port file to the program.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
 EVALUATION_THREAD_NAME = "codriver evaluations"
-"""The name of the thread that evaluates."""
+"""Name of the evaluating thread."""
 
 
 class EmbeddedRepl(Server):
     """A REPL in this process.
 
-    `directory` is the directory of the project. `loop` is the program's event loop, on which `await` runs.
+    `directory` is the project directory. `loop` is the program's event loop, on which `await` runs.
     """
 
     _output: RoutedOutput
@@ -77,7 +77,7 @@ class EmbeddedRepl(Server):
         """Start listening and evaluating, and write the port file.
 
         Raises:
-            FileExistsError: the REPL of another process already serves this helper process. Nothing was started.
+            FileExistsError: another process's REPL already serves this helper process. Nothing was started.
             OSError: listening failed, or the directory is not writable. In the latter case, the REPL is running.
         """
         listener = socket.create_server((LISTENING_HOST, 0))
@@ -98,7 +98,7 @@ class EmbeddedRepl(Server):
     def serve_stream(self, sock: socket.socket) -> None:
         """Serve one client over a connected socket until it disconnects, then stop the REPL.
 
-        The calling thread reads the requests. All other threads of the REPL end.
+        The calling thread reads the requests. All of the REPL's other threads end.
         """
         self.port = CONNECTED_PORT
         register_fork_handler(self._after_fork)
@@ -167,7 +167,7 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _withdraw(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Handle the op that a process sends before it replaces this one: stop the REPL."""
+        """Handle the op sent by a process before it replaces this one: stop the REPL."""
         self._stop_accepting()
         connection.reply(message, {"status": ["done"]})
         self.stop()
@@ -200,9 +200,9 @@ class EmbeddedRepl(Server):
 
 
 _in_children: list[Callable[[], None]] = []
-"""The functions that disable each REPL of this process in a forked child."""
+"""Functions that disable each of this process's REPLs in a forked child."""
 _registered: list[bool] = []
-"""Not empty after `_run_fork_handlers` was registered with Python, because it cannot be unregistered."""
+"""Not empty once `_run_fork_handlers` has been registered with Python, because it cannot be unregistered."""
 
 
 def register_fork_handler(leave: Callable[[], None]) -> None:
@@ -236,13 +236,13 @@ def program_name() -> str:
 SERVER_PROGRAMS = ("celery", "daphne", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve")
 """Programs that serve an application named by one of their arguments."""
 GENERIC_MODULE_NAMES = ("app", "application", "asgi", "main", "wsgi")
-"""Names of modules that are too common to identify an application."""
+"""Module names that are too common to identify an application."""
 APPLICATION_OPTIONS = ("--app", "-A")
 """The options with which Flask and Celery select the application."""
 
 
 def application_name(arguments: list[str]) -> str:
-    """Return a short name for the application that a program with these arguments runs.
+    """Return a short name for the application run by a program with these arguments.
 
     This is the module that a server program serves: `gunicorn shop.wsgi:app` and `flask --app shop run` give `shop`.
     Otherwise, it is the name of the script or package that was started, without a suffix.
@@ -293,17 +293,17 @@ PORT_FILE_NAMES = (
 REQUEST_TIMEOUT_S = 2.0
 """Seconds to wait for a local REPL to identify itself."""
 RELOADER_VARIABLES = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
-"""Variables that are `true` in the child of a reloader: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
+"""Variables that are `true` in a reloader's child: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 PREFORK_MODULE = "gunicorn.arbiter"
-"""A module of servers that may load the program in the parent and fork the processes that serve."""
+"""A module used by servers that may load the program in the parent and fork the serving processes."""
 SUPERVISOR_PACKAGES = ("uvicorn",)
 """Packages whose `multiprocessing` processes serve while the parent waits."""
 OPEN_DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 """Flags for opening a directory, which must not be a link."""
 READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""Flags for opening a file for reading, which may have become a link, or a pipe, which would wait for a writer."""
+"""Flags for opening a file for reading that may have become a link, or a pipe on which opening waits for a writer."""
 HAS_OPEN_DIRECTORIES = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""Whether files can be opened, removed and replaced relative to an open directory. Windows does not support it."""
+"""Whether files can be opened, removed and replaced relative to an open directory. Windows does not support this."""
 NAME_SURROGATE_BIT = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, such as a junction. Source: [MS-FSCC], 2.1.2.1."""
 
@@ -367,9 +367,9 @@ def remove_port_file(path: str, port: int) -> None:
 
 
 def send_request(port: int, op: str) -> dict[str, Any] | None:
-    """Send a request to the REPL at a local port and return the reply.
+    """Send a request to the REPL on a local port and return the reply.
 
-    Returns {} if there is no reply, and None if nothing listens at the port.
+    Returns {} if there is no reply, and None if nothing is listening on the port.
     """
     try:
         with socket.create_connection((LISTENING_HOST, port), timeout=REQUEST_TIMEOUT_S) as sock:
@@ -410,8 +410,8 @@ def _write_port_file(path: str, port: int) -> None:
     """Replace a port file atomically.
 
     Raises:
-        OSError: the file cannot be written. It is never FileExistsError, which has another meaning in
-        `claim_port_file`.
+        OSError: the file cannot be written. It is never FileExistsError, which has a different meaning in
+            `claim_port_file`.
     """
     with contextlib.suppress(FileExistsError):
         if os.path.basename(os.path.dirname(path)) == CODRIVER_DIRECTORY:
@@ -440,8 +440,8 @@ def _write_port_file(path: str, port: int) -> None:
 def _open_directory(path: str) -> Iterator[tuple[str, int | None]]:
     """Open the directory of a port file. Yield the file's name and the directory's descriptor.
 
-    On systems without such descriptors, yield the path and None. The project's directory may be a link, but not
-    Codriver's directory in it.
+    On systems without such descriptors, yield the path and None. The project's directory may be a link, but Codriver's
+    directory in it must not be one.
 
     Raises:
         FileNotFoundError: the directory does not exist.

@@ -1,4 +1,4 @@
-"""The nREPL server of the worker. Network threads handle requests, and the main thread runs evaluations in order."""
+"""The worker's nREPL server. Network threads handle requests, and the main thread runs evaluations in order."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from .standard_streams import Output
 
 WORKER_VERSION = "0.1.0"
-"""The version that `describe` reports: that of Codriver, which is not installed in the worker's interpreter."""
+"""The version reported by `describe`. It is Codriver's, which is not installed in the worker's interpreter."""
 WORKER_PACKAGE = sys.modules[__package__.partition(".serving")[0]]
-"""The package of the worker, which counts refused calls of `start_repl`."""
+"""The worker's package, which counts refused calls to `start_repl`."""
 ORIGINAL_EXCEPTHOOK = sys.excepthook
-"""The excepthook at the start of the interpreter. Any other hook was set by the user."""
+"""The excepthook when the interpreter started. Any other hook was set by the user."""
 DEFAULT_LOCAL_CHARACTERS = 120
 """Maximum length of a printed local variable if the request does not set a limit."""
 ACCEPT_RETRY_INTERVAL_S = 0.1
@@ -53,7 +53,7 @@ END_OF_INPUT_ERRORS = ("EOFError", "BdbQuit", "SystemExit")
 
 
 class Server:
-    """The nREPL server of the worker, with its sessions, clients and jobs.
+    """The worker's nREPL server, with its sessions, clients and jobs.
 
     `about` returns additional fields for `describe`. With `compares`, each load is compared with a fresh import
     automatically.
@@ -177,7 +177,7 @@ class Server:
             start_thread(self._add_connection(sock).serve)
 
     def _add_connection(self, sock: socket.socket) -> Connection:
-        """Create a connection for a client that is connected through this socket."""
+        """Create a connection for a client connected through this socket."""
         connection = Connection(sock, self._handle)
         self._connections[:] = [one for one in self._connections if one.is_open]
         self._connections.append(connection)
@@ -332,7 +332,7 @@ class Server:
         start_thread(compare)
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Undo the changes of a batch of loads. With `keep`, only discard the record of them."""
+        """Undo the changes made by a batch of loads. With `keep`, only discard the record of them."""
         left = self._dialect.undo_records.close_record(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.reply(message, {"left": left, "status": ["done"]})
 
@@ -372,7 +372,7 @@ class Server:
             self._interrupts.install()
             error = self._interrupts.run_interruptibly(job, lambda: self._run_with_features(job))
             if self._output.is_child:
-                # User code has forked, and this is the child that returns. The REPL belongs to the parent.
+                # User code has forked, and this is the child returning. The REPL belongs to the parent.
                 exit_forked_child(error)
             self._dialect.before_answer()
             if not job.is_abandoned:
@@ -464,7 +464,7 @@ class Server:
         if isinstance(error, NamespaceMissingError):
             job.send({"err": str(error) + "\n"})
             return ["done", "error", "namespace-not-found"]
-        if job.message["op"] != FRAME_OP:  # the error whose frame is examined stays the last one
+        if job.message["op"] != FRAME_OP:  # the error whose frame is being examined stays the last one
             job.session.error, job.session.spaces = error, FrameSpaces()
             store_error(error)
         fields: list[tuple[dict[str, Any], str]] = []

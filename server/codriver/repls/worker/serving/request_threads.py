@@ -1,4 +1,4 @@
-"""Threads that answer lookups, so that a lookup that hangs does not block others."""
+"""Threads that answer lookups, so that a hanging lookup does not block others."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RequestThreads:
         """The number of idle threads minus the number of waiting requests."""
 
     def handle(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
-        """Handle a request. Lookups run on a thread of the pool."""
+        """Handle a request. Lookups run on a thread from the pool."""
         if message["op"] in LOOKUP_OPS:
             self._run(lambda: _answer(op, message, connection, session))
         else:
@@ -81,6 +81,6 @@ def _answer(op: Op, message: Message, connection: Connection, session: Session) 
         if message["op"] in DISPLAYING_OPS:
             sensitive_texts.check_sensitive_values_with_timeout()
         op(message, connection, session)
-    except Exception as error:  # the server must survive any error of a request
+    except Exception as error:  # the server must survive any error in a request
         words = "".join(traceback.format_exception_only(type(error), error)).strip()
         connection.reply_failure(message, "failed", words)

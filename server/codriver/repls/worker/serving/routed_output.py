@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 CURRENT_JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriver_job", default=None)
-"""The job that runs in the current context."""
+"""The job running in the current context."""
 
 
 class DiscardingStream(io.TextIOBase):
@@ -126,14 +126,14 @@ class RoutedOutput(Output):
         self.set_job(job)
 
     def capture_streams(self) -> None:
-        """Wrap the current streams of the program in routers."""
+        """Wrap the program's current streams in routers."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)
             if not isinstance(now, Router) or now.captured is not captured:
                 setattr(sys, name, Router(now, captured, self.current_job))
 
     def restore_streams(self) -> None:
-        """Restore the streams of the program, unless other code has wrapped them since."""
+        """Restore the program's streams, unless other code has wrapped them since."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)
             if isinstance(now, Router) and now.captured is captured:

@@ -1,14 +1,14 @@
 """Interrupt evaluations in programs whose threads are greenlets, such as those of gevent and eventlet.
 
-There, the evaluation and the reader of requests share one thread of the operating system. Code that never waits keeps
-the reader from seeing the request to interrupt it, or that the client has left. So a thread that the library does not
-know looks at the unread bytes.
+In these, the evaluation and the reader of requests share one operating system thread. Code that never waits prevents
+the reader from seeing a request to interrupt it or a disconnected client. So the unread bytes are checked by a thread
+that the library does not know.
 """
 
 from __future__ import annotations
 
 import os
-from _queue import Empty, SimpleQueue  # those of `queue` may be replaced
+from _queue import Empty, SimpleQueue  # the classes in `queue` may be patched
 from _socket import MSG_PEEK
 from _socket import socket as native_socket
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHECK_INTERVAL_S = 0.5
 """Seconds between two checks. If the unread bytes are the same, the reader does not get to run."""
 MAX_PEEKED_BYTES = 65536
-"""Maximum number of unread bytes in which a request to interrupt is searched for."""
+"""Maximum number of unread bytes that are searched for a request to interrupt."""
 INTERRUPT_FIELD = encode({"op": "interrupt"})[1:-1]
 """The part of a message that requests an interrupt."""
 
@@ -33,7 +33,7 @@ class StalledReader:
     """Watches a socket, and interrupts the thread that should be reading from it.
 
     `thread` is the identifier of that thread, and `start_new_thread` starts a native thread. Both are passed in because
-    the greenlet library has replaced the functions of `_thread`. It has also made the socket non-blocking.
+    the greenlet library has replaced the functions in `_thread`. It has also made the socket non-blocking.
     """
 
     def __init__(self, sock: socket.socket, thread: int, start_new_thread: Callable[..., Any]) -> None:

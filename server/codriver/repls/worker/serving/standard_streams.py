@@ -57,7 +57,7 @@ class Out(io.TextIOBase):
         self._flush()
 
     def fileno(self) -> int:
-        """Return the descriptor that child processes and C code use."""
+        """Return the descriptor used by child processes and C code."""
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class In(io.TextIOBase):
 
 
 class Pipes:
-    """Pipes that replace the file descriptors 1 and 2. `printed` is called with the stream's name and the text.
+    """Pipes that replace file descriptors 1 and 2. `printed` is called with the stream's name and the text.
 
     `faulthandler` uses the original standard error, because its output would be lost in a crash.
     """
@@ -170,7 +170,7 @@ class Pipes:
             self._lock.release()
 
     def finish(self) -> None:
-        """Pass on all output of an evaluation, including output that Python or C still buffers."""
+        """Pass on all output from an evaluation, including output still buffered by Python or C."""
         for stream in (sys.__stdout__, sys.__stderr__):
             with contextlib.suppress(Exception):
                 stream.flush()  # type: ignore[union-attr]  # user code may have replaced them
@@ -198,7 +198,7 @@ def _line_buffer_c_stdout() -> Callable[[], object]:
 FLUSH_DELAY_S = 0.015
 """Seconds to wait for more output before sending it, so that many small writes make few messages."""
 JOB_ATTRIBUTE = "codriver_job"
-"""The attribute of a user thread with the job that started it."""
+"""The attribute of a user thread that contains the job that started it."""
 
 
 class Output:
@@ -235,7 +235,7 @@ class Output:
         self.capture_streams()
 
     def set_concurrent_job(self, job: Job) -> None:
-        """Assign output of the current thread, and of threads that it starts, to `job`."""
+        """Assign output from the current thread, and from threads that it starts, to `job`."""
         setattr(threading.current_thread(), JOB_ATTRIBUTE, job)
         self.capture_streams()
 
@@ -280,7 +280,7 @@ class Output:
         self._in.forget(job.session)
 
     def current_job(self) -> Job | None:
-        """Return the job that runs on this thread or started it, or else the last job of the main thread."""
+        """Return the job that is running on this thread or started it, or else the main thread's last job."""
         if threading.get_ident() == self._shield.main or self.is_child:
             return self.last_job
         job: Job | None = getattr(threading.current_thread(), JOB_ATTRIBUTE, None)
@@ -288,7 +288,7 @@ class Output:
 
     def flush_repeatedly(self) -> None:
         """Send printed text after a short delay. Run this in a thread. It ends when `stop` is called."""
-        # `sleep` is imported by name so that tests which mock `time.sleep` do not affect this thread.
+        # `sleep` is imported by name so that tests that mock `time.sleep` do not affect this thread.
         while True:
             jobs = {self.dirty.get()}
             sleep(FLUSH_DELAY_S)

@@ -1,7 +1,7 @@
 """Start the worker: parse its options, set its search path, and end it with its parent process.
 
-The environment of a checkout has the project's packages installed from there, often as links. In a linked git worktree,
-importing such a package would run the checkout's code, so these packages are detected and reported.
+A checkout's environment has the project's packages installed from the checkout, often as links. In a linked git
+worktree, importing such a package would run the checkout's code, so these packages are detected and reported.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..basics.dialect import Dialect
 
 PR_SET_PDEATHSIG = 1
-"""The option of prctl(2) for a signal when the parent ends."""
+"""The prctl(2) option for a signal when the parent ends."""
 CLIENT_PATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
 """The environment variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
 NO_BASILISP_EXIT_STATUS = 3
@@ -68,7 +68,7 @@ def main() -> None:
     sys.stdout.flush()
     server.capture_process()
     server.accept_connections(listener)
-    # Lookups need this module. Loading it later might load a module of the project with the same name.
+    # Lookups need this module. Loading it later might load a project module with the same name.
     importlib.import_module("inspect")
     if options.unaccepted:
         server.while_evaluating = AppendedSearchPath([*roots, *pop_client_pythonpath()])
@@ -86,7 +86,7 @@ def extend_search_path(roots: list[str]) -> None:
     given = os.environ.get(CLIENT_PATH_VARIABLE, "")
     named = pop_client_pythonpath()
     if given:
-        os.environ["PYTHONPATH"] = given  # for processes that evaluated code starts
+        os.environ["PYTHONPATH"] = given  # for processes started by evaluated code
     known = {*roots, *sys.path}
     sys.path[:0] = [*roots, *(entry for entry in named if entry not in known)]
 
@@ -100,7 +100,7 @@ def pop_client_pythonpath() -> list[str]:
 class AppendedSearchPath:
     """A context manager that appends directories to the search path.
 
-    Because they come last, modules in them cannot replace those of the standard library.
+    Because they come last, modules in them cannot replace standard library modules.
     """
 
     def __init__(self, directories: list[str]) -> None:
@@ -134,7 +134,7 @@ def _parse() -> argparse.Namespace:
 def _dialect_factory(name: str) -> Callable[[list[str]], Dialect]:
     """Return a function that creates the dialect with this name.
 
-    Only that dialect is imported. Like the whole worker, it is imported before the modules of the project can be found,
+    Only that dialect is imported. Like the whole worker, it is imported before the project's modules can be found,
     because those may have any name.
     """
     if name == "python":
@@ -173,7 +173,7 @@ def _end_with_parent() -> None:
 
 
 def find_roots(workspace: str) -> list[str]:
-    """Return the directories of the project's modules: the workspace, and its `src` unless `src` is a package."""
+    """Return the directories with the project's modules: the workspace, and its `src` unless `src` is a package."""
     source = os.path.join(workspace, "src")
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
         return [workspace, source]
@@ -183,9 +183,9 @@ def find_roots(workspace: str) -> list[str]:
 def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
     """Return the location of each project package that is imported from `checkout` instead of the workspace.
 
-    `roots` are the workspace and its directories that will be searched first. They must not be in `sys.path` yet.
-    Packages of a checkout may be in directories on the search path, behind an importer of an editable install, or
-    installed from there. None of them is imported.
+    `roots` are the workspace and its directories that will be searched first. They must not be in `sys.path` yet. A
+    checkout's packages may be in directories on the search path, be found by an editable install's importer, or have
+    been installed from the checkout. None of them are imported.
     """
     workspace = roots[0]
     names = {
@@ -209,7 +209,7 @@ def _is_within(path: str, directory: str) -> bool:
 
 def _packages_on_search_path(workspace: str, checkout: str) -> Iterator[str]:
     """Yield the names of packages in directories of the checkout that are on the search path."""
-    import pkgutil  # the import takes a tenth of the start, and few worktrees need it
+    import pkgutil  # the import takes a tenth of the start-up time, and few worktrees need it
 
     for directory in sys.path:
         if (
@@ -223,7 +223,7 @@ def _packages_on_search_path(workspace: str, checkout: str) -> Iterator[str]:
 
 
 def _packages_of_importers(checkout: str) -> Iterator[str]:
-    """Yield the names of packages that importers of editable installs map to directories of the checkout."""
+    """Yield the names of packages that the importers of editable installs map to directories in the checkout."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     for holder in [*modules, *sys.meta_path]:
         for mapping in list(getattr(holder, "__dict__", {}).values()):
@@ -233,7 +233,7 @@ def _packages_of_importers(checkout: str) -> Iterator[str]:
 
 
 def _packages_of_distributions(checkout: str) -> Iterator[str]:
-    """Yield the names of packages that were installed from a directory of the checkout.
+    """Yield the names of packages that were installed from a directory in the checkout.
 
     Source: PEP 610, `direct_url.json`.
     """

@@ -1,8 +1,8 @@
-"""Interrupts of threads that no signal reaches, by raising an exception in the thread.
+"""Interrupts for threads that no signal reaches, by raising an exception in the thread.
 
 Background evaluations run on their own threads, concurrently with the main thread. The exception is raised when the
-thread next runs Python code, so a call that blocks outside Python does not end. In that case the evaluation is
-abandoned and its thread reported.
+thread next runs Python code, so it does not end a call that blocks outside Python. In that case, the evaluation is
+abandoned and its thread is reported.
 
 Source: Python's C API, `PyThreadState_SetAsyncExc`.
 """
@@ -62,7 +62,7 @@ class _SignalReceived(BaseException):
 class ThreadShield(Shield):
     """A shield for a thread that other threads interrupt.
 
-    `main` is the thread's id, or 0 while no thread evaluates.
+    `main` is the thread's id, or 0 while no thread is evaluating.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class ThreadShield(Shield):
         self.guard = threading.RLock()
         """Held during an interrupt, and by the evaluating thread when interruptible code starts and ends."""
         self.is_sent = False
-        """Whether an exception was sent that may be pending."""
+        """Whether an exception was sent that may still be pending."""
 
     def __enter__(self) -> None:
         if threading.get_ident() == self.main:
@@ -85,7 +85,7 @@ class ThreadShield(Shield):
 class ThreadInterrupts(Interrupts):
     """Interrupts the evaluation on a server's evaluating thread, which need not be the main thread.
 
-    `replace` is called with an abandoned job, so that another thread continues to evaluate.
+    `replace` is called with an abandoned job, so that another thread continues evaluating.
     """
 
     shield: ThreadShield
@@ -145,7 +145,7 @@ class ThreadInterrupts(Interrupts):
             return job.over.is_set() or self._abandon(job)
 
     def _send(self, job: Job) -> None:
-        """Interrupt a job if it is running. While its shield is active, the shield delays the interrupt."""
+        """Interrupt a job if it is running. While its shield is active, the interrupt is delayed."""
         shield = self.shield
         with shield.guard:
             if self._running is not job:
@@ -195,7 +195,7 @@ def run_on_thread(job: Job, run: Callable[[Job], object], abandon: Callable[[Job
 
 
 def _wake(job: Job) -> None:
-    """Wake a job that waits for its event loop or for input, which an exception cannot interrupt."""
+    """Wake a job waiting for its event loop or for input, because an exception cannot interrupt that."""
     loop = job.session.loop
     if loop is not None and loop.is_running():
         loop.call_soon_threadsafe(lambda: None)
