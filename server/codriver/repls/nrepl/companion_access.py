@@ -1,4 +1,4 @@
-"""The interface of an nREPL server for companions, which are extensions of REPLs by features."""
+"""The interface that an nREPL server offers to companions, with which features extend REPLs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 CONNECT_TIMEOUT_S: Final = 5.0
-"""Maximum time that companions may query a server while they are created. Basilisp is slow if the machine is busy."""
+"""Maximum time for which companions may query a server during their creation. Basilisp is slow on a busy machine."""
 
 
 class NreplAccess:
-    """The interface of companions to one nREPL server. It can be used for as long as the server's adapter exists."""
+    """A companion's interface to one nREPL server. It can be used for as long as the server's adapter exists."""
 
     connect_timeout_s = CONNECT_TIMEOUT_S
 
@@ -51,7 +51,7 @@ class NreplAccess:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the REPL is running code, so that it would not answer."""
+        """Return whether the REPL is running code and would therefore not answer."""
         connection = self._sessions.get(MAIN_SESSION).connection
         return connection.is_waiting and not self._dialect.answers_while_busy
 
@@ -61,7 +61,7 @@ class NreplAccess:
         return self._read_string(answer, what)
 
     async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
-        """Evaluate an expression and return its value. Also pass output of threads that it starts to `on_output`."""
+        """Evaluate an expression and return its value. Also pass output from threads that it starts to `on_output`."""
         session = await self._sessions.open(TOOL_SESSION)
         stream = _Stream(session.connection, self.listener, on_output)
         try:
@@ -87,7 +87,7 @@ class NreplAccess:
 
 
 class _Stream:
-    """The output of an expression, including output of threads that keep running after its evaluation."""
+    """The output of an expression, including output from threads that keep running after its evaluation."""
 
     def __init__(self, connection: NreplConnection, listener: Listener, on_output: Callable[[str], None]) -> None:
         self._connection = connection

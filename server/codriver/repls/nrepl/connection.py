@@ -1,8 +1,9 @@
 """A connection to an nREPL server, which sends messages and routes replies to their requests.
 
 A connection is made over TCP or adopted from a REPL that connected to Codriver. Messages are read and delivered at all
-times, even if nobody waits for them. Each request has its own id, which leads a reply to its `Exchange`. Replies are
-still delivered after `done` while the exchange is among the last `MAX_LINGERING_REQUESTS` finished ones or is retained.
+times, even if nobody is waiting for them. Each request has its own id, which routes a reply to its `Exchange`. Replies
+are still delivered after `done` while the exchange is among the last `MAX_LINGERING_REQUESTS` finished ones or is
+retained.
 
 This module hides differences between servers. Nil may be an empty list where text or a map is expected, a status may be
 a list in any order or a single string, and an id may be `""`, `[]` or missing. Because programs print line by line,
@@ -118,7 +119,8 @@ def _status(value: Value | None) -> frozenset[str]:
 def join_output(values: Iterable[Value]) -> Iterator[Value]:
     """Yield the values in order, joining consecutive output on the same stream of the same request.
 
-    Only messages that contain nothing but output are joined. Text that was cut or is not valid UTF-8 is not joined.
+    Only messages that contain nothing but output are joined. Text that was truncated or is not valid UTF-8 is not
+    joined.
     """
     run: dict[str, Value] | None = None
     stream = ""
@@ -159,14 +161,14 @@ def _address(value: dict[str, Value]) -> tuple[Value | None, Value | None]:
 MAX_LINGERING_REQUESTS: Final = 512
 """Maximum number of finished requests whose late messages are still delivered.
 
-That covers the evaluations of an hour in a few KB of memory.
+That covers an hour's evaluations in a few KB of memory.
 """
 
 MAX_BACKLOG_BYTES: Final = 256 * 1024
 """Maximum number of unprocessed bytes. Beyond it, data waits in the kernel's buffers and then in the REPL."""
 
 DECODED_SLICE_BYTES: Final = 2 * 1024
-"""Number of bytes that are decoded between two checks of the time."""
+"""Number of bytes decoded between two checks of the time."""
 
 OnMessage = Callable[[Message], None]
 
@@ -183,13 +185,13 @@ class Exchange:
         self.id = identity
         self.on_message = on_message
         self.on_decided = on_decided
-        """Called once the outcome is decided and all messages received by then were delivered. Must not raise."""
+        """Called once the outcome is decided and all messages received by then have been delivered. Must not raise."""
         self.is_finished = False
         self.is_decided = False
         self.status: set[str] = set()
         self.started_at = monotonic()
         self._changed: asyncio.Event | None = None
-        """Set while a task waits. This is an asyncio event because anyio's takes three times as many function calls."""
+        """Set while a task is waiting. An asyncio event is used because anyio's takes three times as many calls."""
 
     def mark_decided(self, *, is_finished: bool) -> None:
         """Mark the outcome as decided. With `is_finished`, also mark the exchange as finished."""
@@ -229,19 +231,20 @@ class NreplConnection:
         self._active: dict[str, Exchange] = {}
         self._retained: dict[str, Exchange] = {}
         self._decided: list[Callable[[], None]] = []
-        """Callbacks of exchanges whose outcome is decided, called after the received messages were delivered."""
+        """Callbacks of exchanges whose outcome is decided, called after the received messages have been delivered."""
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
-        """Received data that waits to be processed. The first chunk is being processed."""
+        """Received data waiting to be processed. The first chunk is being processed."""
         self._stream_changed = anyio.Event()
         self._end: str | None = None
         """The reason why no more data will be received."""
         self._error: Exception | None = None
         """The exception raised while messages were delivered, which `read` raises again."""
         self.send_gap_s = 0.0
-        """Seconds to wait before sending while another request runs, for servers that lose a message received too
-        early.
+        """Seconds to wait before sending while another request is running.
+
+        This is for servers that lose messages received too early.
         """
         self.closed = anyio.Event()
         self.cause: str | None = None
@@ -339,7 +342,7 @@ class NreplConnection:
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """Finish an exchange after its `done`, or because nobody waits for its reply. Repeated calls have no effect."""
+        """Finish an exchange after its `done`, or if nobody is waiting for its reply. Repeated calls have no effect."""
         if exchange.id in self._active:
             self._close(exchange)
             self._notify_decided()
@@ -396,7 +399,7 @@ class NreplConnection:
             if self._needs_gap:
                 await anyio.sleep(self.send_gap_s)
             if not self._transport.is_open:
-                await self.closed.wait()  # its end sets the cause
+                await self.closed.wait()  # its end will set the cause
             self.check_open()
             await self._transport.send(data)
 
@@ -463,7 +466,7 @@ class NreplConnection:
     def _deliver(self, message: Message) -> None:
         """Deliver a message to its exchange.
 
-        A message without an id that is more than output belongs to the only active request.
+        A message without an id that contains more than output belongs to the only active request.
         """
         name = message.id or ""
         exchange = self._active.get(name) or self._routes.get(name) or self._retained.get(name)
@@ -498,7 +501,7 @@ async def open_connection(
     No data is processed until the owner runs `read`.
 
     Raises:
-        ReplUnreachableError: nothing listens at the address, or the accepted stream was used before.
+        ReplUnreachableError: nothing is listening at the address, or the accepted stream was used before.
         UntrustedListenerError: the listener may belong to another user.
     """
     if isinstance(endpoint, AcceptedStream):
@@ -538,7 +541,7 @@ async def open_transport(endpoint: Endpoint, *, timeout_s: float) -> TcpTranspor
     The caller must attach the transport to a connection before awaiting anything.
 
     Raises:
-        ReplUnreachableError: nothing listens at the address, or it cannot be reached.
+        ReplUnreachableError: nothing is listening at the address, or it cannot be reached.
         UntrustedListenerError: the endpoint was read from a file, and the listener may belong to another user.
     """
     loop = asyncio.get_running_loop()

@@ -1,8 +1,8 @@
 """The evaluation of one request in a session of an nREPL server.
 
-The first form is sent in the same iteration of the event loop in which it was requested, if nothing prevents that. All
-further work is done while the REPL evaluates. A successful evaluation of one form ends in the iteration in which its
-reply is received, without a task. Only evaluations that have to send or wait for more use one.
+If nothing prevents it, the first form is sent in the same iteration of the event loop in which it was requested. All
+further work is done while the REPL is evaluating. A successful evaluation of one form ends in the iteration in which
+its reply is received, without a task. Only evaluations that have to send or wait for more use one.
 
 Source: nREPL documentation, "Ops", `eval` and `load-file`.
 """
@@ -98,7 +98,7 @@ class SentRequest:
 class Evaluation:
     """The evaluation of one request in a session.
 
-    It is the session's current evaluation from start to end, and has the session's turn while it sends.
+    It is the session's current evaluation from start to end, and holds the session's turn while it is sending.
     """
 
     __slots__ = (
@@ -130,12 +130,12 @@ class Evaluation:
         self._on_end = on_end
         self._limits = limits
         self._first: SentRequest | None = None
-        """The first request, from when it was sent immediately until its reply is processed."""
+        """The first request if it was sent immediately, until its reply is processed."""
         self._has_turn = False
         self._values = 0
         """The number of values received."""
         self._rewrite: Rewrite | None = None
-        """The function with which features change the requests, while their programs run."""
+        """The function with which features change the requests while their programs are running."""
         self._is_followed = False
         """Whether a step of a companion follows the first request."""
         self.is_stopping = False
@@ -221,7 +221,7 @@ class Evaluation:
         self._shared.tasks.start_task(self._on_end, self._run(self._evaluate_forms()))
 
     async def _run(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Run `act` while having the session's turn, and return its ending."""
+        """Run `act` while holding the session's turn, and return its ending."""
         shared, session, request = self._shared, self._session, self._request
         try:
             if not self._has_turn:
@@ -299,7 +299,7 @@ class Evaluation:
         before = session.failure
         ending = await self._evaluate_forms()
         failure = ending.failure
-        # If only a later form lacks its namespace, earlier forms have run and must not run again.
+        # If only a later form lacks its namespace, earlier forms have been run and must not be run again.
         is_missing = failure is not None and failure.type == NAMESPACE_MISSING_TYPE and failure.form is None
         if not is_missing or op is None or self.is_stopping:
             return ending
@@ -332,7 +332,7 @@ class Evaluation:
         return self._shared.dialect.name == "clojure" and not has_result
 
     async def _find_hidden_failure(self, reply: Reply) -> Failure | None:
-        """Return the failure that a reply without a value or an error hides, if any."""
+        """Return the failure hidden by a reply without a value or an error, if any."""
         if self._is_silent(reply):
             with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
                 trace = await self._shared.introspection.query(LastError(session=self._session.name))
@@ -406,7 +406,10 @@ class Evaluation:
             session.prints_to = self._limits
 
     async def _store_value(self, seen: str) -> None:
-        """Make the REPL retain the last value before the next evaluation replaces it. `seen` describes what was cut."""
+        """Make the REPL retain the last value before the next evaluation replaces it.
+
+        `seen` describes what was omitted from the printed value.
+        """
         identity = self._request.id
         words = await self._shared.introspection.store_last_value(
             identity, self._values, self._session.name, seen=seen, limits=self._limits
@@ -441,7 +444,7 @@ class Evaluation:
         return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, ending: Ending) -> Ending:
-        """Add details to a failure that the reply lacks: its chain, and the class that a wrapper hides."""
+        """Add details missing from the reply to a failure: its chain, and the class that a wrapper hides."""
         session = self._session
         if ending.failure is None or session.failure is None or self._request.frame is not None:
             return ending
@@ -472,6 +475,6 @@ class Evaluation:
             await self._evaluate_quietly(f"(basilisp.core/in-ns '{namespace})")
 
     async def _evaluate_quietly(self, code: str) -> list[Message]:
-        """Evaluate code of Codriver in the session, and return the replies without reporting them."""
+        """Evaluate Codriver's own code in the session, and return the replies without reporting them."""
         session, timeout_s = self._session, self._shared.op_timeout_s
         return await session.connection.request("eval", timeout_s=timeout_s, code=code, **session.address())

@@ -1,11 +1,11 @@
-"""Failures and stack traces of nREPL servers, parsed into `Failure` and `StackTrace`.
+"""Failures and stack traces from nREPL servers, parsed into `Failure` and `StackTrace`.
 
-Clojure sends the class of the error in one line and the message below it. Python servers send complete tracebacks, nbb
+Clojure sends the class of the error on one line and the message below it. Python servers send complete tracebacks, nbb
 prints a map, and Codriver's worker sends separate fields. A failure that cannot be parsed is kept as text.
 
-Stack traces of the JVM are reported by cider-nrepl or by a program of Codriver. As in Clojure's own prompt, the root
-cause is the reported error, and the errors that wrap it are its chain, the nearest first. Wrappers that only add a
-position are left out.
+JVM stack traces are reported by cider-nrepl or by one of Codriver's programs. As in Clojure's own prompt, the root
+cause is the reported error, and the errors that wrap it are its chain, nearest first. Wrappers that only add a position
+are left out.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ MAX_NESTED_ERRORS: Final = 10
 MAX_DATA_CHARACTERS: Final = 4000
 """Maximum length of an error's printed data."""
 MAX_LINK_FRAMES: Final = 5
-"""Maximum number of frames of each further error in a chain."""
+"""Maximum number of frames for each further error in a chain."""
 
 WRAPPER_CLASS_SUFFIXES: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
-"""Suffixes of the names of Clojure's exception classes that only add a position to another error."""
+"""Name suffixes of Clojure exception classes that only add a position to another error."""
 
 JVM_ERROR_CLASSES: Final = frozenset({
     "ArithmeticException", "ArityException", "ArrayIndexOutOfBoundsException", "ClassCastException",
     "IndexOutOfBoundsException", "NullPointerException", "NumberFormatException", "StringIndexOutOfBoundsException",
 })  # fmt: skip
-"""Classes of errors that the JVM throws itself and that have no cause."""
+"""Error classes that the JVM itself throws and that have no cause."""
 
 _CLOJURE_ERROR_PATTERN: Final = re.compile(
     r"^(?P<what>Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)"
@@ -70,14 +70,14 @@ _PHASE_BY_TEXT: Final = {
     "Error printing return value": "print-eval-result",
     "Error reading eval result": "read-eval-result",
 }
-"""Phases of Clojure's errors, by the words in the message."""
+"""Phases of Clojure errors, by the words in the message."""
 
 _FRAME_PATTERN: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$'
     r"|^ +\[Previous line repeated (?P<times>\d+) more times?\]$",
     re.MULTILINE,
 )
-"""A frame of a Python traceback, or the line that stands for repeated frames."""
+"""Matches a frame in a Python traceback, or the line that stands for repeated frames."""
 TRACEBACK_SEPARATOR_PATTERN: Final = re.compile(
     r"\n(?:(?P<cause>The above exception was the direct cause of the following exception:)"
     r"|During handling of the above exception, another exception occurred:)\n\n"
@@ -85,7 +85,7 @@ TRACEBACK_SEPARATOR_PATTERN: Final = re.compile(
 """Matches the text between the tracebacks of chained errors. Source: Python's `traceback`."""
 _LAST_LINE_PATTERN: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
 _TYPED_MESSAGE_PATTERN: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
-"""The class of an exception followed by its message."""
+"""Matches the class of an exception followed by its message."""
 _NBB_TYPE_PATTERN: Final = re.compile(r":cause #object\[(?P<type>\w+)")
 _NBB_OBJECT_PATTERN: Final = re.compile(r"#object\[\w+ (?P<type>\w+)(?:: (?P<message>.*))?\]$", re.DOTALL)
 _NBB_POSITION_PATTERN: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
@@ -138,7 +138,7 @@ def parse_failure(failure: SentFailure, dialect: Dialect) -> Failure:
 
 
 def parse_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
-    """Parse the frames of a Python traceback, innermost first. Frames that the traceback only counts are repeated."""
+    """Parse the frames in a Python traceback, innermost first. Frames that the traceback only counts are repeated."""
     frames: list[StackFrame] = []
     for match in _FRAME_PATTERN.finditer(text):
         if match["times"]:
@@ -258,7 +258,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 
 def parse_nbb_errors(printed: str) -> Iterator[Failure]:
-    """Yield the nested errors in text that nbb printed, outermost first, until one cannot be parsed."""
+    """Yield the nested errors in text printed by nbb, outermost first, until one cannot be parsed."""
     for _ in range(MAX_NESTED_ERRORS):
         if match := _NBB_OBJECT_PATTERN.match(printed):
             yield Failure(match["type"], shorten_message(match["message"]))
@@ -276,7 +276,7 @@ def parse_nbb_errors(printed: str) -> Iterator[Failure]:
 
 
 def _nbb_parts(printed: str) -> dict[str, str]:
-    """Return the parts of an error that nbb printed, by key, or an empty dict for any other text."""
+    """Return the parts of an error printed by nbb, by key, or an empty dict for any other text."""
     if not printed.startswith("#error {") or read_forms(printed).imbalance is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
@@ -301,13 +301,13 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 PHASE_DATA_PREFIXES: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
-"""How the printed data starts if Clojure's tools have wrapped another error."""
+"""The start of an error's printed data if Clojure's tools have wrapped another error."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
-"""Flags of frames that do not belong to the project, as cider-nrepl sets them."""
+"""Flags that cider-nrepl sets on frames outside the project."""
 
 
 def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:
-    """Parse the stack trace that was sent with a failure. It has no frames if the server sends none."""
+    """Parse the stack trace sent with a failure. It has no frames if the server sends none."""
     if failure.parts:
         return parse_trace_fields(failure.parts, dialect)
     error = parse_failure(failure, dialect)
@@ -343,7 +343,7 @@ def parse_cider_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
 
 
 def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | None:
-    """Parse the reply of Codriver's stacktrace program, which lists the outermost error first.
+    """Parse the reply from Codriver's stacktrace program, which lists the outermost error first.
 
     Returns None if there are no errors.
     """
@@ -381,7 +381,7 @@ def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackT
 
 
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
-    """Parse an error in cider-nrepl's format, which names functions and marks frames of tools."""
+    """Parse an error in cider-nrepl's format, which names functions and marks tool frames."""
     frames: list[StackFrame] = []
     for frame, owner, method in call_start_frames(fields.get("stacktrace")):
         name = text_or_none(frame.get("var")) or text_or_none(frame.get("name")) or f"{owner}/{method}"

@@ -1,6 +1,6 @@
-"""The heartbeat of a connection, which sends a small request to a REPL that has been silent for long.
+"""The heartbeat of a connection, which sends a small request to a REPL that has been silent for a long time.
 
-TCP keep-alive is not enough. An SSH tunnel or the proxy of a container answers it even if the REPL is gone.
+TCP keep-alive is not enough. An SSH tunnel or a container's proxy answers it even if the REPL is gone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Heartbeat:
 async def send_heartbeats(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
     """Send heartbeats over the connection of `main`, and close the connection if the REPL does not answer.
 
-    A REPL that processes one request at a time cannot answer while it evaluates. Unless `while_busy` is set, heartbeats
-    are only sent while no request is running.
+    A REPL that processes one request at a time cannot answer while it is evaluating. Unless `while_busy` is set,
+    heartbeats are only sent while no request is running.
     """
     connection = main.connection
     while connection.cause is None:

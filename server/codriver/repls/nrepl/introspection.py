@@ -1,8 +1,8 @@
 """Inspect code in a REPL, with the server's ops or with Codriver's own programs.
 
-The programs provide completion, symbols, macro expansion and stack traces. They run in a session of Codriver's, so the
-caller's `*1`, `*e` and namespace do not change, and a server that can evaluate concurrently answers while the caller's
-session is busy.
+The programs provide completion, symbols, macro expansion and stack traces. They run in one of Codriver's sessions, so
+the caller's `*1`, `*e` and namespace do not change. A server that can evaluate concurrently answers even while the
+caller's session is busy.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class Introspection:
         return error
 
     async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return the current stacks of the threads of `session`, or None if the REPL cannot provide them."""
+        """Return the current stacks of the threads in `session`, or None if the REPL cannot provide them."""
         op = "codriver/stacks"
         try:
             target = self._sessions.get(session)
@@ -274,7 +274,7 @@ class Introspection:
         return build_thread_dump(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> events.Value | str:
-        """Return a part of a value that was cut when it was printed, or the reason why it is not available."""
+        """Return a part of a value that was truncated when printed, or the reason why it is not available."""
         if responses.STORED_VALUE_OP not in self._ops:
             return (
                 await self._read_stored(evaluation, part)
@@ -293,7 +293,7 @@ class Introspection:
     async def store_last_value(
         self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits
     ) -> str | None:
-        """Make the REPL retain the last value of a session, and describe what was cut from its printed text.
+        """Make the REPL retain the last value in a session, and describe what was omitted from its printed text.
 
         Returns None if the REPL did not retain the value.
         """
@@ -349,7 +349,7 @@ class Introspection:
 
 
 def _pattern_to_regex(pattern: str) -> str:
-    """Convert a name pattern to a regular expression in lower case for Java, JavaScript and Python."""
+    """Convert a name pattern to a lower-case regular expression for Java, JavaScript and Python."""
     plain = "".join(char if char.isalnum() or char in "*_" else f"\\{char}" for char in pattern.lower())
     return ".*".join(plain.split("*"))
 

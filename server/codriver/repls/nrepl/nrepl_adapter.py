@@ -91,7 +91,7 @@ def connect_nrepl(
 ) -> AbstractAsyncContextManager[Adapter]:
     """Connect to the nREPL server at `address`, which has the form `host:port`. See `Connector`.
 
-    `record` is the record of open sessions. Sessions that an earlier connection left open are closed.
+    `record` is the record of open sessions. Sessions left open by an earlier connection are closed.
     """
     beat = Heartbeat() if is_remote else None
     endpoint = Endpoint.parse(address, found_by)
@@ -134,11 +134,11 @@ async def connect(  # all but the first are optional
     """Connect to the nREPL server at `endpoint` or over an accepted stream, and yield its adapter.
 
     `op_timeout_s` limits every op except evaluations and the first `describe`. Stack frames in files below `workspace`
-    count as user code. With `beat`, heartbeats detect that a remote REPL is gone although a tunnel or proxy keeps the
-    connection open. `hooks` has the additions of features.
+    count as user code. With `beat`, heartbeats detect that a remote REPL is gone even if a tunnel or proxy keeps the
+    connection open. `hooks` has the additions made by features.
 
     Raises:
-        ReplUnreachableError: nothing listens at the address.
+        ReplUnreachableError: nothing is listening at the address.
         UntrustedListenerError: the endpoint was read from a file, and the listener may belong to another user.
         NotAReplError: the server does not speak nREPL.
     """
@@ -261,7 +261,7 @@ class NreplAdapter(SharedReplOperations):
 
     @property
     def profile(self) -> Profile:
-        """Return the dialect and capabilities that the probe and companions have found."""
+        """Return the dialect and capabilities found by the probe and the companions."""
         return self._profile
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_PRINT_LIMITS) -> None:
@@ -378,7 +378,7 @@ class NreplAdapter(SharedReplOperations):
         self._profile = with_companions(self._profile, self._companions.values())
 
     async def subscribe_output(self) -> None:
-        """Subscribe to output of threads outside of evaluations, if the server supports that."""
+        """Subscribe to output from threads outside evaluations, if the server supports it."""
         op = next((op for op in OUTPUT_OPS if op in self._probed.ops), None)
         if op is None:
             return
@@ -396,4 +396,4 @@ class NreplAdapter(SharedReplOperations):
 
 
 def _ignore_event(_evaluation: str | None, _event: object) -> None:
-    """Ignore an event of a reply that nobody waits for."""
+    """Ignore an event from a reply that nobody is waiting for."""

@@ -1,4 +1,4 @@
-"""The sessions that Codriver has opened on a server, which are closed even if the connection is lost."""
+"""The sessions that Codriver has opened on a server. They are closed even if the connection is lost."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT_S: Final = 1.0
 """Seconds to wait for a session to close. nREPL 1.0 takes 0.1 s, and longer if it is busy."""
 MAX_CLOSE_FAILURES: Final = 2
-"""Number of consecutive failures to close a session after which the listener is assumed to hang."""
+"""The listener is assumed to hang after this many consecutive failures to close a session."""
 CLOSE_ALL_TIMEOUT_S: Final = 10.0
 """Seconds to wait for all sessions to close."""
 
 MAX_CLOSING_CONNECTIONS: Final = 8
-"""Maximum number of connections that concurrently close the sessions of an earlier connection."""
+"""Maximum number of concurrent connections for closing the sessions of an earlier connection."""
 
 
 class OpenedSessions:
@@ -62,10 +62,10 @@ class OpenedSessions:
             await self._forget(identity)
 
     async def close_all(self, main: NreplConnection | None, *, busy: Iterable[str]) -> None:
-        """Close every session, including those that an earlier connection left open.
+        """Close every session, including those left open by an earlier connection.
 
-        The connection `main` is used for the latter. Code still runs in the `busy` sessions. If closing them fails, the
-        next connection of this server leaves them open.
+        The connection `main` is used for the latter. Code is still running in the `busy` sessions. If closing them
+        fails, this server's next connection leaves them open.
         """
         opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:

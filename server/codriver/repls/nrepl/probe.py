@@ -1,7 +1,7 @@
 """The probe of a REPL's capabilities, which sends `describe` and evaluates expressions without side effects.
 
-Names and versions are not trusted. One server claims to be another, and a third reports Clojure's version without being
-Clojure.
+Names and versions are not trusted. One server claims to be a different one, and another reports Clojure's version
+without being Clojure.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ CIDER_HINT: Final = (
     "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
     "--middleware '[cider.nrepl/cider-middleware]' to its command"
 )
-"""How to get the capabilities of cider-nrepl."""
+"""How to get cider-nrepl's capabilities."""
 CIDER_CAPABILITY_HINTS: Final[Mapping[str, str]] = {
     "complete": CIDER_HINT,
     "lookup": CIDER_HINT,
@@ -102,7 +102,7 @@ HINTS_BY_DIALECT: Final[Mapping[str, Mapping[str, str]]] = {
         "drift": "`codriver serve --repl lisp` starts a Basilisp that can be compared; otherwise use load_file"
     },
 }
-"""Hints for dialects that need other hints than `MISSING_CAPABILITY_HINTS`."""
+"""Hints for dialects that need hints other than `MISSING_CAPABILITY_HINTS`."""
 
 
 def missing_capability_hint(capability: str, dialect: str) -> str | None:
@@ -124,11 +124,11 @@ class ProbeResult:
     accepts_positions: bool
     """Whether requests may contain `line` and `column`.
 
-    nREPL before 0.3, `clojure.tools.nrepl`, accesses a Java class for them that Java 16 and later close. Its thread
-    then dies, and the evaluation never ends.
+    For these, nREPL before 0.3 (`clojure.tools.nrepl`) accesses a Java class that is closed in Java 16 and later. Its
+    thread then dies, and the evaluation never ends.
     """
     file_evaluator: str | None = None
-    """The function sent as `eval` with code of a file, or None if the server does not support that."""
+    """The function sent as `eval` with code from a file, or None if the server does not support it."""
     description: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     """The fields of the server's reply to `describe`."""
 
@@ -156,7 +156,7 @@ def parse_versions(answer: Sequence[Message]) -> dict[str, str]:
 
 
 MAX_NAMED_PACKAGES: Final = 5
-"""Maximum number of packages named in a note, which is enough to recognize where they come from."""
+"""Maximum number of packages named in a note. These are enough to recognize where they come from."""
 
 
 def describe_outside_packages(answer: Sequence[Message]) -> str | None:
@@ -175,7 +175,7 @@ def describe_outside_packages(answer: Sequence[Message]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class HostApplication:
-    """The application in which a REPL runs, as its worker describes it."""
+    """The application in which a REPL runs, as described by its worker."""
 
     name: str
     """A short name, such as `manage` or `shop`."""
@@ -213,7 +213,7 @@ async def probe(
 ) -> ProbeResult:
     """Determine the dialect and capabilities of a server. `answer` is its reply to `describe`.
 
-    The sessions that the probe opens are registered in `opened`. `added` has the capabilities of features.
+    The sessions that the probe opens are registered in `opened`. `added` has the capabilities added by features.
 
     Raises:
         ReplDisconnectedError: the connection ended first.
@@ -380,7 +380,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
 
 
 async def _is_value_cut(connection: NreplConnection, **fields: Value) -> bool:
-    """Return whether `eval` with these fields cuts the printed value."""
+    """Return whether `eval` with these fields truncates the printed value."""
     messages = await connection.request("eval", timeout_s=PROBE_TIMEOUT_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
@@ -388,7 +388,7 @@ async def _is_value_cut(connection: NreplConnection, **fields: Value) -> bool:
 async def _probe_isolation(
     connection: NreplConnection, opened: OpenedSessions, ops: frozenset[str]
 ) -> Literal["session", "none"]:
-    """Return `session` if `*1` of one session is invisible in another, and `none` otherwise."""
+    """Return `session` if one session's `*1` is invisible in another, and `none` otherwise."""
     if "clone" not in ops:
         return "none"
     try:

@@ -1,4 +1,4 @@
-"""Replies of nREPL servers, converted to a common form.
+"""Replies from nREPL servers, converted to a common form.
 
 nREPL nests a symbol in `info`, while cider-nrepl and others return its fields directly. Completions are maps or
 strings. A symbol that is not found is a status, an empty list, or nothing. Codriver's programs answer in JSON with the
@@ -35,19 +35,19 @@ MAX_ERR_CHARS: Final = 64 * 1024
 """Maximum number of characters of `err` that are kept for parsing a failure. It exceeds any known traceback."""
 
 TRUNCATED_STATUS: Final = "nrepl.middleware.print/truncated"
-"""The status of a value that the server cut."""
+"""The status of a value that the server truncated."""
 NEED_INPUT_STATUS: Final = "need-input"
-"""The status of an evaluation that waits for input."""
+"""The status of an evaluation waiting for input."""
 BACKGROUND_OP: Final = "codriver/background"
 """The worker's op that evaluates on a new thread."""
 DECLINED_START_NOTE: Final = (
     "start_repl() did nothing, because this process is a REPL that Codriver started, not your application"
 )
-"""The note on a call of `start_repl()` that has no effect."""
+"""The note about a call to `start_repl()` that had no effect."""
 FRAME_OP: Final = "codriver/frame"
 """The worker's op that evaluates in a frame of an error."""
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
-"""Ops that forward the output of threads outside evaluations, in order of preference."""
+"""Ops that forward output from threads outside evaluations, in order of preference."""
 STORED_VALUE_OP: Final = "codriver/value"
 """The worker's op that returns a part of a stored value."""
 
@@ -55,13 +55,13 @@ SENSITIVE_OP: Final = "codriver/sensitive"
 """The op that requests the values at sensitive paths from the worker, and the field that contains them."""
 
 _STRING_PATTERN: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
-"""Matches a string, which may be cut off at the end of the text."""
+"""Matches a string, which may be truncated at the end of the text."""
 MAX_SEARCHED_CHARACTERS: Final = 256 * 1024
-"""Maximum number of characters at the start of a value that are searched for marks, which blocks other work."""
+"""Maximum number of characters at the start of a value that are searched for markers. The search blocks other work."""
 SEARCHED_END_CHARACTERS: Final = 16
 """Number of characters at the end of a longer value that are searched too. The outermost collection ends there."""
 _CUT_LENGTH_PATTERN: Final = re.compile(r" \.\.\.[)\]}]")
-"""The end of a collection that Clojure printed only in part."""
+"""Matches the end of a collection that Clojure printed only in part."""
 _CUT_LEVEL_PATTERN: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
 
@@ -79,7 +79,7 @@ class Reply:
         self._reports = reports
         """The fields that contain reports for features, each with the name of the report."""
         self._limits = limits
-        """The print limits, for a REPL that cuts values without reporting it."""
+        """The print limits, for a REPL that truncates values without reporting it."""
         self._listener = listener
         self._err = ""
         self._ex: str | None = None
@@ -89,7 +89,7 @@ class Reply:
         self.namespace: str | None = None
         self.values: list[str] = []
         self.cut = ""
-        """A description of what was cut from the last value, if the REPL does not store the value itself."""
+        """A description of what was omitted from the last value, if the REPL does not store the value itself."""
         self.left_out = 0
         """The number of bytes of text that were discarded."""
         self.is_failed = False
@@ -189,7 +189,7 @@ def parse_sensitive_values(message: Message) -> SensitiveValues:
 
 
 def describe_cuts(text: str, limits: PrintLimits) -> str:
-    """Describe what print limits cut from a Lisp value, based on the marks outside of strings."""
+    """Describe what print limits omitted from a Lisp value, based on the markers outside strings."""
     searched = text if len(text) <= MAX_SEARCHED_CHARACTERS else _beginning_and_end(text)
     if (
         limits.max_length is not None
@@ -207,7 +207,7 @@ def describe_cuts(text: str, limits: PrintLimits) -> str:
 
 
 def _beginning_and_end(text: str) -> str:
-    """Return the beginning of a long value without its strings, followed by its last characters outside of strings."""
+    """Return the beginning of a long value without its strings, followed by its last characters outside strings."""
     return (
         _STRING_PATTERN.sub('""', text[:MAX_SEARCHED_CHARACTERS]) + text[-SEARCHED_END_CHARACTERS:].rpartition('"')[2]
     )
@@ -223,7 +223,7 @@ def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
 
 
 def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.Value | str:
-    """Parse the reply of Codriver's program with part of a stored value. Return the reason if the value is missing."""
+    """Parse the reply from Codriver's program with part of a stored value, or return why the value is missing."""
     text = text_or_none(fields.get("text"))
     if text is None:
         return text_or_none(fields.get("missing")) or "the REPL gave no reason"
@@ -235,7 +235,7 @@ def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> events.V
 
 
 def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
-    """Describe what was cut from a stored value. The reply contains the print limits that the user set in the REPL."""
+    """Describe what was omitted from a stored value. The reply contains the print limits set by the user."""
     length, depth = int_or_none(fields.get("length")), int_or_none(fields.get("level"))
     result = replace(
         limits,
@@ -247,7 +247,7 @@ def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintL
 
 
 def describe_cut_elements(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
-    """Describe how many elements were cut. If `count`, the total number, is unknown, return `seen`."""
+    """Describe how many elements were omitted. If `count`, the total number, is unknown, return `seen`."""
     end = start + (limits.max_length or 0)
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
@@ -261,7 +261,7 @@ def parse_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
 
 
 def parse_cider_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
-    """Parse the report of cider-nrepl's `test` op, which has a summary, and results by namespace and test."""
+    """Parse the report from cider-nrepl's `test` op, which has a summary and the results by namespace and test."""
     results: list[TestResult] = []
     summary: Mapping[str, object] = {}
     times: list[TestTime] = []

@@ -55,9 +55,9 @@ class NreplSession:
     prints_to: PrintLimits | None = None
     """The print limits that the server applies to requests without limits."""
     preserves_loaders: bool = False
-    """Whether code in the session may use the class loader of its evaluations, so that none may be discarded."""
+    """Whether code in the session may use the class loaders of its evaluations, in which case none may be discarded."""
     is_in_file: bool = False
-    """Whether the last evaluated code was a file's."""
+    """Whether the last evaluated code came from a file."""
     unprinted: int = 0
     """The number of requests that were evaluated without a value from Codriver's printer."""
     is_deaf: bool = False
@@ -94,7 +94,7 @@ class SessionPool:
         self._sessions: dict[str, NreplSession] = {}
         self._reading: set[anyio.CancelScope] = set()
         self.opened = OpenedSessions(str(endpoint), record)
-        """All open sessions, including temporary ones that their opener closes."""
+        """All open sessions, including temporary ones closed by whoever opened them."""
         self._opening = anyio.Lock()
         self._is_closed = False
         self.dialect: Dialect | None = None
@@ -131,7 +131,7 @@ class SessionPool:
         return session
 
     async def reconnect_main(self, *, connect_timeout_s: float) -> None:
-        """Replace the connection of the main session by a new one, which has no last values.
+        """Replace the connection of the main session with a new one, which has no last values.
 
         Raises:
             ReplUnreachableError: nothing listens at the address any longer.
@@ -143,7 +143,7 @@ class SessionPool:
     async def open(self, name: str, *, shares_names: bool = False) -> NreplSession:
         """Return the session with this name, opening it if needed.
 
-        With `shares_names`, it uses the names of the main session.
+        With `shares_names`, it uses the main session's names.
 
         Raises:
             ReplDisconnectedError: the connection to the server is closed.
@@ -181,7 +181,7 @@ class SessionPool:
         return choose_route(name, isolates, shares_names=shares_names, has_joining=has_joining)
 
     async def _join(self, session: NreplSession, main: NreplSession) -> None:
-        """Make a cloned session use the names of the main session."""
+        """Make a cloned session use the main session's names."""
         if self.dialect is None or not self.dialect.joins or not main.id:
             return
         code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
@@ -189,7 +189,7 @@ class SessionPool:
         session.shared_id = main.id
 
     async def evaluate(self, name: str, code: str) -> list[Message]:
-        """Evaluate code of Codriver in the session with this name, opening it if needed. Return the replies.
+        """Evaluate Codriver's own code in the session with this name, opening it if needed. Return the replies.
 
         Raises:
             CodriverError: the session could not be opened, or no reply was received in time.
@@ -242,7 +242,7 @@ class SessionPool:
                 await session.connection.close()
 
     async def close_leftover_sessions(self) -> None:
-        """Close the sessions that an earlier connection left open."""
+        """Close the sessions left open by an earlier connection."""
         await self.opened.close_leftover_sessions(partial(self._dial, self._op_timeout_s))
 
     async def close_all(self) -> None:
@@ -268,7 +268,7 @@ class SessionPool:
     async def _read(self, connection: NreplConnection) -> None:
         """Read until the connection is closed.
 
-        This is shielded, so that requests sent during a cancellation are still answered.
+        This is shielded so that requests sent during a cancellation are still answered.
         """
         with anyio.CancelScope(shield=True) as scope:
             self._reading.add(scope)

@@ -1,4 +1,4 @@
-"""Record open sessions in a file, so that they are closed even after Codriver was killed.
+"""Record open sessions in a file so that they are closed even after Codriver was killed.
 
 Only recorded sessions are closed, never anybody else's. An id that another REPL may also use, such as a counter, is not
 recorded.
@@ -30,7 +30,7 @@ MAX_REPLS: Final = 64
 MAX_SESSIONS: Final = 256
 """Maximum number of sessions per REPL, which is four times the number of lanes."""
 UNIQUE_ID_PATTERN: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""Matches ids with 128 almost entirely random bits: UUIDs, as in nREPL, with or without hyphens."""
+"""Matches ids with 128 almost entirely random bits: UUIDs with or without hyphens, as in nREPL."""
 
 
 class SessionRecord:
@@ -45,11 +45,11 @@ class SessionRecord:
         self._is_used = is_used
         self._in_turn = anyio.CapacityLimiter(1)
         self._recorded: dict[str, list[str]] | None = None
-        """The recorded sessions by address, or None before the file was read."""
+        """The recorded sessions by address, or None before the file has been read."""
         self._in_use: set[str] = set()
         """The sessions of this server's current connections."""
         self._busy: set[str] = set()
-        """The sessions whose connection was lost while code ran in them. The code may run as long as this server."""
+        """The sessions whose connection was lost while code was running in them. It may run as long as this server."""
 
     async def record_opened(self, address: str, session: str) -> None:
         """Record a new session before it is used."""
@@ -70,7 +70,7 @@ class SessionRecord:
     async def sessions_to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
         """Return the recorded sessions at an address that no current connection uses.
 
-        Sessions in which code may still run are included only if `with_busy` is set.
+        Sessions in which code may still be running are included only if `with_busy` is set.
         """
         await self._in_thread(self._read)
         recorded = self._read().get(address, ())
@@ -99,7 +99,7 @@ class SessionRecord:
         for oldest in list(recorded)[:-MAX_REPLS]:
             del recorded[oldest]
         try:
-            # Written data survives a kill. After a loss of power the REPL is gone too, so durability is not needed.
+            # Written data survives a kill. After a power loss, the REPL is gone too, so durability is not needed.
             files.replace(
                 self._path, json.dumps(recorded).encode("ascii"), links=files.Links.OF_USER,
                 is_durable=False, make_mode=files.PRIVATE_DIRECTORY_MODE,

@@ -1,4 +1,4 @@
-"""Turns at a session, so that it runs one evaluation at a time."""
+"""Turns that ensure that a session runs one evaluation at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SessionTurn:
             raise
 
     def release(self) -> None:
-        """Pass the turn to the evaluation that has waited longest, or free it if none is waiting."""
+        """Pass the turn to the evaluation that has been waiting longest, or free it if none is waiting."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

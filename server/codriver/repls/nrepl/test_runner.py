@@ -1,6 +1,6 @@
 """Run tests in an nREPL server, with Codriver's own programs or with the server's op.
 
-In Clojure's dialects, Codriver finds the test files of the workspace and the files of the results.
+In Clojure dialects, Codriver itself finds the test files in the workspace and the files that results refer to.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 
 PROGRESS_TIMEOUT_S: Final = 1.0
-"""Seconds to wait for the finished tests of a run in progress. A REPL may not answer while code runs."""
+"""Seconds to wait for the finished tests of a run in progress. A REPL may not answer while code is running."""
 INTERRUPT_TIMEOUT_S: Final = 2.0
-"""Seconds to wait for the interrupt of a test run for whose result nobody waits."""
+"""Seconds to wait for the interrupt of a test run whose result nobody is waiting for."""
 TRAILING_IMAGE_PATTERN: Final = re.compile(f"{DATA_URL_PATTERN.pattern}\\Z")
 """Matches a displayed value that ends with an image. The value of the run itself ends with a quotation mark."""
 POLL_INTERVAL_S: Final = 0.05
@@ -81,7 +81,7 @@ class TestRunner:
         self._progress: dict[str, TestProgress] = {}
         """The progress of each evaluation that runs tests."""
         self._given_up: anyio.Event | None = None
-        """Set when nobody waits any longer for a run that continues after its reply."""
+        """Set when nobody is waiting any longer for a run that continues after its reply."""
         self._runs = TestEvaluations(self._run, self._interrupt, listener)
         self.run_tests = self._runs.run_tests
         self.end = self._runs.end

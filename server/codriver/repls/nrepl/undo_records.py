@@ -1,4 +1,4 @@
-"""Undo records: the state of definitions before a load, which the REPL keeps so that it can be restored."""
+"""Undo records: the state of definitions before a load, which the REPL stores so that it can be restored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 RESTORE_OP: Final = f"{WORKER_OP_PREFIX}restore"
 """The worker's op that restores the definitions in an undo record."""
 UNDO_FIELD: Final = f"{WORKER_OP_PREFIX}hold"
-"""The field of a load request with the id of its undo record."""
+"""The field of a load request that contains the id of its undo record."""
 
 
 class UndoRecords:
-    """Stores the state of definitions before loads in one REPL, to restore it later."""
+    """Stores the state of definitions before loads in one REPL so that it can be restored later."""
 
     def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
         self._sessions = sessions
@@ -43,7 +43,7 @@ class UndoRecords:
             await self._restore(undo_id, step)
 
     async def restore(self, undo_id: str, *, is_final: bool) -> object:
-        """Restore the definitions of an undo record, or discard the record if `is_final` is set.
+        """Restore the definitions in an undo record, or discard the record if `is_final` is set.
 
         Return the names that could not be restored.
         """
