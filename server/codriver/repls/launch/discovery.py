@@ -1,4 +1,4 @@
-"""Find the REPLs of a server: those in the settings, those with port files, or one that Codriver starts."""
+"""Find a server's REPLs: those in the settings, those with port files, or one that Codriver starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RECHECK_INTERVAL_S = 0.25
 """Seconds between checks of a port file whose meaning depends on a REPL that is starting."""
 CONNECT_TIMEOUT_S = 3.0
-"""Seconds to wait for a connection to a port. Windows takes two seconds to report that nothing listens."""
+"""Seconds to wait for a connection to a port. Windows takes two seconds to report that nothing is listening."""
 SETTLED_RECHECK_INTERVAL_S = 10.0
 """Seconds between checks while nothing is pending. They are only a safety net."""
 
@@ -113,13 +113,13 @@ class Discovery:
     async def choose_again(self) -> None:
         """Choose a REPL again after the user has accepted the workspace, unless REPLs are configured.
 
-        A REPL that replaced the project's own until then stops by itself.
+        A REPL that replaced the project's own until then will stop by itself.
         """
         if not self._is_configured:
             await self._choose()
 
     async def _choose(self) -> None:
-        """Start a REPL that fits the files of the workspace, unless a port file leads to a running one."""
+        """Start a REPL that fits the files in the workspace, unless a port file leads to a running one."""
         if await anyio.to_thread.run_sync(_lead_to_listener, self._found):
             return
         try:
@@ -223,9 +223,10 @@ class ReplChoice:
 
 
 def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoice | None:
-    """Return the REPL to start if none is configured, or None if the files of the workspace suggest none.
+    """Return the REPL to start if none is configured, or None if the files in the workspace suggest none.
 
-    This is the first candidate that can be started. If another one precedes it, it replaces that one. This blocks.
+    This is the first candidate that can be started. If other candidates precede it, it replaces the first one. This
+    blocks.
 
     Raises:
         OSError: the workspace cannot be read.

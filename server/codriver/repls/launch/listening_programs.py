@@ -1,7 +1,7 @@
-"""Find the Python programs in the workspace that listen on a port, such as web applications.
+"""Find Python programs in the workspace that are listening on a port, such as web applications.
 
 They are reported until their own REPL is known. Without this, an agent could mistake a REPL that Codriver started for
-the application that runs next to it. Such programs are only found on Linux, in `/proc`.
+the application running next to it. Such programs are only found on Linux, in `/proc`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ListeningPrograms:
     def _process_ids(self) -> Iterator[str]:
         """Yield the ids of processes whose working directory is in the workspace.
 
-        This uses functions of `os`, because creating a `Path` for each of hundreds of processes is slow.
+        This uses functions from `os`, because creating a `Path` for each of hundreds of processes is slow.
         """
         for name in filter(str.isdecimal, os.listdir(PROC_DIRECTORY)):  # noqa: PTH208  # see above
             with suppress(OSError):  # it has ended, or is another user's

@@ -1,9 +1,9 @@
-"""REPL processes that Codriver starts, and port files of REPLs that others started.
+"""REPL processes started by Codriver, and port files of REPLs started by others.
 
-A REPL that Codriver starts is a process tree that ends with the server, whatever ends the server. The known paths of
-port files in the workspace and its projects are checked every 0.6 s, which costs one `lstat` each if nothing has
-changed. Every few seconds, directories are searched for new projects. A port file is only a claim: connecting shows
-whether a REPL listens.
+A REPL that Codriver starts is a process tree that ends with the server, whatever ends the server. The known port file
+paths in the workspace and its projects are checked every 0.6 s, which costs one `lstat` each if nothing has changed.
+Every few seconds, directories are searched for new projects. A port file is only a claim: connecting shows whether a
+REPL is listening.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 SUPERVISED_OPTION: Final = "--supervised"
-"""The argument of commands that get a stdin which ends when Codriver ends.
+"""The argument of commands that get a stdin that ends when Codriver ends.
 
-All other commands get an empty stdin, so that code that reads it fails immediately instead of waiting forever.
+All other commands get an empty stdin, so code that reads it fails immediately instead of waiting forever.
 """
 
 WATCHDOG_PATH: Final = str(Path(systems.__file__).with_name("watchdog.py"))
@@ -59,18 +59,18 @@ STOP_TIMEOUT_S: Final = 2.5
 """Seconds to wait for a process tree to end: the watchdog's 2 s between SIGTERM and SIGKILL, and a margin."""
 
 SHUTDOWN_TIMEOUT_S: Final = 2.0
-"""Seconds that a REPL gets to end by itself when it is asked to. A busy one never does."""
+"""Seconds that a REPL has to end by itself when asked to. A busy one never does."""
 
 ADDRESS_POLL_INTERVAL_S: Final = 0.05
 """Seconds between checks for the address of a REPL that is starting."""
 MAX_TAIL_LINES: Final = 8
-"""Maximum number of lines of output that are quoted when a process ends."""
+"""Maximum number of output lines quoted when a process ends."""
 CRASH_REPORT_PREFIX: Final = "Fatal Python error: "
 """The start of the report that Python's `faulthandler` prints for a crash."""
 MAX_CRASH_LINES: Final = 2000
-"""Maximum number of lines of a crash report that are kept. The stack of the crashed thread may come last."""
+"""Maximum number of crash report lines that are kept. The stack of the crashed thread may come last."""
 MAX_CRASH_FRAMES: Final = 3
-"""Maximum number of frames that are quoted from a crash report."""
+"""Maximum number of frames quoted from a crash report."""
 MAX_LINE_CHARS: Final = 4096
 """Maximum number of characters per line that are searched for an address. Longer output must not accumulate."""
 
@@ -90,7 +90,7 @@ Farewell = Callable[[], Awaitable[None]]
 
 
 class ReplProcess:
-    """A REPL process that was started by `start_repl_process`."""
+    """A REPL process started by `start_repl_process`."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ReplProcess:
         self._is_swept = False
         self.over = anyio.Event()
         self.pid: int = process.pid
-        """The process id of the REPL itself, once it runs."""
+        """The process id of the REPL itself, once it is running."""
 
     async def endpoint(self) -> Endpoint:
         """Wait for the REPL's address and return it. It is read from the output or from the REPL's port file.
@@ -342,7 +342,7 @@ async def _drain(
 
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
-    """Process reports of the watchdog until it ends, which it does together with the REPL."""
+    """Process the watchdog's reports until it ends, which it does together with the REPL."""
     make_nonblocking(reading)
     pending = b""
     try:
@@ -395,7 +395,7 @@ def _status_text(status: int) -> str:
 
 
 MAX_PROJECT_DEPTH: Final = 3
-"""Maximum depth below the workspace at which projects of a monorepo are found."""
+"""Maximum depth below the workspace at which a monorepo's projects are found."""
 
 MAX_SEARCHED_DIRECTORIES: Final = 2000
 """Maximum number of directories per search. A larger workspace is not a project, and a search would take seconds."""
@@ -407,10 +407,10 @@ SEARCH_TIMEOUT_S: Final = 1.0
 """Seconds after which a search ends, even on a slow disk."""
 
 CHECKS_PER_RESCAN: Final = 4
-"""Number of checks of port files per search for new directories, which makes one search every 3 s."""
+"""Number of port file checks per search for new directories, which makes one search every 3 s."""
 
 MAX_PORT_CHARS: Final = 32
-"""Maximum number of characters of a port file that are considered."""
+"""Maximum number of characters considered in a port file."""
 PORT_FILE_RULES: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
 """Rules for reading a port file. It decides where code is sent, so it must be small and in the workspace itself."""
 
@@ -525,7 +525,7 @@ def _read(workspace: Path, path: Path) -> FoundPortFile | None:
 
 
 def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
-    """Return the content and status of a port file. A file that the user configured may be outside the workspace.
+    """Return the content and status of a port file. A file configured by the user may be outside the workspace.
 
     Raises:
         OSError: the file is missing, a link, or not a regular file.

@@ -1,6 +1,6 @@
 """The projects in a workspace, recognized by their files, with the REPL and interpreter that each uses.
 
-Python code runs in the configured interpreter or the one of the project's environment. A linked git worktree rarely has
+Python code runs in the configured interpreter or the one in the project's environment. A linked git worktree rarely has
 an environment. It uses that of its main checkout if both sides of the link agree, because a `.git` file alone may come
 from a stranger. If the checkout that contains the environment has not been accepted, an interpreter from elsewhere is
 used.
@@ -120,7 +120,7 @@ def is_empty(workspace: Path) -> bool:
 
 
 def is_python_default(workspace: Path) -> bool:
-    """Return whether Python is the default, because a directory has no project or source file in another language.
+    """Return whether Python is the default because a directory has no project or source file in another language.
 
     Raises:
         OSError: the directory cannot be read.
@@ -239,7 +239,7 @@ def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[st
 
 
 def _table(value: object) -> dict[str, Any]:
-    """Return the value if it is a table, or an empty table. Files of other tools may have any structure."""
+    """Return the value if it is a table, or an empty table. Other tools' files may have any structure."""
     return value if isinstance(value, dict) else {}
 
 
@@ -283,7 +283,7 @@ class Interpreter:
     """A Python interpreter for the project.
 
     `whose` describes where it comes from. `caution` is a warning if it is not the project's own. `remark` is
-    information for users of a new project that is displayed once.
+    information for users of a new project, and is displayed once.
     """
 
     path: str
@@ -322,7 +322,7 @@ NOT_ACCEPTED: Final = Acceptance()
 
 
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_PYTHON) -> Interpreter:
-    """Return the interpreter of the project in `workspace`.
+    """Return the interpreter for the project in `workspace`.
 
     `chosen` is the value of the setting `python`: a path, the name of a program in `PATH`, or `AUTO_PYTHON`.
     """
@@ -401,7 +401,7 @@ def environment_outside_checkouts(workspace: Path, environ: Mapping[str, str]) -
 
 
 def _outside_python(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
-    """Return a `python3` in `PATH` outside of all checkouts, or Codriver's own interpreter if there is none."""
+    """Return a `python3` in `PATH` outside all checkouts, or Codriver's own interpreter if there is none."""
     outside = environment_outside_checkouts(workspace, environ)
     named = python_in_path(outside["PATH"]) if outside["PATH"] else None
     if named is not None and _is_outside(named, workspace):
@@ -444,7 +444,7 @@ def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpr
 
 
 def describe_broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
-    """Describe why an environment of the project cannot be used. Return None if none is broken."""
+    """Describe why one of the project's environments cannot be used. Return None if none is broken."""
     active = environ.get("VIRTUAL_ENV")
     named = [(Path(active), f"the active environment {active}")] if active else []
     for directory, title in (

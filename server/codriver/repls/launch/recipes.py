@@ -1,6 +1,6 @@
 """Recipes for starting REPLs: how a `repl` setting becomes a command, or a hint on what to install.
 
-Recipes only read files of the workspace and look up programs in `PATH`. They start nothing.
+Recipes only read files in the workspace and look up programs in `PATH`. They start nothing.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ NO_WORKSPACE: Final = Path(os.devnull)
 """A path that cannot contain files, used as the workspace of a REPL that must not read any."""
 
 WORKER_PROGRAM: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
-"""The program of Codriver's worker."""
+"""The path of the program that starts Codriver's worker."""
 
 CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
-"""Names of the Clojure CLI. The last one belongs to deps.clj, which is an executable file on Windows, too."""
+"""Names of the Clojure CLI. The last one belongs to deps.clj, which is an executable file on Windows as well."""
 ALLOW_ATTACH_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
-"""The JVM flag with which JVMs newer than 20 allow interrupting an endless loop."""
+"""The flag with which JVMs newer than 20 allow interrupting an endless loop."""
 
 JAR_DIRECTORIES: Final = (Path("/usr/share/java"),)
 """Directories in which Debian's packages `clojure` and `libnrepl-clojure` install their jars."""
@@ -123,12 +123,12 @@ class AddressFile:
     prepare: Callable[..., None]
     """Called with the path before a start, and with `is_first`, for the first start of this server. May block.
 
-    Write the file, unless it exists and this is another start. Raises a `StartError`.
+    Write the file, unless it exists and this is not the first start. Raises a `StartError`.
     """
     discard: Callable[[Path], None]
-    """Remove the file, if it exists. May block."""
+    """Remove the file if it exists. May block."""
     farewell: Callable[[Path], Awaitable[None]]
-    """Ask the REPL to end, before its process is ended."""
+    """Ask the REPL to end before its process is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Recipe:
     address_file: AddressFile | None = None
     """The file with the REPL's address, if that is chosen before the start."""
     remedies: tuple[tuple[str, str], ...] = ()
-    """Pairs of text in the last output of an ended process, and what it means."""
+    """Pairs of a text in the last output of an ended process and its meaning."""
     awaits_trust: bool = False
     """Whether the REPL replaces another one until the user accepts the workspace."""
     is_apart: bool = False
@@ -167,9 +167,9 @@ class Project:
     environ: Mapping[str, str]
     python: str
     safe: Interpreter | None = None
-    """The interpreter that replaces a forbidden one of the project."""
+    """The interpreter that replaces a forbidden one in the project."""
     added_kinds: Mapping[ReplKind, Launch] = field(default_factory=lambda: NO_ADDED_KINDS)
-    """The kinds of REPLs of features, and how to start each."""
+    """The kinds of REPL added by features, and how to start each."""
 
     def interpreter(self) -> Interpreter:
         """Return the interpreter that runs the project's Python code."""
@@ -199,7 +199,7 @@ def find_recipe(
 
     If `acceptance_of` says that a workspace has not been accepted, no program from it or from the main checkout of a
     linked git worktree is started, except the server's own interpreter. All REPLs other than Codriver's worker run
-    files of the directory in which they start, so they start in an empty one if possible.
+    files in the directory in which they start, so they start in an empty one if possible.
 
     Raises:
         RecipeError: the REPL cannot run on this machine, or is a program from an unaccepted checkout.
@@ -235,7 +235,7 @@ def _isolate(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     """Restrict the worker's recipe for a workspace that has not been accepted.
 
     PYTHONPATH and the user's site-packages are ignored, because they may lead to a `sitecustomize` in the checkout.
-    Modules of the checkout can be imported only by evaluated code, and come after all others. Tests are unavailable,
+    Modules in the checkout can only be imported by evaluated code, and come after all others. Tests are unavailable,
     because pytest would run plugins.
     """
     program, *arguments = found.command
@@ -293,7 +293,7 @@ def _recipe_apart(words: str, project: Project, lapsed: str | None) -> Recipe:
 
 
 def _with_pythonpath(found: Recipe) -> Recipe:
-    """Restore the complete PYTHONPATH of the client, from which the server removed the project's entries."""
+    """Restore the client's complete PYTHONPATH, from which the server removed the project's entries."""
     env = dict(found.env)
     if given := env.pop(CLIENT_PYTHONPATH_VARIABLE, None):
         env["PYTHONPATH"] = given
@@ -499,7 +499,7 @@ def _is_plain_launcher(program: str) -> bool:
 
 
 def _debian_jars() -> list[str] | None:
-    """Return the paths of Debian's jars of Clojure and nREPL, or None if any is missing."""
+    """Return the paths of Debian's Clojure and nREPL jars, or None if any is missing."""
     for directory in JAR_DIRECTORIES:
         jars = [directory / f"{name}.jar" for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl")]
         if all(jar.exists() for jar in jars):
