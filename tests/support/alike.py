@@ -16,8 +16,7 @@ REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel"
 CLIENTS = (("copilot", "claude-code", "gemini", "opencode", "codex", "qwen"),)
 WHOLE_AGENTS = (("copilot", "opencode", "gemini", "claude-code", "codex", "qwen"),)
 LISTING = (("gemini", "opencode", "codex", "claude-code", "copilot", "qwen"),)
-"""In orders in which some test chooses each, and of those that take long one that does little. Cline, droid and auggie
-are like no other."""
+"""Ordered so that some test chooses each client, and quick tests choose the slow ones. Cline, droid and auggie are alone."""
 PATHS_OF_PYTHON = ("relative", "trailing colon", "its own path", "a link")
 """PYTHONPATHs that lead into a checkout."""
 HEAVY_NOTEBOOKS = (
@@ -34,9 +33,9 @@ SHAPES_OF_A_CHECKOUT = (
     ("presence", "project", "all"), ("ZIP_BZIP2", "ZIP_LZMA", "ZIP_DEFLATED"), ("127.0.0.1", "0.0.0.0", "localhost"),
 )  # fmt: skip
 APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb")
-"""REPLs whose application shows itself by the same seam, or which tell the page of their tests."""
+"""REPLs whose applications have the same seam, or which report their tests to the page."""
 PYTHONS = (("python3.9", "python3.10"), ("python3.11", "python3.12", "python3.13"))
-"""Those between the oldest and Codriver's own, and those from then on."""
+"""Versions of Python between the oldest one and Codriver's own, and later ones."""
 PROJECTS = (
     ("venv", "uv", "poetry", "conda"), ("Django", "Flask", "notebooks", "mono repo"), ("deps.edn", "Leiningen"),
 )  # fmt: skip
@@ -63,9 +62,9 @@ CHOOSING = (
     ("trust/test_starving.py", HEAVY_NOTEBOOKS),
     ("trust/test_kernel_floods.py", FLOODS_OF_A_KERNEL),
 )
-"""By the beginning of a path, families of which each test there chooses for itself. Others share what they start."""
+"""Families from which each test chooses for itself, by the beginning of the path. Other tests share what they start."""
 SEED = "352"
-"""With this one, some test chooses each REPL, client and path of a family, and few choose those that take long."""
+"""With this seed, each REPL, client and path of a family is chosen by some test, and the slow ones by few tests."""
 
 
 def is_whole(config):

@@ -27,7 +27,7 @@ if __name__ == "__main__":
         exec(line)
         print(flush=True)
 """
-"""Each line that it did is followed by an empty one."""
+"""An empty line follows the output of each command."""
 
 
 class Application(Repl):

@@ -94,7 +94,7 @@ def two_servers(folder):
 
 
 class Author:
-    """Generate sequences, each determined by its seed."""
+    """Generates sequences, each determined by its seed."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)

@@ -27,11 +27,11 @@ os.dup2(read, 3)
 os.dup2(write, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""A program that becomes a browser whose descriptors 3 and 4 are those that it is given by number."""
+"""A program that becomes a browser, with the descriptors given by number as its descriptors 3 and 4."""
 SEEN_S = 30
 """How long a page may take to show something."""
 LEAVES = "navigated or closed|context was destroyed|Cannot find (default execution )?context"
-"""How the browser says that a page goes elsewhere in the very moment in which it is asked."""
+"""Matches the browser's error if a page navigates at the very moment of a request."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ALONE = (
     "--headless=new", "--disable-gpu", "--in-process-gpu", "--no-first-run", "--disable-extensions", "--disable-sync",
@@ -39,7 +39,7 @@ ALONE = (
     "--renderer-process-limit=1", "--process-per-site",
     "--disable-features=SpareRendererForSitePerProcess,Translate,OptimizationHints,MediaRouter",
 )  # fmt: skip
-"""Without a screen, and without what a browser does besides: processes for pages to come take a sixth of all."""
+"""Options for running without a screen and background work. Processes for future pages take a sixth of the time."""
 
 
 def command(folder, *options):
@@ -87,7 +87,7 @@ class Browser:
                     self._come.notify_all()
 
     def request(self, method, session=None, /, **params):
-        """Return the answer of the browser or of one of its pages."""
+        """Return the answer from the browser or one of its pages."""
         with self._lock:
             self._number += 1
             number = self._number
@@ -195,7 +195,7 @@ class Page:
         self.until(f"(document.querySelector({json.dumps(of)})?.innerText ?? '').includes({json.dumps(words)})", words)
 
     def click(self, selector, words=""):
-        """Click the element that a selector finds, and of several the one with this text."""
+        """Click the element that a selector finds, or the one with this text if there are several."""
         all_found = f"[...document.querySelectorAll({json.dumps(selector)})]"
         found = f"{all_found}.find(e => e.innerText.includes({json.dumps(words)}))"
         self.until(f"Boolean({found})", f"{selector} {words}")

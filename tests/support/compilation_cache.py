@@ -84,7 +84,7 @@ def cached_directory(name, of, make):
 NREPL = '(binding [*compile-path* "classes"] (compile \'nrepl.cmdline))'
 LOADED = "(require 'nrepl.cmdline 'clojure.test 'clojure.repl 'clojure.pprint) (System/exit 0)"
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-"""Suppresses the warning of a JVM that cannot use the archive because of other classes on its path."""
+"""Suppresses the warning from a JVM that cannot use the archive because of other classes on its path."""
 
 
 def nrepl(java, jars):
@@ -116,7 +116,7 @@ def _compile_nrepl(java, jars, folder):
     run(NREPL, paths=["classes", *jars])
     with zipfile.ZipFile(jars[-1]) as sources, zipfile.ZipFile(made / "nrepl.jar", "w") as jar:
         for name in sources.namelist():
-            jar.writestr(zipfile.ZipInfo(name), sources.read(name))  # older than the classes, which so are taken
+            jar.writestr(zipfile.ZipInfo(name), sources.read(name))  # older than the classes, so the classes are used
         for path in sorted(made.glob("classes/**/*.class")):
             if (name := path.relative_to(made / "classes").as_posix()) not in sources.namelist():
                 jar.write(path, name)

@@ -22,11 +22,11 @@ LONGEST_S = 120
 
 
 NEWEST = "0.2.0-alpha.12"
-"""The first release with the scenarios of the Skills extension; it needs Node 22."""
+"""The first release with the scenarios for the Skills extension; it needs Node 22."""
 
 
 def suite():
-    """Return the command of the suite and the Node installed beside it; if missing, skip the test, or fail on CI."""
+    """Return the command of the suite and the Node installed next to it; if missing, skip the test, or fail on CI."""
     packages = HERE / "node_modules"
     package = packages / "@modelcontextprotocol" / "conformance"
     node = packages / ".bin" / "node"

@@ -1,6 +1,6 @@
 """Function calls of a server in this process that belong to evaluations, counted by a profiler in its thread.
 
-A call belongs to an evaluation if a function below it on the stack answers a call of a tool or handles an event of the
+A call belongs to an evaluation if a function below it on the stack answers a tool call or handles an event from the
 REPL. Work that timers cause is therefore not counted, and the counts do not depend on the speed of the machine.
 """
 
@@ -17,7 +17,7 @@ from codriver.tools.calls.gate import answer_call
 PACKAGE = Path(codriver.__file__).parent
 FEATURES = f"{PACKAGE / 'features'}/"
 ROOTS = frozenset({answer_call.__code__, EventRecorder.receive.__code__})
-"""The functions with which the work for an evaluation begins."""
+"""The functions with which the work for an evaluation starts."""
 WARM_UP, ROUNDS = 5, 20
 
 
@@ -30,7 +30,7 @@ class CallCounter:
         self.within = Counter()
 
     def profile(self, frame, event, _argument):
-        """Count a call. A profiler of `sys.setprofile`."""
+        """Count a call. A profiler for `sys.setprofile`."""
         if not self.is_counting or event != "call":
             return
         feature = _feature_of(frame)
@@ -54,7 +54,7 @@ def _belongs_to_evaluation(frame):
 
 
 def count_calls_of_features(folder):
-    """Return the calls of features by `ROUNDS` evaluations: by feature, those from the base and those within it."""
+    """Return the calls to each feature during `ROUNDS` evaluations: those from the base and those within it."""
     counter, before = CallCounter(), threading.getprofile()
     threading.setprofile(counter.profile)
     try:

@@ -58,7 +58,7 @@ def seconds_of(process, counts, work):
 
 
 def evaluation_calls(live, evaluate, *, rounds):
-    """Return the function calls of one evaluation: one of the lowest counts of many rounds, without a timer in
+    """Return the function calls of one evaluation: one of the lowest counts from many rounds, without a timer in
     between.
     """
     for _ in range(50):

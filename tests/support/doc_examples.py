@@ -38,7 +38,7 @@ DIRECTIVE = re.compile(r"<!-- (?P<kind>[\w-][\w -]*?)(?:: (?P<argument>[^\n]*?))
 NOT_RUN = re.compile(r"^\*Not run by us \(\d{4}-\d\d-\d\d, [^()]*\d[^()]*\)[^\n]*\n\n?\Z", re.MULTILINE)
 MARK = "\x1e"
 PORT = "5050"
-"""The port of applications in examples. A test takes another one, as several may run at once."""
+"""The port of applications in examples. A test uses a different one, because several may run at once."""
 PROGRAMS = {
     "clojure": "the packages clojure, libnrepl-clojure and libtools-nrepl-clojure of Debian",
     "git": "install git",

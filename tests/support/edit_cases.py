@@ -1,4 +1,4 @@
-"""Edits of modules as test cases, and how a load of each is judged: right, reported or silent."""
+"""Edits to modules as test cases, and how a load of each is judged: right, reported or silent."""
 
 import json
 import os

@@ -130,7 +130,7 @@ def live(case, folder):
 
 
 def in_fork(act, case, seconds=MAX_SECONDS):
-    """Return the outcome of a function that runs in a fork, which ends after some seconds."""
+    """Return the outcome of a function that runs in a fork, which is ended after at most `seconds`."""
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.realpath(place)
         reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""Edits of applications that are written with a framework: each has several parts that name one another."""
+"""Edits to applications that are written with a framework: each has several parts that name one another."""
 
 from edit_cases import Edit
 

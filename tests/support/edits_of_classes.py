@@ -1,4 +1,4 @@
-"""Edits of classes: plain, abstract, enumerations, dataclasses, hooks, protocols."""
+"""Edits to classes: plain, abstract, enumerations, dataclasses, hooks, protocols."""
 
 from edit_cases import Edit
 

@@ -1,4 +1,4 @@
-"""Edits of what the language and its library offer: dispatch, descriptors, metaclasses, protocols, enumerations, imports."""
+"""Edits that use features of the language and library: dispatch, descriptors, metaclasses, protocols, enumerations, imports."""
 
 from edit_cases import edits_of, with_expected
 

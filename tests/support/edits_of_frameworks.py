@@ -1,4 +1,4 @@
-"""Edits of modules that use frameworks: Flask, FastAPI, Django, SQLAlchemy, click, Celery, pytest."""
+"""Edits to modules that use frameworks: Flask, FastAPI, Django, SQLAlchemy, click, Celery, pytest."""
 
 from edit_cases import Edit
 

@@ -1,4 +1,4 @@
-"""Edits of what programs do at import: with the standard library, classes, closures and other modules."""
+"""Edits to what programs do at import: with the standard library, classes, closures and other modules."""
 
 from edit_cases import Edit
 

@@ -1,4 +1,4 @@
-"""Edits of modules that use pydantic, SQLAlchemy, attrs, click, Flask, FastAPI, Django and Celery as real programs
+"""Edits to modules that use pydantic, SQLAlchemy, attrs, click, Flask, FastAPI, Django and Celery as real programs
 do.
 """
 

@@ -1,4 +1,4 @@
-"""Edits of plain programs: registries, descriptors, contexts, dispatch, logging, parsers, closures, packages and tasks."""
+"""Edits to plain programs: registries, descriptors, contexts, dispatch, logging, parsers, closures, packages and tasks."""
 
 from edit_cases import edits_of, with_expected
 

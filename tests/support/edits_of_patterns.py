@@ -1,4 +1,4 @@
-"""Edits of plain Python that follows patterns: inventories, chains of handlers, jobs, expressions, routers and managers."""
+"""Edits to plain Python that follows patterns: inventories, chains of handlers, jobs, expressions, routers and managers."""
 
 from edit_cases import Edit, with_expected
 

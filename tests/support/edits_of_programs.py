@@ -1,4 +1,4 @@
-"""Edits of small programs: settings, commands, states, registries, caches, models and shops of several modules."""
+"""Edits to small programs: settings, commands, states, registries, caches, models and shops of several modules."""
 
 from edit_cases import Edit
 

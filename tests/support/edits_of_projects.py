@@ -1,4 +1,4 @@
-"""Edits of plain Python as projects of several modules write it: packages, plugins, caches, contexts and protocols."""
+"""Edits to plain Python as projects of several modules write it: packages, plugins, caches, contexts and protocols."""
 
 from edit_cases import Edit, with_expected
 

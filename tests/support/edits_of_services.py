@@ -1,4 +1,4 @@
-"""Edits of services as agents write them with Flask, FastAPI, Django, SQLAlchemy, pydantic, attrs, click, Celery, pytest."""
+"""Edits to services as agents write them with Flask, FastAPI, Django, SQLAlchemy, pydantic, attrs, click, Celery, pytest."""
 
 from edit_cases import Edit, with_expected
 

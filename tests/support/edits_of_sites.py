@@ -1,4 +1,4 @@
-"""Edits of small sites and services with Flask, FastAPI, Django and SQLAlchemy, and of the modules that they consist of."""
+"""Edits to small sites and services with Flask, FastAPI, Django and SQLAlchemy, and to the modules that they consist of."""
 
 from edit_cases import edits_of, with_expected
 

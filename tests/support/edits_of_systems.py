@@ -1,4 +1,4 @@
-"""Edits of programs with handlers, threads and coroutines, and of Celery tasks and attrs classes."""
+"""Edits to programs with handlers, threads and coroutines, and to Celery tasks and attrs classes."""
 
 from edit_cases import edits_of, with_expected
 

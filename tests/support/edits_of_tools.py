@@ -1,4 +1,4 @@
-"""Edits of programs with pydantic, attrs, msgspec, click, typer, Celery and pytest, and of the modules next to them."""
+"""Edits to programs with pydantic, attrs, msgspec, click, typer, Celery and pytest, and to the modules next to them."""
 
 from edit_cases import edits_of, with_expected
 

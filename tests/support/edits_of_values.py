@@ -1,4 +1,4 @@
-"""Edits of values, functions, decorators, guards and imports of plain modules."""
+"""Edits to values, functions, decorators, guards and imports of plain modules."""
 
 from edit_cases import Edit
 
@@ -11,7 +11,7 @@ PARSER = (
 PARSED = "parser.parse_args([]).x", "parser.prog"
 CHOOSE = "FAST = True\nif FAST:\n    def f():\n        return 'fast'\nelse:\n    def f():\n        return 'slow'\n"
 EFFECT = "import sys\ndef notify(x):\n    sys.__dict__.setdefault('calls', []).append(x)\n    return x\n"
-"""A function with an effect outside: its calls are counted."""
+"""A function with an external effect: its calls are counted."""
 
 ALL = [
     # Constants and what is computed from them

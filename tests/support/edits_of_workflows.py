@@ -1,4 +1,4 @@
-"""Edits of programs that process orders: queues, rules and reports in plain Python, and with web and data libraries."""
+"""Edits to programs that process orders: queues, rules and reports in plain Python, and with web and data libraries."""
 
 from edit_cases import edits_of, with_expected
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import posix_only
 
 CAN_FORK = sys.platform == "linux" and "TESTS_OF_CODRIVER_FORK" in os.environ
-"""Tests say so in `conftest.py`; benchmarks measure what starts from nothing."""
+"""Whether processes are forked. Tests enable this in `conftest.py`, and benchmarks measure full starts."""
 PROGRAM = Path(__file__).with_name("prepared_process.py")
 FOR_THE_START = ("PYTHONPATH", "LD_PRELOAD")
-"""What an environment says to an interpreter that starts, which comes too late for one that is forked."""
+"""Variables that an interpreter reads when it starts, which is too late for a forked one."""
 HERE = {name: os.environ.get(name) for name in FOR_THE_START}
 MAX_BYTES = 1 << 20
 START_S = 180
-"""For all that a server imports, which is compiled the first time."""
+"""Maximum time for a server's imports, which are compiled the first time."""
 
 
 def can_fork(env):
@@ -126,7 +126,7 @@ class Forked:
 
     def send_signal(self, number):
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and the news of that are on their way
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the notification is on its way
                 os.kill(self.pid, number)
 
     def kill(self):

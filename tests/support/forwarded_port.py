@@ -34,7 +34,7 @@ class Forwarding:
             other.shutdown(socket.SHUT_WR)
 
     def cut(self):
-        # A listener that another thread waits at is closed only once that wait is over.
+        # A listener on which another thread is waiting is closed only once that wait is over.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -9,16 +9,16 @@ import tempfile
 import pytest
 
 LIMIT_S = 400
-"""For each of the set-up, the test and its end: longer than any wait of theirs, on a machine that is busy."""
+"""Time limit for each of setup, test and teardown. It is longer than any of their waits on a busy machine."""
 MORE_S = 60
-"""After which what waits once more, as in a `finally`, is ended too."""
+"""Time after which code that waits once more, as in a `finally`, is ended too."""
 HAS_TIMERS = sys.platform != "win32"
-"""Windows has none; there a test may wait for as long as the whole run may."""
+"""Windows has no timers, so a test may wait there for as long as the whole run."""
 
 
 @contextlib.contextmanager
 def ended_after(seconds, more=MORE_S):
-    """Make the code of this context fail after so many seconds, and again every `more` seconds. Main thread only."""
+    """Make the code in this context fail after this many seconds, and again every `more` seconds. Main thread only."""
     if sys.platform == "win32":
         yield
         return

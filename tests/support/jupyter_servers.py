@@ -22,7 +22,7 @@ import runpy, sys
 sys.modules["rfc3987_syntax"] = None
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
-"""Runs a module as `-m` does, without a grammar of links that takes most of a server's start, and that nobody asks."""
+"""Runs a module as `-m` does, without an unused grammar for links that takes most of a server's start."""
 
 
 class JupyterServer:

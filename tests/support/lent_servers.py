@@ -1,12 +1,12 @@
 """Servers of other languages that tests start: watched, ended with their users, and lent from one module to the next.
 
-A run of tests has one folder for all its processes. Each server has a folder in it:
+A test run has one folder for all its processes. Each server has a folder in it:
 
 - `life`, a pipe: the server ends when no process has it open for writing any more, however those ended
-- `report`, the watchdog's words, locked for as long as the watchdog lives
+- `report`, the watchdog's report, locked for as long as the watchdog lives
 - `output`, all that the server writes; `group`, the number of its process group
 
-Beside them, `KIND-NUMBER.lent` names the folder of a server of that kind. A process locks it while a module of its
+Next to them, `KIND-NUMBER.lent` names the folder of a server of that kind. A process locks it while a module of its
 tests uses the server, so each kind is started as often as modules use it at the same time, and not once a process.
 """
 

@@ -17,7 +17,7 @@ class Finder:
 def install():
     sys.meta_path.append(Finder)
 """
-"""As setuptools writes one, in short."""
+"""A finder like those that setuptools writes, in short form."""
 
 
 def write(folder: Path, files: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""A real server on its own workspace, and small clients of it."""
+"""A real server on its own workspace, and small clients for it."""
 
 import contextlib
 import functools
@@ -25,12 +25,12 @@ from codriver.tools.answers.lean_answers import Evaluating
 
 WAIT_S = 60
 PATH = os.environ.get("PATH", "")
-"""That of the run, before a test has another one."""
+"""The PATH of the run, before a test sets another one."""
 CODRIVER = [sys.executable, "-m", "codriver"]
 RELAY = str(Path(codriver_relay.__file__).with_name("__main__.py"))
 """The relay as a script, which any Python runs without a folder for packages."""
 EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.arguments, Evaluating))
-"""The tools whose answers are lean unless `detail` is asked for."""
+"""The tools whose answers are lean unless `detail` is requested."""
 
 
 @functools.cache
@@ -75,9 +75,10 @@ def environ(folder):
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
     return {
         "JUPYTER_RUNTIME_DIR": str(folder / "jupyter"),
-        # Of a second that the import of pytest takes, its plugins here are four fifths.
+        # Of the second that importing pytest takes, the plugins installed here account for four fifths.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        # A session of pytest removes folders of former ones as it ends: those of whole runs of ours take half a minute.
+        # When a pytest session ends, it removes the directories of earlier ones, which takes half a minute after whole
+        # runs.
         "PYTEST_DEBUG_TEMPROOT": str(folder),
         **kept,
         **folders,
@@ -283,7 +284,7 @@ class Bare:
         return [tool["name"] for tool in self.request("tools/list")["result"]["tools"]]
 
     def await_notification(self, method):
-        """Read until a notification of `method` arrives, and remove it from those received."""
+        """Read until a notification of `method` is received, and remove it from those received."""
         while True:
             for message in self.notifications:
                 if message.get("method") == method:
@@ -295,7 +296,7 @@ class Bare:
 
 
 class Relayed(Bare):
-    """The same over a relay process, or over any server on stdio."""
+    """The same client over a relay process, or over any server on stdio."""
 
     def __init__(self, command, env, *, folder=None, stderr=None, **kwargs):
         self.process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A kernel on real ZeroMQ sockets whose messages a test makes up, for what no real kernel sends.
+"""A kernel on real ZeroMQ sockets whose messages a test makes up, to cover what no real kernel sends.
 
 It answers requests for its kernel info. Code is the name of an entry in `LIES`: the messages of that entry are sent
 before a correct reply and idle status.

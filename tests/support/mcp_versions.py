@@ -141,7 +141,7 @@ class Versioned:
         self.capabilities, self.name, self.log_level = capabilities or {}, name, log_level
         self.methods = {}
         self.messages = []
-        """Notifications and requests of the server that nobody took yet."""
+        """Notifications and requests from the server that have not been handled yet."""
         if version != MODERN:
             who = {"name": name, "version": "1"}
             asked = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": who}

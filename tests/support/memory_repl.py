@@ -58,7 +58,7 @@ class CellRun:
 
 
 class CellRuns:
-    """The runs of cells whose outputs wait to be collected, as the feature's companion of kernels has them."""
+    """The runs of cells whose outputs are waiting to be collected, as the feature's companion of kernels has them."""
 
     def __init__(self):
         self.by_evaluation = {}
@@ -369,7 +369,7 @@ async def connect(place, *, listener, workspace, is_remote, found_by=None):
 
 
 class MemoryAdapter(Adapter):
-    """Our side of a REPL in this process."""
+    """Codriver's side of a REPL in this process."""
 
     def __init__(self, repl, listener, tasks):
         self.repl = repl

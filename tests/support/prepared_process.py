@@ -1,4 +1,4 @@
-"""The process from which servers and commands of the tests are forked, with everything they need imported already.
+"""The process from which servers and commands of the tests are forked, with everything they need already imported.
 
 It runs as a program, with the number of a socket: each message on the socket is the command line, environment and
 directory of one process, with its descriptors 0, 1 and 2; the answers are its pid and, at its end, its status and
@@ -32,9 +32,9 @@ LATE = (
     "transit.writer", "codriver.editing.vscode", "codriver.features.jupyter.serve_options", "codriver.log.error_lines",
     "codriver.protocol.sdk.sdk_server", "codriver.setup.doctor", "codriver.setup.init",
 )  # fmt: skip
-"""What servers and commands import once they run."""
+"""What servers and commands import once they are running."""
 FLUSH_FAILED = 120
-"""The status of an interpreter whose last words nobody takes. Source: CPython, `Py_RunMain`."""
+"""The exit status of an interpreter that cannot write its remaining output. Source: CPython, `Py_RunMain`."""
 
 
 def main():
@@ -75,7 +75,7 @@ def load():
     for name in LATE:
         importlib.import_module(name)
     features.manifest()  # which imports all features, and describes their tools
-    # What lives already is not looked through, and so not copied, by each.
+    # Garbage collection in each fork does not visit existing objects, and so does not copy them.
     gc.collect()
     gc.freeze()
 

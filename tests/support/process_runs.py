@@ -12,7 +12,7 @@ from codriver.testing import runs
 from codriver.testing.plain_process import start_plain
 
 LIMIT_S = 120
-"""A run that takes longer hangs."""
+"""A run that takes longer counts as hung."""
 UNSEEN = {"PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_VERSION"}
 """Variables of the run that these tests are part of."""
 

@@ -26,7 +26,7 @@ PROFILES = {
 """Clients by the name that they give themselves, `clientInfo.name`."""
 
 SEEN_BY_MODELS = ("name", "description", "inputSchema")
-"""Of a listed tool; the rest is for the client."""
+"""The fields of a listed tool that models see. The others are for the client."""
 
 PYTHON_SOURCE = """\
 def receive(order):
@@ -140,7 +140,7 @@ VARYING = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
         (rb'^(\{"jsonrpc":"2.0","id":)\d+', rb"\g<1>1"),
-        # Only a slow machine makes these worth telling.
+        # Only a slow machine makes these worth reporting.
         (rb',\\*"load\\*":\{\\*"elapsedMs\\*": ?\d+\}', b""),
         (rb',\\*"elapsedMs\\*": ?\d+', b""),
         (rb'(\\*"(?:first|last|firstLine|lastLine|line|timestamp|pid|port)\\*": ?)[\d.]+', rb"\g<1>1"),
@@ -264,6 +264,6 @@ def answers_of(language, live):
             costs[f"{LISTING}, {profile}"], costs[f"{SCHEMAS}, {profile}"] = reader.listing()
             reader.call("evaluate_code", code="0")
             for row in OF_EVERY_PROFILE:
-                # The spaces make it other code than the last client's, as "the same result" is worth a note.
+                # The spaces make this different code from the last client's, because "the same result" is worth a note.
                 costs[f"{row}, {profile}"], _ = reader.call("evaluate_code", code=language.rows[row] + " " * number)
     return {f"{language.name}, {row}": cost for row, cost in costs.items()}

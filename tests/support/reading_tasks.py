@@ -19,7 +19,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Task:
-    """`before` is another agent's work, whose cost does not count."""
+    """A task. `before` is another agent's work, whose cost does not count."""
 
     name: str
     language: str

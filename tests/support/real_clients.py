@@ -18,7 +18,7 @@ from needs import expect_clients
 HERE = Path(__file__).parents[1] / "clients"
 RUN_S = 300
 
-# What the clients read so as to keep to themselves.
+# Variables that stop the clients from contacting anyone.
 QUIET = {
     "NO_COLOR": "1",
     "DO_NOT_TRACK": "1",
@@ -27,7 +27,7 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "GEMINI_TELEMETRY_ENABLED": "false",
-    # They start themselves again, with more memory than tests need, which takes half of the processor.
+    # They start themselves again, with more memory than tests need, which takes half of the processor time.
     "GEMINI_CLI_NO_RELAUNCH": "true",
     "QWEN_CODE_NO_RELAUNCH": "true",
     "COPILOT_AUTO_UPDATE": "false",

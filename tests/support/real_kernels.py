@@ -141,7 +141,7 @@ def start(name):
         try:
             _wait_until_it_answers(kernel)
         except BaseException:
-            # Its ports were chosen before it began, and somebody else may have taken one meanwhile.
+            # Its ports were chosen before it started, and another process may have taken one in the meantime.
             is_taken = "Address already in use" in kernel.watched.output
             kernel.stop()
             if not (is_taken and tries_left):

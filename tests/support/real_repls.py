@@ -26,13 +26,13 @@ from codriver.repls.launch.processes import _read_address
 
 START_S = 300
 NOT_THEIRS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-"""Variables of who runs the tests, without which a server must do what it does."""
+"""Variables from whoever runs the tests, without which a server must work."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 java = [shutil.which("java") or "java", SHORT_LIVED]
-"""Half the processor at its start: what tests ask is over before a second compiler pays. Benchmarks set another one."""
+"""Halves the start's processor time, as tests end before a second compiler pays off. Benchmarks set another command."""
 node = [shutil.which("node") or "node", "--no-opt"]
-"""Two thirds of what nbb takes to load the seam, for the same reason."""
+"""Saves two thirds of the time that nbb takes to load the seam, for the same reason."""
 
 
 @dataclass

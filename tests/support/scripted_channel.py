@@ -1,4 +1,4 @@
-"""A channel whose messages a test writes, for what no real kernel does on demand."""
+"""A channel whose messages a test writes, to cover what no real kernel does on demand."""
 
 import asyncio
 from contextlib import asynccontextmanager

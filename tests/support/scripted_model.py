@@ -80,7 +80,7 @@ def completions(body, script):
     tool, given = next_step(script, results, names) or (None, None)
     if tool is None and "tool_search" in names and script[0][0] == TOOL:
         arguments = script[0][1]
-        # Qwen Code keeps the tools of servers back: one is looked up first, and then called by another tool.
+        # Qwen Code withholds the tools of servers: one is looked up first, and then called by another tool.
         deferred = re.findall(rf"\w+__{TOOL}", json.dumps(body["messages"]))
         if deferred and not results:
             tool, given = "tool_search", {"query": f"select:{deferred[0]}"}

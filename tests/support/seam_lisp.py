@@ -38,7 +38,7 @@ def compiled_seam():
     def make(folder):
         made = Path(tempfile.mkdtemp(dir=folder.parent))
         subprocess.run(command, cwd=made, check=True, capture_output=True)
-        shutil.copytree(SEAM, made, dirs_exist_ok=True)  # with its times: classes are taken that are not older
+        shutil.copytree(SEAM, made, dirs_exist_ok=True)  # with its times, because classes that are not older are used
         made.rename(folder)
 
     return compilation_cache.cached_directory("seam", (command, (SEAM / "codriver" / "seam.cljc").read_text()), make)
@@ -91,17 +91,17 @@ class Lisp:
         return answer[1:].rstrip("\n")
 
     def call(self, name, arguments, origin=None):
-        """Return the answer of the seam as text."""
+        """Return the answer from the seam as text."""
         code = f"(seam/call {json.dumps(name)} {json.dumps(edn(arguments))} {json.dumps(edn(origin))})"
-        # A text prints itself in EDN as JSON has it, but for control characters.
+        # A string has the same form in EDN as in JSON, except for control characters.
         return json.loads(self.run(code), strict=False)
 
     def query(self, name, origin=None, **arguments):
-        """Return the answer of the seam."""
+        """Return the answer from the seam."""
         return json.loads(self.call(name, arguments, origin))
 
     def refused(self, name, reason, **arguments):
-        """Return the refusal of the seam, which must have this reason."""
+        """Return the refusal from the seam, which must have this reason."""
         answer = self.query(name, **arguments)
         assert (answer["ok"], answer["reason"]) == (False, reason), answer
         assert answer["hint"]

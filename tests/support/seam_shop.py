@@ -45,7 +45,7 @@ REASONS = {
     "during-drain", "unknown-epoch", "non-ok-record", "schema-mismatch", "missing-handler", "version-mismatch",
     "no-such-predicate", "unknown-topic", "too-many-subscriptions", "not-enabled", "capability-missing",
 }  # fmt: skip
-"""The closed list."""
+"""The closed list of reasons for refusals."""
 
 
 def refused(name, reason, **arguments):

@@ -1,4 +1,4 @@
-"""An agent that gets a complaint of a user of the shop, and finds the bug only through the application's seam.
+"""An agent that gets a complaint from a user of the shop, and finds the bug only through the application's seam.
 
 Its queries are derived from the complaint and from earlier answers; it reads no file of the shop.
 """

@@ -20,7 +20,7 @@ from forked import Forked, can_fork
 WAIT_S = 60
 SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([@A-Za-z])|M|\(B|[=>]|\]104\x07)")
 IGNORED = {(None, None), ("4", "l"), ("22;0;0", "t"), ("23;0;0", "t")}
-"""What changes nothing that is looked at: the character set, the keypad, the palette, the title, no inserting."""
+"""Sequences without an effect that tests check: the character set, the keypad, the palette, the title, no inserting."""
 MOVES = {
     "A": lambda row, column, count, _: (row - count, column),
     "B": lambda row, column, count, _: (row + count, column),
@@ -30,7 +30,7 @@ MOVES = {
     "d": lambda _row, column, count, _: (count, column),
     "H": lambda _row, _column, count, other: (count, other),
 }
-"""By final byte: the row and column that the cursor goes to, from 1, by where it is and the numbers given."""
+"""By final byte: the new row and column of the cursor, from 1, given its position and the numbers in the sequence."""
 
 EDITS = {
     "K": lambda line, at, _, given: [" "] * (at + 1) + line[at + 1 :] if given == [1] else line[:at],

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 SVG = "{http://www.w3.org/2000/svg}"
 STYLES = re.compile(r"\x1b\[(\d*)m")
 CLASSES = {"1": "bold", "32": "green"}
-"""By a number of an escape sequence that colours: the class of what follows."""
+"""The class of the text that follows, by the number in a color escape sequence."""
 COLUMN, LINE, MARGIN = 7.25, 18, 16
 PACE_S = 0.35
 HEAD = """\

@@ -4,7 +4,7 @@ from all_tools import BY_NAME
 from jsonschema import validate
 
 PLAIN = "[pytest]\naddopts = -p no:hypothesispytest -p no:xdist -p no:pytest_cov -p no:anyio\n"
-"""A `pytest.ini` that leaves out the plugins of our own environment, which take half the time of a short run."""
+"""A `pytest.ini` that disables the plugins in the tests' environment, which take half the time of a short run."""
 
 
 def run_tests(client, **arguments):

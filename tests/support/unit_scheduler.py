@@ -1,4 +1,4 @@
-"""A scheduler for `--dist loadfile` that uses our own units and survives crashed processes.
+"""A scheduler for `--dist loadfile` that uses its own units and survives crashed processes.
 
 xdist gives a crashed process's tests to others, including the test that crashed it, which then crashes these too;
 and if only one test is left, it leaves the replacement process waiting for a second one.

@@ -47,7 +47,7 @@ class Run:
 
 
 async def run_tests(start, python, directory, *arguments, is_retained=False, **variables):
-    """Run tests by a `StartRun`. With `is_retained`, retain the process of a failed run until the end of this call."""
+    """Run tests with a `StartRun`. With `is_retained`, retain the process of a failed run until this call ends."""
     spec = RunSpec(
         python=str(python),
         directory=Path(directory),
@@ -96,7 +96,7 @@ def comparable(text):
 
 
 def remove_bytecode(directory):
-    """Remove compiled code, which Python validates only by second and size."""
+    """Remove compiled code, which Python validates only by size and modification second."""
     for folder in list(Path(directory).rglob("__pycache__")):
         if ".venv" not in folder.parts:
             shutil.rmtree(folder, ignore_errors=True)

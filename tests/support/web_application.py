@@ -29,7 +29,7 @@ class Application:
     def __init__(self, live, client, process, port):
         self.live, self.client, self.process, self.port = live, client, process, port
         self.printed = ""
-        """All of it, once the application has ended."""
+        """All of its output, once the application has ended."""
 
     def get(self, path, body=None):
         """Return what it answers, as soon as it does; with `body`, to a POST of JSON."""

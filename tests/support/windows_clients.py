@@ -24,7 +24,7 @@ from codriver.setup.environment import Environment
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 HANDSHAKE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}) + "\n"
 BEGUN = re.compile(r'"((?:[^"\\]|\\.)*codriver_hook(?:[^"\\]|\\.)* (?:[\w-]+ )?started)"')
-"""The command of a hook for the begin of a session, in the text of a file."""
+"""Matches the command of a hook for the start of a session in the text of a file."""
 WAIT_S = 120
 
 

@@ -18,7 +18,7 @@ from codriver.files.codriver_paths import workspace_state_directory
 
 NAMES = ("a", "b")
 MAX_S = 0.3
-"""After the begin of an edit, within which a server is killed."""
+"""A server is killed within this time after the beginning of an edit."""
 
 
 class Edited:

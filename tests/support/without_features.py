@@ -15,7 +15,7 @@ from needs import TAKEN_OUT
 ROOT = Path(__file__).parents[2]
 LIST = re.compile(r"NAMES: Final = \((.*?)\)", re.DOTALL)
 INSTALLED = ("tests/clients/.venv", "tests/clients/node_modules", "tests/jupyter/.venv", "tests/seam/.venv")
-"""What tests use and no commit has."""
+"""What tests use and no commit contains."""
 
 
 def remove_features(folder, names):

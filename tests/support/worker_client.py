@@ -43,7 +43,7 @@ class Repl:
 
     @contextlib.contextmanager
     def fresh_session(self):
-        """Return a connection and a session of one test: what it leaves behind affects no other test."""
+        """Return a connection and a session for one test: what it leaves behind affects no other test."""
         self.connect()
         (self.session,) = texts(self.ask("clone", **{"codriver/apart": "yes"}), "new-session")
         try:
