@@ -18,11 +18,11 @@ from codriver_lisp.reader import top_level_forms
 
 TESTS_MS = 50_000
 MAX_NEARBY_PROGRAMS = 4
-"""Candidates with the bug and one more change."""
+"""Maximum number of candidates with the bug and one more change."""
 WORDS = {"+": "-", "-": "+", "*": "+", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "not=", "not=": "=",
          "and": "or", "or": "and", "if": "if-not", "when": "when-not", "nil?": "some?", "some?": "nil?",
          "inc": "dec", "dec": "inc", "identical?": "not="}  # fmt: skip
-"""The operators, at the beginning of a form, and what stands there instead."""
+"""Operators at the beginning of a form, and their replacements."""
 DEFINED = re.compile(r"\(defn-?\s+(?:\^\S+\s+)*([^\s()\[\]]+)")
 NO_CODE = re.compile(r'"(?:\\.|[^"\\])*"|;[^\n]*')
 PLACE = re.compile(r"(?<=\()[^\s()\[\]{}]+(?=\s)|(?<=\s)\d+(?=[\s)\]])")
@@ -55,7 +55,7 @@ def put(client, file, text):
 
 
 def contains_call(name, text):
-    """Return whether a text contains a call of a function."""
+    """Return whether a text contains a call to a function."""
     return f"/{name} " in text or f"/{name})" in text
 
 

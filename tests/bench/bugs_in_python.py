@@ -21,13 +21,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 from live_server import serving, until
 
 TESTS_MS = 30_000
-"""Of one run: with the time that an interrupt takes it is answered before the client gives up."""
+"""Time limit for one run. Even with the time that an interrupt takes, it is answered before the client gives up."""
 SAID_S = 10
 TRY_MS = 30_000
 DRAWS = 80
-"""Of one library for one bug: many turn no test red."""
+"""Maximum number of draws in one library for one bug. Many make no test fail."""
 MAX_TRIED = 8
-"""Candidates of one call."""
+"""Maximum number of candidates in one call."""
 THREE = 3
 NOT_SOURCES = {"docs", "examples", "performance", "bench", "typing-examples", "build"}
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
@@ -212,7 +212,7 @@ def test_what_is_sold_out(client):
 
 @dataclass
 class Result:
-    """How a bug was found: by how much text, what named the call of its function, whether the right fix was kept."""
+    """How a bug was found: by how much text, what named the call to its function, whether the right fix was kept."""
 
     library: str
     function: str
@@ -303,7 +303,7 @@ class Hunt:
         self.name, self.workspace, self.client, self.chance = name, workspace, client, chance
         self.pairs = pairs(workspace)
         self.green = {}
-        """By file of tests, and word that they match, those that are green with no bug."""
+        """The tests that pass without a bug, by test file and by the word that they match."""
 
     def run(self, tests, **given):
         """Run the tests of a file, or one of them, and return the answer."""
@@ -462,5 +462,5 @@ def difference(client, red, green):
 
 
 def is_named(name, text):
-    """Return whether a text contains a call of a function."""
+    """Return whether a text contains a call to a function."""
     return re.search(rf"(^|[ .]){re.escape(name)}(\.<locals>\.\w+)?\(", text, re.MULTILINE) is not None

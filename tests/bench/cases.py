@@ -21,12 +21,12 @@ KINDS = frozenset({
     "ipykernel", "xpython", "bash", "deno", "ir", "memory",
 })  # fmt: skip
 OF_SUPPORT = ("live", "client", "other")
-"""The fixtures of `conftest.py` by which a test asks the server of its module."""
+"""The fixtures of `conftest.py` with which a test queries the server of its module."""
 
 
 @dataclass
 class ListedTest:
-    """One test, as the list tells it."""
+    """One test, as the list describes it."""
 
     files: set[str] = field(default_factory=set)
     cases: int = 0
@@ -45,7 +45,7 @@ def kinds_of(item):
 
 
 class Listing:
-    """A plugin of pytest that notes each test as it is collected."""
+    """A pytest plugin that records each test as it is collected."""
 
     def __init__(self):
         self.tests = defaultdict(ListedTest)

@@ -21,9 +21,9 @@ from real_repls import repl
 from codriver_lisp.reader import top_level_forms
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|;[^\n]*|[^\s()\[\]{}"\';`~^@#,\\]+')
-"""A string, a comment, or a symbol, keyword or number."""
+"""Matches a string, a comment, or a symbol, keyword or number."""
 WITHOUT_EFFECT = ("(comment", "(declare", "(set!", "#?(:cljs")
-"""How forms begin whose change makes no difference in a JVM that has loaded them."""
+"""The beginnings of forms whose changes make no difference in a JVM that has loaded them."""
 SEED = 7
 
 

@@ -28,7 +28,7 @@ from reading_cost import SEEN_BY_MODELS, compact
 TASKS = Path(__file__).with_name("comprehension.jsonl")
 READER = "reader"
 QUICK_S = 5.0
-"""Longest time of a call that must not wait for a running job."""
+"""Maximum time for a call that must not wait for a running job."""
 PROMPT = """\
 The lines above are the instructions and the tools of an MCP server, as you would get them. Below are tasks, each for
 itself. For each task write the ONE call that you would make first, as a line of JSON:
@@ -96,7 +96,7 @@ STATES = {
     "library error": lambda live, client: python(client, "import json\njson.loads('{')"),
     "fetch": lambda live, client: python(client, "async def fetch(): return 'fetched'"),
 }  # fmt: skip
-"""What is so before a call, by name."""
+"""The states to create before a call, by name."""
 
 
 def python(client, code, **more):

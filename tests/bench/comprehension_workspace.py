@@ -372,6 +372,6 @@ def prepared(folder):
 
 
 def connected(client):
-    """Return the keys of the connected REPLs, those that come first were there first."""
+    """Return the keys of the connected REPLs, in the order in which they connected."""
     rows = client.call("list_sessions")["sessions"]
     return [row["key"] for row in rows if row["phase"] == "connected" and "/" not in row["key"]]

@@ -85,7 +85,7 @@ def for_datascript(text: str) -> str:
 
 
 class DataScript:
-    """The process with DataScript in it, asked one line at a time."""
+    """The process with DataScript in it, queried one line at a time."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(

@@ -33,7 +33,7 @@ def round_s(port, where):
         if where == "stale":
             file.write_text(str(ports.closed_port()))
         with serving(folder, "--repl", "none") as live, live.client() as client:
-            # At any moment between two looks.
+            # At any moment between two checks.
             time.sleep(random.uniform(0, 1) + (STALE_S if where == "stale" else 0))
             began = time.perf_counter()
             file.write_text(str(port))

@@ -206,7 +206,7 @@ def edit(drift, texts, root, chance, edits):
 def load(drift, texts, root, chance, loads):
     """Edit a body, load the file and revert the edit.
 
-    Return how many loads left a function with code of an earlier text.
+    Return how many loads left a function with code from an earlier text.
     """
     names = sorted({name for name, one in loads_below(texts, root).items() if one.data and len(one.data) < 2**18})
     done, left, ran, slow = 0, 0, 0, []

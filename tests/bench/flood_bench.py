@@ -1,4 +1,4 @@
-"""Measure the server's memory during floods of a Jupyter kernel, and the delays for other clients.
+"""Measure the server's memory during floods from a Jupyter kernel, and the delays for other clients.
 
 Run with `python tests/bench/run.py flood`. A client of a server with an ipykernel and one of a server without any REPL
 send pings in turns until the flood ends. All floods run in one server, whose memory is not reset. Linux only.
@@ -20,7 +20,7 @@ TITLE = "floods of a kernel"
 MAX_MIB = 200
 MAX_TIMES_LONGER = 5
 REST_S = 0.002
-"""Between two pings: they are not to be what keeps the server busy."""
+"""Pause between two pings, which must not be what keeps the server busy."""
 FLOODS = {
     "15 s of displays of 1 MB": "import time\nover = time.time() + SECONDS\n"
     "while time.time() < over: display({'text/plain': 'a' * (1 << 20)}, raw=True)",

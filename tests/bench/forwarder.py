@@ -12,7 +12,7 @@ PIECE = 65536
 
 
 def forward(source, target):
-    """Send each received piece on immediately, until the connection ends."""
+    """Forward each received chunk immediately, until the connection ends."""
     while data := source.recv(PIECE):
         if hasattr(socket, "TCP_QUICKACK"):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -109,7 +109,7 @@ async def smolagents(command):
 async def agent_framework(command):
     from agent_framework import MCPStdioTool
 
-    # By default it hands on structuredContent alone, and so no image.
+    # By default it passes on only structuredContent, and so no images.
     shown = {"tool_result_content": "content_first"}
     async with MCPStdioTool("codriver", command[0], args=command[1:], env=dict(os.environ), **shown) as tool:
 

@@ -25,7 +25,7 @@ IMAGE = (
 CHECKS = ("connect", "list", "call", "error", "image", "eight calls at once", "kill -9", "unknown tool")
 WAIT_S = 120
 TEXT_ALONE = {"crewai", "crewai_adapter", "dspy", "smolagents"}
-"""The frameworks that drop every image beside a text; the text has to name it."""
+"""The frameworks that drop every image next to a text; the text has to name it."""
 
 
 class Checks:

@@ -21,7 +21,7 @@ from codriver_lisp.reader import check_balance
 
 TITLE = "how cost grows: the exponent between the ends of each curve"
 LIMIT = 1.15
-"""Beside 1 for linear: what a cache that becomes too small may add."""
+"""Maximum exponent: 1 for linear, plus what a cache that becomes too small may add."""
 QUERY = '[:find ?l :where [?e :output/category "evaluationErrorOutput"] [?e :output/line ?l]]'
 
 

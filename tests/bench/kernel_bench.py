@@ -30,7 +30,7 @@ PRINTS = 20_000
 VALUE_CHARACTERS = 10_000_000
 KERNELS = 3
 REST_S = 0.02
-"""After each evaluation, whoever's it was: the other client reads what it heard of it, and the kernel tidies up."""
+"""Pause after each evaluation, in which the other client reads its messages and the kernel tidies up."""
 
 
 def connect(address, listener=lambda _evaluation, _event: None):

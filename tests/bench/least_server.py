@@ -17,7 +17,7 @@ from codriver.wire.bencode import Decoder, encode
 
 
 class Repl(asyncio.Protocol):
-    """The connection to the REPL: each request has a function that is given its value."""
+    """The connection to the REPL: each request has a function that is called with its value."""
 
     def __init__(self):
         self.decoder = Decoder()
@@ -50,7 +50,7 @@ class Repl(asyncio.Protocol):
 
 
 class Client(asyncio.Protocol):
-    """The connection of the client, which asks one thing at a time."""
+    """The connection to the client, which sends one request at a time."""
 
     def __init__(self, repl):
         self.repl = repl

@@ -29,9 +29,9 @@ WORD = "(defn complement"
 """The first line of a form in the middle of the file."""
 READ_GOAL_MS, EDIT_GOAL_MS = 150, 50
 LINEAR = 1.3
-"""What a text that leaves the processor's caches may add."""
+"""Factor by which a text may take longer because it does not fit in the processor's caches."""
 HELD = 500_000
-"""Containers with another in each: what a large program holds, and the garbage collector visits time and again."""
+"""Number of nested containers, as in a large program, which the garbage collector visits repeatedly."""
 
 
 def median_ms(work):
@@ -81,7 +81,7 @@ class ParinferJs:
 
 
 def edits(text):
-    """Name and edit, of one document each."""
+    """Return the document of a text, and edits of it by name."""
     document = Document(text)
     line = next(n for n in range(1, document.positions.count) if document.line_text(n).startswith(WORD))
     target = Target(line, document.line_text(line))

@@ -20,7 +20,7 @@ TITLE = "memory of the server"
 HISTORY_TITLE = "history: a start with 200 texts of 1 MB in its file"
 CLIENTS = 200
 TEXT_BYTES = 16_000
-"""So long that a thousand of them are about as many bytes as the log may hold: it is full in both ways."""
+"""Length of a text. A thousand of them are about as many bytes as the log may hold, so it is full in both respects."""
 
 
 def resident_kib(live):

@@ -33,7 +33,7 @@ def serving_least(repl_port, counts=""):
 
 
 class MissingPeerError(Exception):
-    """A peer cannot be installed, or does not evaluate here."""
+    """Raised when a peer cannot be installed, or does not evaluate here."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Peer:
     argument: str = "code"
     requirements: tuple[str, ...] = ("mcp<2",)
     is_nested: bool = False
-    """Whether the arguments are one object named `params`, and a value is shown only of the variable `result`."""
+    """Whether the arguments are one object named `params`, and only the value of the variable `result` is displayed."""
 
     def arguments(self, code):
         """Return the arguments that evaluate `code`."""
@@ -55,7 +55,7 @@ class Peer:
         return {"params": {self.argument: code if code.startswith(("for ", "print(")) else f"result = {code}"}}
 
 
-# Inside of other sandboxes the first one's own cannot be had.
+# Inside another sandbox, the first one's own sandbox is not available.
 PEERS = (
     Peer(
         "posit-mcp-repl", ("posit-mcp-repl", "--interpreter", "python", "--sandbox", "danger-full-access"), "repl",

@@ -1,4 +1,4 @@
-"""What every benchmark shares: rows that are measured side by side, shown as a table and kept as JSON.
+"""What every benchmark shares: rows that are measured side by side, displayed as a table and stored as JSON.
 
 A benchmark is a module `*_bench.py` with a function `measure(report)`. `run.py` runs them all.
 """
@@ -54,7 +54,7 @@ class Curve:
 
 @dataclass
 class Report:
-    """Collects rows and curves, and shows each table when it is whole. `scale` multiplies the numbers of rounds."""
+    """Collects rows and curves, and displays each complete table. `scale` multiplies the numbers of rounds."""
 
     scale: float = 1.0
     rows: list[Row] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Report:
 
 
 def compare(report: Report, before: Mapping[str, object]) -> None:
-    """Show how the ratios of this run stand to those of an earlier one: ratios survive a change of machine."""
+    """Show how the ratios of this run compare to those of an earlier one: ratios survive a change of machine."""
     known = {(row["table"], row["name"]): row for row in before["rows"]}
     _write("\ncompared with the earlier run (ratio now / ratio then; plain numbers where there is no ratio)")
     for row in report.rows:

@@ -33,7 +33,7 @@ def new_failures(before, after):
 
 
 class RestoredEdits:
-    """Edits of a library's files by a server that runs the affected tests, and takes back what breaks one."""
+    """Edits to a library's files by a server that runs the affected tests, and takes back what breaks one."""
 
     def __init__(self, client, suite, options):
         self.client, self.suite, self.options = client, suite, options

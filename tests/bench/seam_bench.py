@@ -1,4 +1,4 @@
-"""Measure the seam of a Python application: an event, an epoch, and the reads of an agent.
+"""Measure the seam of a Python application: an event, an epoch, and an agent's reads.
 
 Run with `python tests/bench/seam_bench.py` or `run.py seam`. Everything is measured in this process.
 """
@@ -67,7 +67,7 @@ def measure_events(report):
 
 
 def measure_reads(report):
-    """Measure the reads of an agent, in the process."""
+    """Measure an agent's reads, in the process."""
     title = "seam: reads"
     for name in ("health", "trace", "issues"):
         report.fact(title, name, best_ns(lambda name=name: seam.call(name), 1) / 1000, "µs")

@@ -1,4 +1,4 @@
-"""Prints the sizes of the parts of the product in lines of code: the base, each feature, and what is next to them.
+"""Print the sizes of the parts of the product in lines of code: the base, each feature, and what is next to them.
 
 `python tests/bench/sizes.py` counts the lines of Python that have code, without docstrings, comments and blank lines. A
 feature consists of its package and the modules with its name in the worker. `--json` prints the numbers as JSON.

@@ -2,7 +2,7 @@
 
 Run it with `python tests/bench/small_fixes.py FOLDER INTERPRETER...`. FOLDER holds the unpacked sources of the
 libraries of `LIBRARIES`. Each INTERPRETER has pytest and what the tests need; the bugs of a library use them in turn.
-`--results FILE` writes one line of JSON for each bug, and a second run with the same file goes on where the first one
+`--results FILE` writes one line of JSON for each bug, and a second run with the same file continues where the first one
 stopped.
 
 A seed draws changes of one line that make some tests fail. The shell runs `pytest -x -q --tb=short FILE`, prints the
@@ -67,7 +67,7 @@ LIBRARIES = {
     "tinydb": [("tinydb/table.py", "tests/test_tables.py"), ("tinydb/queries.py", "tests/test_queries.py"),
                ("tinydb/utils.py", "tests/test_utils.py"), ("tinydb/database.py", "tests/test_tinydb.py")],
 }  # fmt: skip
-"""Modules of each library, with a file of tests that runs them."""
+"""Modules of each library, with a test file that runs them."""
 SLOW = {"more_itertools": (
     "tests/test_recipes.py",
     ("test_primes", "test_nth_prime_approximate", "test_large", "test_vs_statistics_median",
@@ -75,7 +75,7 @@ SLOW = {"more_itertools": (
 )}  # fmt: skip
 """Tests that take seconds each. Neither way runs them."""
 LEFT_OUT = {"humanize": ("tests/test_benchmarks.py",)}
-"""Files of tests that need packages which the interpreters lack. They fail without any bug."""
+"""Test files that need packages that the interpreters lack. They fail without any bug."""
 SWAPS = [(" + ", " - "), (" - ", " + "), (" < ", " <= "), (" > ", " >= "), (" == ", " != "), (" and ", " or "),
          (" is not ", " is "), (" not in ", " in "), ("True", "False"), ("0", "1"), ("1", "2"), ("[0]", "[-1]"),
          (" is None", " is not None"), ("if not ", "if ")]  # fmt: skip

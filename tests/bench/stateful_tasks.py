@@ -2,7 +2,7 @@
 
 Run it with `python tests/bench/stateful_tasks.py INTERPRETER`. The INTERPRETER has pytest, Flask, Django, ipykernel and
 nbclient. The two tasks in Clojure need a JVM and Clojure with nREPL. `--results FILE` writes one line of JSON for each
-task, and a second run with the same file goes on where the first one stopped. `--texts FOLDER` writes what was read.
+task, and a second run with the same file continues where the first one stopped. `--texts FOLDER` writes what was read.
 
 Each task is a script of calls for each way, as short as an agent could make them without knowing the answer: an edit
 changes only lines that an earlier answer showed. The tasks end with a check that does not depend on the way. Codriver

@@ -83,7 +83,7 @@ def measure(report, rounds=300):
 
 
 def covered(folder, act):
-    """Do something while coverage.py notes the lines below a folder."""
+    """Do something while coverage.py records the lines below a folder."""
     coverage = importlib.import_module("coverage")
     lines = coverage.Coverage(source=[folder], data_file=None)
     lines.start()

@@ -54,7 +54,7 @@ def committed(library, folder, changed):
 
 
 class Tests:
-    """Files of tests that run in a REPL in several ways."""
+    """Test files that run in a REPL in several ways."""
 
     def __init__(self, repl, names):
         self.repl = repl

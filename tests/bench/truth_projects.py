@@ -16,7 +16,7 @@ def edits_of(name, before, *changes):
 
 
 def small(name, module, test, *changes, needs=()):
-    """Create a project of a module, its tests, and edits of the module."""
+    """Create a project that consists of a module, its tests, and edits to the module."""
     return name, needs, {"m.py": module, "test_m.py": test, "pytest.ini": INI}, edits_of("m.py", module, *changes)
 
 

@@ -1,4 +1,4 @@
-"""Time warm and plain test runs beside `python -m pytest`, interleaved, with medians and ratios: see README.md."""
+"""Time warm and plain test runs alongside `python -m pytest`, interleaved, with medians and ratios: see README.md."""
 
 import argparse
 import math

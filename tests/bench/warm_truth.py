@@ -413,7 +413,7 @@ class AffectedSuite:
         self.variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
 
     def call(self, **arguments):
-        """Run tests by the server, and return the answer with every result."""
+        """Run tests through the server, and return the answer with every result."""
         given = {"report": True, "timeoutMs": 600_000, "limitMs": 1000 * int(self.limit), "env": self.variables}
         return self.client.call("run_tests", **given, **arguments)
 
@@ -506,7 +506,7 @@ def pytest_unconfigure():
 
 
 def differing(plain, found):
-    """Return the tests of `found` that ended otherwise in a plain run."""
+    """Return the tests of `found` that ended differently in a plain run."""
     return {test for test, outcome in found.items() if plain.get(test) != outcome}
 
 
@@ -515,7 +515,7 @@ HOW = ("path", "ids", "last failed", "path", "ids", "last failed", "path", "whol
 
 
 def restoring(folder):
-    """Return a function that puts a folder back to its present state."""
+    """Return a function that restores a folder to its present state."""
     saved = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     def restore():
@@ -528,7 +528,7 @@ def restoring(folder):
 
 
 def write(texts):
-    """Replace files by new ones, because the installed ones may be hard links to those of other environments."""
+    """Replace files with new ones, because the installed ones may be hard links to those of other environments."""
     for path, text in texts.items():
         path.unlink(missing_ok=True)
         if text is not None:
