@@ -22,23 +22,23 @@ import weight
 from hypothesis import HealthCheck, settings
 
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
-from live_server import FULL, serving, user_settings_file  # it starts servers in the way that the variable says
+from live_server import FULL, serving, user_settings_file  # it starts servers in the way that the variable specifies
 
-# A JVM of the tests is over before a second compiler pays, which takes two thirds of the processor of its start.
+# The tests' JVMs end before a second compiler pays off, which takes two thirds of the processor time of their start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# Each pytest that a test starts would load Basilisp for its plugin, which takes three seconds of processor.
+# Each pytest that a test starts would load Basilisp for its plugin, which takes three seconds of processor time.
 os.environ["PYTEST_ADDOPTS"] = "-p no:basilisp_test_runner"
 
-# What is imported and collected lives as long as the tests, and is not looked through.
+# Everything imported and collected lives as long as the tests, so garbage collection skips it.
 gc.disable()
 
-# How long an example takes says more of the machine than of the code. Examples are drawn anew in each run, so that
-# some in each are many in the end.
+# How long an example takes says more about the machine than about the code. Each run draws new examples, so a few per
+# run add up to many.
 settings.register_profile(
     "codriver", max_examples=alike.rounds(100, 40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-# Where tests are run for what they reach, and not for what they find.
+# For runs that measure what tests reach, not what they find.
 settings.register_profile("brief", settings.get_profile("codriver"), max_examples=20)
 settings.load_profile("codriver")
 
@@ -84,7 +84,7 @@ SLOW = {
     "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "
     "unaccepted_projects",
 }
-"""Test files by room that take some three seconds of processor or wait for ten: `-m "not slow"` leaves them out."""
+"""Test files, by directory, that take about 3 s of processor time or wait for 10 s. `-m "not slow"` leaves them out."""
 
 
 LONGEST = (
@@ -97,14 +97,14 @@ LONGEST = (
     "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py",
     "commands/test_pictures.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
 )  # fmt: skip
-"""How the paths begin of what takes longest, which comes first: else all wait for it in the end."""
+"""The beginnings of the paths of the longest tests. They run first, or all processes would wait for them at the end."""
 BY_TEST = (
     "setup/test_real_agents.py", "setup/test_real_clients.py", "setup/test_real_packages.py",
     "setup/test_real_restarts.py", "clients/test_client_libraries.py", "net/test_on_demand.py",
     "net/test_registration.py", "lisp/test_edit_laws.py", "relay/test_relay_life.py", "repls/launch/test_recipes.py",
     "trust/test_hostile_checkout.py", "features/warm_tests/test_warm_runs.py",
 )  # fmt: skip
-"""The long files whose tests share nothing that takes time, and need not be run by one process."""
+"""Long files whose tests share nothing that takes time, and so can be run by several processes."""
 KIND = re.compile(rf"[\[-]({'|'.join(map(re.escape, (*real_repls.NAMES, *real_kernels.NAMES)))})[\]-]")
 
 
@@ -156,7 +156,7 @@ def files_to_collect():
 def pytest_configure(config):
     """Make pytest-xdist assign units in the order used here, and not those with the fewest tests last."""
     config.option.loadscopereorder = False
-    lent_servers.run_directory()  # before there are others, to whom it is told
+    lent_servers.run_directory()  # before there are other processes, which inherit it
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -165,7 +165,7 @@ def pytest_collection_modifyitems(config, items):
 
     This way no processor is idle while another finishes a long file.
     """
-    # Of a feature that was taken out the tests are gone, too: see `without_features.py`.
+    # The tests of a removed feature are gone, too: see `without_features.py`.
     rooms = {room: names for room, names in SLOW.items() if (HERE / room).is_dir()}
     slow = {HERE / room / f"test_{name}.py" for room, names in rooms.items() for name in names.split()}
     assert all(path.exists() for path in slow), f"gone: {[str(path) for path in slow if not path.exists()]}"

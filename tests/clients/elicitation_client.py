@@ -1,4 +1,4 @@
-"""Prints what a client of the Python SDK is asked, and where its code runs before and after it answers as told.
+"""Print what a Python SDK client is asked, and where its code runs before and after it gives the requested answer.
 
 Arguments: the answer (`yes`, `no`, `cancel`, `decline`, `empty`, `other`, `never`), and the MCP server's command line.
 """
@@ -40,7 +40,7 @@ async def main(how, command, *arguments):
         await session.initialize()
         first = text_of(await session.call_tool("evaluate_code", WHERE))
         await asyncio.wait_for(answered.wait(), 60)
-        # What the answer brings is in the log, which tells it whatever it was.
+        # The result of the answer is in the log in any case.
         for _ in range(LOOKS):
             log = text_of(await session.call_tool("repl_output_log", {"since": 0}))
             said = [one["text"] for one in log["result"] if "the user of " in one["text"]]

@@ -1,4 +1,4 @@
-"""Prints what FastMCP's client sees of the MCP server that the arguments run."""
+"""Print what FastMCP's client sees of the MCP server that the arguments run."""
 
 import asyncio
 import json

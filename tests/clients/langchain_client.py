@@ -1,4 +1,4 @@
-"""Prints what LangChain's tools made from the MCP server that the arguments run give an agent."""
+"""Print what an agent gets from LangChain's tools for the MCP server that the arguments run."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Prints what the OpenAI agents SDK makes of the MCP server that the arguments run: tools in its strict form too."""
+"""Print what the OpenAI agents SDK makes of the MCP server that the arguments run, including tools in its strict form."""
 
 import asyncio
 import json

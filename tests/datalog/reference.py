@@ -1,7 +1,7 @@
-"""A slow, obvious solver of checked queries: what the fast one must agree with.
+"""A slow, obvious solver for checked queries, with which the fast one must agree.
 
-A row is a dict from variable to value. Clauses run in the order written, put off while they lack variables; nothing is
-indexed, and nothing is estimated.
+A row is a dict from variable to value. Clauses run in the order written, except that they wait for missing variables.
+Nothing is indexed or estimated.
 """
 
 from codriver_datalog.edn import from_python
@@ -24,7 +24,7 @@ from codriver_datalog.syntax_tree import (
 
 
 class UnboundError(Exception):
-    """A clause needs what no other binds."""
+    """Raised when a clause needs a variable that no other clause binds."""
 
 
 class Reference:

@@ -54,13 +54,13 @@ CODE = {
     "jvm": '(do (spit "{file}" "{mark}\\n" :append true) "{mark}")',
     "basilisp": '(do (with [file (python/open "{file}" "a")] (.write file "{mark}\\n")) "{mark}")',
 }
-"""For each REPL: writes its mark into the file of all that ran, and gives it as value."""
+"""Code for each REPL that appends its marker to the file of all code that ran, and returns the marker."""
 SETTINGS = (
     "logMaxEntities = 1000000\nlogMaxBytes = 268435456\nhistoryMaxEntities = 1000000\nhistoryMaxBytes = 1073741824\n"
 )
-"""What is compared is not to be let go for others."""
+"""Settings that keep the compared data from being discarded."""
 UNFLUSHED_S = 0.5
-"""For so long at most an entry of the history is not on the disk."""
+"""Maximum time until an entry in the history is on the disk."""
 LOG_ROWS = 10_000
 
 
@@ -95,7 +95,7 @@ def outcome(fields):
 
 
 class Client(threading.Thread):
-    """One client behind a relay, which calls without a pause until all is over."""
+    """One client behind a relay, which makes calls without a pause until the attack is over."""
 
     def __init__(self, live, number, counted, is_over, seed):
         super().__init__(name=f"client{number}", daemon=True)
@@ -114,7 +114,7 @@ class Client(threading.Thread):
         return answered(self.client.answer(asked))
 
     def evaluate(self, number):
-        """Evaluate code that contains a unique mark."""
+        """Evaluate code that contains a unique marker."""
         mark, key = f"{self.name}-{number}-", self.dice.choice(list(CODE))
         code = CODE[key].format(file=str(self.counted), mark=mark)
         self.sent[mark] = sent = Sent(code, self.name, key, time.monotonic())
@@ -188,7 +188,7 @@ class Stranger:
             doors += [int(row["address"].rpartition(":")[2]) for row in rows if row["key"] == "py"]
         answered = self.request(knock=doors, says=self.says)
         self.breaks += [f"{door} answered {came}" for door, came in answered.items() if came]
-        # ZeroMQ greets everybody: of a kernel it counts alone that nothing runs.
+        # ZeroMQ greets everybody, so for a kernel it only matters that no code runs.
         self.request(knock=[kernel_port], says=self.says)
         private = (live.folder / "state", live.port_file.parent)
         for file in map(Path, self.request(read=str(live.folder))):
@@ -233,7 +233,7 @@ class Comparison:
         return {mark: one for client in self.clients for mark, one in list(client.sent.items())}
 
     def done(self, since, until):
-        """Return the marks of code that was sent and completed within this time."""
+        """Return the markers of code that was sent and completed within this time."""
         return {
             mark for mark, one in self.sent.items()
             if one.outcome == "done" and one.begun > since and one.ended < until
@@ -248,7 +248,7 @@ class Comparison:
         codes = [row for row in rows if row["category"] == "evaluatedCode"]
         marks = self._check("the log", [(row["text"], row["who"], row["repl-session-key"]) for row in codes])
         sent = self.sent
-        if lines[0] > first_line:  # more than was asked for, or than the log holds
+        if lines[0] > first_line:  # more than was requested, or than the log holds
             began = max([began, *(sent[mark].ended for mark in marks[:1])])
         done = self.done(began, asked)
         assert done <= set(marks), f"the log lacks what was done: {sorted(done - set(marks))[:5]}"
@@ -278,7 +278,7 @@ class Comparison:
         self.compared["done, and not in the history"] = len(self.done(0, float("inf")) - set(marks))
 
     def _check(self, name, rows):
-        """Check that each row was sent as it is, only once, and in the order of the calls. Return the marks."""
+        """Check that each row was sent as it is, only once, and in the order of the calls. Return the markers."""
         sent, marks, latest = self.sent, [], 0.0
         by_code = {one.code: mark for mark, one in sent.items()}
         for text, who, key in rows:

@@ -6,7 +6,7 @@ import random
 from fuzz.words import WORDS
 
 LONGEST_SENTENCE = 300
-"""Words: what goes wrong with many goes wrong with fewer."""
+"""Maximum number of words in a sentence, because what fails with many also fails with fewer."""
 
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
@@ -64,7 +64,7 @@ def worded(target):
 
 
 class Chosen(random.Random):
-    """Chance, as bytes decide it; where they end, a chance that is always the same."""
+    """Random choices determined by bytes, and always the same ones after the bytes end."""
 
     def __init__(self, data):
         super().__init__(0)

@@ -50,7 +50,7 @@ def _dumped(text):
 
 
 def _is_value(step):
-    """Return whether a step is an expression that compiles, so that it has a value."""
+    """Return whether a step is an expression that compiles, and so has a value."""
     try:
         compile(step.text, "step", "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except (SyntaxError, ValueError, OverflowError):

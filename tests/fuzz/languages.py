@@ -50,7 +50,7 @@ def _meaning(form):
     """Return a form without its position."""
     if form.tag in ("list", "vector", "set", "map"):
         return form.tag, tuple(map(_meaning, form.items))
-    return form.tag, type(form.value), repr(form.value)  # by what is printed: NaN is not equal to itself
+    return form.tag, type(form.value), repr(form.value)  # by what is printed, because NaN is not equal to itself
 
 
 def edn_reader(data):
@@ -200,7 +200,7 @@ def edit(data):
 
     The bytes are the text, a new form, and choices, separated by zero bytes.
     """
-    # New text gets the file's line ends, also where a backslash makes one a character: nobody writes that.
+    # New text gets the file's line endings, even where a backslash makes one a character, which nobody writes.
     if re.search(rb"\r(?!\n)|\\[\r\n]", data):
         return
     text, _, rest = data.partition(b"\x00")
@@ -222,7 +222,7 @@ def edit(data):
     else:
         messages = {error.message for _, error in result.errors}
         assert messages == {"the new text would merge with the code next to it"}
-        # What stands alone, between spaces, nothing runs into, unless it is a comment.
+        # Text between spaces cannot join with other text, unless it is a comment.
         beside = {text[at : at + 1] for unit in document.units for at in (max(0, unit.start - 1), unit.end)}
         comments = any(";" in one or "#!" in one for one in (text, *(new for *_, new in batch.spliced)))
         assert comments or any(one.strip(", \n") for one in beside), batch.edits

@@ -30,7 +30,7 @@ PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800
 
 
 def zmtp(data):
-    """Check that bytes of a kernel give the same messages or error however they are split, and store no more bytes."""
+    """Check that a kernel's bytes give the same messages or error however they are split, and store no more bytes."""
     whole, cut = splits(data)
     greeted = GREETING + ready_command("ROUTER")
 
@@ -50,7 +50,7 @@ def zmtp(data):
 
 
 def kernel_content(data):
-    """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
+    """Check that a content is read as the object that Python reads, at once or in turns, or is rejected."""
     with patch.object(content_reader, "MAX_SHORT_BYTES", 4), patch.object(content_reader, "CHUNK_BYTES", 24):
         work = content_reader.parse_content(data, "\ufdd0")
         try:

@@ -63,7 +63,7 @@ def accept(listener):
 
 
 def listen_on(ports):
-    """Listen on these ports, and return those that were free. Waits a moment for a port that was just released."""
+    """Listen on these ports, and return those that were free. Waits a moment for a port that has just been released."""
     ends = time.monotonic() + WAIT_S
     while (left := [port for port in ports if port not in listeners]) and time.monotonic() < ends:
         for port in left:

@@ -40,7 +40,7 @@ from fuzz.drawing import splits, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
 
 LONGEST = 8192
-"""No target is given more bytes: what goes wrong with many goes wrong with fewer."""
+"""Maximum number of bytes for a target, because what fails with many also fails with fewer."""
 
 
 def lines(data):
@@ -85,7 +85,7 @@ def relay_survey(data):
     # A list of pairs is an object here, or a list of lists of two, which begins otherwise.
     is_object = line.lstrip()[:1] == b"{"
     if is_object and len({name for name, _ in value}) < len(value):
-        return  # JSON leaves open which of two equal names counts
+        return  # JSON does not define which of two equal names counts
     if is_object and isinstance(dict(value).get("id"), float):
         return  # MCP has no such ids
     whole, quick = parse_message(line), scan_line(line)
@@ -159,7 +159,7 @@ def transit(data):
 
 
 def _whole(entry):
-    """Return an entry as a file can store it, with a mark for each lone surrogate."""
+    """Return an entry as a file can store it, with a marker for each lone surrogate."""
     return {
         name: re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
         for name, value in entry.to_json().items()
@@ -280,7 +280,7 @@ class _Nothing:
         """Return None, because no limit applies."""
 
     def cancel(self, identity):
-        """Do nothing, because nothing runs that could be cancelled."""
+        """Do nothing, because nothing that could be cancelled is running."""
 
 
 def client_line(data):

@@ -62,9 +62,9 @@ class Cold:
 
 
 def shut(gate):
-    """Release all processes that wait for the pipe `gate`, and remove it."""
+    """Release all processes waiting for the pipe `gate`, and remove it."""
     descriptor = None
-    with contextlib.suppress(OSError):  # no process waits
+    with contextlib.suppress(OSError):  # no process is waiting
         descriptor = os.open(gate, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     gate.unlink(missing_ok=True)
     if descriptor is not None:

@@ -13,7 +13,7 @@ from relay.cold_server import Cold, shut
 from relay.relay_process import THREADS, Host, RelayProcess
 
 BOTH_WAYS = ("test_relay_life", "test_relay_streams")
-"""Files whose tests are run by threads, too, but for those that wait for a limit of time or of memory."""
+"""Files whose tests also run with threads, except those that wait for a time or memory limit."""
 LONG = frozenset({
     "test_the_relay_ends_when_its_client_is_gone",
     "test_a_flood_of_empty_lines_throttles_the_client",
@@ -87,7 +87,7 @@ def cold(tmp_path, start_relay, start_host):
 
 
 class Gated:
-    """A workspace whose real server waits at a gate before it starts."""
+    """A workspace whose real server waits at a gate before starting."""
 
     def __init__(self, folder, start_relay):
         workspace, self.gate = folder / "workspace", folder / "gate"
@@ -111,7 +111,7 @@ class Gated:
         self.gate.write_text("\n")
 
     def close(self):
-        for relay in self.relays:  # a living one would start the next server
+        for relay in self.relays:  # a running one would start the next server
             relay.close()
         shut(self.gate)
         self.stop()

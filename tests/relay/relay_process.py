@@ -23,11 +23,11 @@ def waiting(**seconds):
 
 
 HASTY = waiting(answers_s=2, retry_s=0.1)
-"""A relay that waits for answers less long than others."""
+"""Settings for a relay that waits less time for answers than others."""
 THREADS = "CODRIVER_RELAY_THREADS"
-"""The variable by which a relay waits for pipes by threads, as on a system that cannot poll them.
+"""The variable that makes a relay wait for pipes in threads, as on a system that cannot poll them.
 
-With it set, all tests of the relay are run so; without it those that take but a moment are run both ways.
+With it, all relay tests run this way. Without it, only the fast ones are run both ways.
 """
 polls_alone = pytest.mark.skipif(
     THREADS in os.environ, reason="without polling only a write tells that a reader is gone"
@@ -116,7 +116,7 @@ class RelayProcess:
     def close(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()  # a relay that the process has started ends by this
+        self.process.stdin.close()  # this ends a relay that the process has started
         self.reader.join(WAIT_S)
         for stream in (self.process.stdout, self.process.stderr):
             stream.close()

@@ -23,7 +23,7 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
 CONNECTORS = {NREPL_PROTOCOL: connect_nrepl, memory_repl.PROTOCOL: memory_repl.connect}
 MEMORY = "memory"
-# A shell has no values, and the contract is told in values: see `jupyter/test_real_kernels.py`.
+# A shell has no values, and the contract is expressed in values: see `jupyter/test_real_kernels.py`.
 KERNELS = tuple(name for name in real_kernels.NAMES if name != "bash")
 NAMES = (*real_repls.NAMES, *KERNELS, MEMORY)
 
@@ -33,7 +33,7 @@ ELEMENT = "[1] "
 
 @dataclass(frozen=True)
 class Words:
-    """How to say it in one language."""
+    """The code for the contract in one language."""
 
     add: str = "(+ 1 2)"
     three: str = "3"
@@ -49,7 +49,7 @@ class Words:
     forever: str | None = None
     known: str = "map"
     begun: str = "ma"
-    """How a name begins, `completed`."""
+    """The beginning of a name, to be `completed`."""
     completed: str = "map"
     unknown_type: str = "CompilerException"
     late: str | None = None
@@ -97,7 +97,8 @@ PYTHON = Words(
 
 WORDS = {
     "python": PYTHON,
-    # What its threads print is filed under whatever cell ran last; an asyncio task's stays where it belongs.
+    # Output from its threads is attributed to whichever cell ran last, but an asyncio task's output stays with its
+    # cell.
     "ipykernel": replace(
         PYTHON,
         late="import asyncio\n"
@@ -111,7 +112,7 @@ WORDS = {
         fail='throw new TypeError("zero")',
         type="TypeError",
         define="globalThis.{0} = {1}",
-        long=None,  # Deno itself cuts it
+        long=None,  # Deno itself truncates it
         forever="while (true) {}",
         unknown_type="ReferenceError",
         broken="(1 +",

@@ -48,7 +48,7 @@ MARKED_OF_KERNELS = re.compile("(<!-- kernels -->\n).*?(<!-- /kernels -->)", re.
 
 
 def mark(support):
-    """Return `yes` for an op of the server, `adapted` for an addition of Codriver, or a dash if it is not available."""
+    """Return `yes` for an op of the server, `adapted` for an addition by Codriver, or a dash if it is not available."""
     if support is None:
         return "-"
     return "adapted" if support.adapted else "yes"

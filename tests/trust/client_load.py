@@ -1,4 +1,4 @@
-"""Many clients at once, some of them rude, against a real server; what they saw, as numbers that have to agree.
+"""Many simultaneous clients of a real server, some of them rude, and counts of what they saw, which have to agree.
 
 The test runs it for seconds, `tests/bench/soak.py` for minutes.
 """
@@ -19,14 +19,14 @@ from codriver.protocol.resources import LOG_URI
 from trust.open_files import open_files
 
 SHORT_BYTES = 200
-"""Lines below are notifications and answers to pings, and come again and again."""
+"""Shorter lines are notifications and answers to pings, which are frequent."""
 OUTBOX_MESSAGES = 50
-"""Small, so that who does not read loses notifications soon."""
+"""A small maximum, so that clients that do not read soon lose notifications."""
 
 
 @dataclass
 class Plan:
-    """How many of each, and for how long. `rude` of the silent ones have unread answers before them in the socket."""
+    """How many clients of each kind to run, and for how long. `rude` of the silent ones do not read answers."""
 
     seconds: float = 5.0
     evaluating: int = 10
@@ -39,38 +39,38 @@ class Plan:
 
 @dataclass
 class Seen:
-    """What was seen. Sizes in KiB, times in milliseconds."""
+    """What the clients saw. Sizes are in KiB, times in milliseconds."""
 
     rss_before: int = 0
     rss_highest: int = 0
     rss_after: int = 0
     rss_over_time: list = field(default_factory=list)
-    """At ten moments of the evaluating."""
+    """Measured at ten moments during the evaluations."""
     files_before: int = 0
     files_after: list = field(default_factory=list)
-    """Named, each in a line."""
+    """The names of the open files, one per line."""
     files_closed_ms: float = 0.0
-    """How long after the last client was gone no more of them were open than before."""
+    """How long after the last client left it took until no more files were open than before."""
     clients_most: int = 0
     clients_after: int = 0
     sent: int = 0
-    """Evaluations sent, and how many of them were answered with the right value."""
+    """The number of evaluations sent, and of those answered with the right value."""
     right: int = 0
     health: dict = field(default_factory=dict)
-    """The server's own count when all was quiet."""
+    """The server's own counts when it was idle."""
     calls: dict = field(default_factory=dict)
     """Calls by each client's name, as the clients counted them."""
     updates: dict = field(default_factory=dict)
-    """By each listener's name: notifications that it read."""
+    """The notifications that each listener read, by its name."""
     queue_seen: int = 0
     queue_order: list = field(default_factory=list)
-    """For each client: the places in which its queued evaluations ran."""
+    """The positions in which each client's queued evaluations ran."""
     long_text: bool = False
     """Whether the whole of the long output could be fetched."""
     flood_sent: int = 0
     flood_answered: int = 0
     flood_held_up: bool = False
-    """Whether the server left off reading from the client that does not read."""
+    """Whether the server stopped reading from the client that does not read."""
     pings: list = field(default_factory=list)
     evaluations: list = field(default_factory=list)
     seconds: float = 0.0
@@ -106,7 +106,7 @@ def parse_line(line):
 
 
 class Peer:
-    """A client that reads when it is told to."""
+    """A client that reads when instructed to."""
 
     def __init__(self, name, *, small=False):
         self.name = name
@@ -123,7 +123,7 @@ class Peer:
         self.socket.settimeout(0)
 
     async def connect(self, port):
-        """Connect, make the handshake and subscribe to the log. It reads from then on."""
+        """Connect, make the handshake and subscribe to the log. From then on, it reads."""
         await asyncio.get_running_loop().sock_connect(self.socket, ("127.0.0.1", port))
         self.read()
         about = {"name": self.name, "version": "1"}
@@ -134,11 +134,11 @@ class Peer:
         return self
 
     def read(self):
-        """Go on reading."""
+        """Resume reading."""
         asyncio.get_running_loop().add_reader(self.socket, self._read)
 
     def stop_reading(self):
-        """Read no more. What went wrong with what was read comes out here."""
+        """Stop reading. Errors in what was read are raised here."""
         asyncio.get_running_loop().remove_reader(self.socket)
         if self._failure:
             raise self._failure
@@ -193,7 +193,7 @@ class Peer:
             self.updates += 1
         if "method" not in message:
             self.answered += 1
-            answer = self._waiting.pop(message["id"])  # an answer that comes twice, or to nobody, fails here
+            answer = self._waiting.pop(message["id"])  # a repeated or unexpected answer fails here
             if not answer.done():
                 answer.set_result(message)
 
@@ -232,7 +232,7 @@ class Load:
         await self.until(lambda health: self.row(health, "floods")["queued"], "the flood to be held up")
         seen.flood_held_up = not flood.done()
 
-        # Not by cancelling: `wait_for` loses a cancellation that comes together with its answer.
+        # Do not cancel: `wait_for` loses a cancellation that coincides with its answer.
         self.is_over.set()
         await asyncio.gather(*pings)
         for peer in (*self.silent, self.flooder):
@@ -259,7 +259,7 @@ class Load:
         return list(await asyncio.gather(*(peer.connect(self.live.port) for peer in peers)))
 
     async def clog(self, peer):
-        """Ask, and read nothing, until the server has answers that the socket does not take."""
+        """Send requests without reading until the server has answers that the socket does not accept."""
 
         def is_clogged(health):
             row = self.row(health, peer.name)
@@ -275,8 +275,8 @@ class Load:
         raise AssertionError("the socket took everything")
 
     async def flood(self):
-        """Send without reading for as long as the server takes it, and until all is over."""
-        # Long requests, as the kernel's buffers take megabytes of them before the server is asked to.
+        """Send without reading for as long as the server accepts data, until the load ends."""
+        # Send long requests, because the kernel's buffers hold megabytes before the server receives any.
         padding = {"_meta": {"padding": "x" * 8000}}
         while not self.is_over.is_set():
             batch = [self.flooder.message("tools/list", padding)[0] for _ in range(20)]
@@ -371,7 +371,7 @@ class Load:
         return next(row for row in health["clients"] if row["name"] == name)
 
     async def until(self, condition, what):
-        """Ask the server how it is until something is so; its answer then."""
+        """Query the server's health until a condition is true, and return that answer."""
         deadline = time.monotonic() + 2 * WAIT_S
         while True:
             health = await self.watcher.call("server_health")
@@ -399,13 +399,13 @@ class Load:
 
 
 def run(folder, plan):
-    """Run a plan in a folder of its own; what was seen."""
+    """Run a plan in a folder of its own, and return what was seen."""
     [seen] = run_again(folder, plan, 1)
     return seen
 
 
 def run_again(folder, plan, times):
-    """Run a plan several times against the same server; what was seen each time."""
+    """Run a plan several times against the same server, and return what was seen each time."""
     workspace = Path(folder) / "workspace"
     workspace.mkdir(parents=True)
     (workspace / "codriver.toml").write_text(f"outboxMessages = {OUTBOX_MESSAGES}\n")

@@ -6,7 +6,7 @@ TCP_STATES = (
     "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE", "CLOSE_WAIT", "LAST_ACK",
     "LISTEN", "CLOSING",
 )  # fmt: skip
-"""By their numbers, from 1 on. In CLOSE_WAIT the other end has closed and this process has not."""
+"""The states of TCP connections, by number from 1. In CLOSE_WAIT the other end has closed and this process has not."""
 
 
 def open_files(pid):
@@ -16,7 +16,7 @@ def open_files(pid):
         try:
             links[int(descriptor.name)] = str(descriptor.readlink())
         except FileNotFoundError:
-            continue  # closed while we look
+            continue  # closed in the meantime
     connections = _tcp_connections(pid)
     return [f"{number} {connections.get(link, link)}" for number, link in sorted(links.items())]
 

@@ -44,7 +44,7 @@ class Customer(Base):
 
 
 class Sale(Base):
-    """An order, as the accountants have it."""
+    """An order, as the accountants see it."""
 
     __tablename__ = "sales"
     number: Mapped[int] = mapped_column(primary_key=True)
