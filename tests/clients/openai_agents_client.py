@@ -1,4 +1,4 @@
-"""Print what the OpenAI agents SDK makes of the MCP server that the arguments run, including tools in its strict form."""
+"""Print what the OpenAI agents SDK makes of the MCP server that the arguments run, with tools in strict form too."""
 
 import asyncio
 import json

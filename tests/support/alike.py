@@ -16,7 +16,7 @@ REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel"
 CLIENTS = (("copilot", "claude-code", "gemini", "opencode", "codex", "qwen"),)
 WHOLE_AGENTS = (("copilot", "opencode", "gemini", "claude-code", "codex", "qwen"),)
 LISTING = (("gemini", "opencode", "codex", "claude-code", "copilot", "qwen"),)
-"""Ordered so that some test chooses each client, and quick tests choose the slow ones. Cline, droid and auggie are alone."""
+"""Ordered so that each client is chosen, and quick tests choose slow ones. Cline, droid and auggie are alone."""
 PATHS_OF_PYTHON = ("relative", "trailing colon", "its own path", "a link")
 """PYTHONPATHs that lead into a checkout."""
 HEAVY_NOTEBOOKS = (
