@@ -158,7 +158,7 @@ def _describe_trust_benefit(state: State) -> str:
 
 
 SCAN_INTERVAL_S: Final = 8.0
-"""Minimum interval between two scans of a workspace."""
+"""Minimum interval between scans of a workspace."""
 REST_TIMES: Final = 100
 """The pause after a scan, as a multiple of its duration."""
 MAX_SCANNED_ENTRIES: Final = 50_000

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 SCAN_INTERVAL_S = 0.25
-"""Minimum interval between two scans for saved files."""
+"""Minimum interval between scans for saved files."""
 PAUSE_FACTOR = 10
 """The pause after a scan, as a multiple of its duration, so that scanning takes at most a tenth of a core."""
 MAX_LOADED_FILES = 50

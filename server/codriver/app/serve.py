@@ -77,9 +77,9 @@ logger = logging.getLogger(__name__)
 IDLE_CHECKS_PER_TIMEOUT = 100
 """Number of activity checks during the time after which an idle server stops."""
 MAX_IDLE_CHECK_INTERVAL_S = 10
-"""Maximum interval between two checks for activity."""
+"""Maximum interval between checks for activity."""
 ARRIVAL_CHECK_INTERVAL_S = 1.0
-"""Interval between two checks for newly connected REPLs and clients, which are reported on the terminal."""
+"""Interval between checks for newly connected REPLs and clients to report on the terminal."""
 THREAD_SWITCH_INTERVAL_S = 0.0005
 """Maximum time for which a thread keeps the interpreter while the event loop waits.
 

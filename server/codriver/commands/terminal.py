@@ -89,7 +89,7 @@ def _write(text: str, *, err: bool) -> None:
         if waiting:
             waiting.erase()
             waiting.record_output(text)
-        # Otherwise click would remove escape sequences from piped text, which belong to the program's output.
+        # Otherwise click would remove escape sequences, which belong to the program's output, from piped text.
         click.echo(text, nl=False, err=err, color=True)
 
 

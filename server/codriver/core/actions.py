@@ -149,7 +149,7 @@ class LanguagesFound(Action):
     needs_trust: bool = False
     """Whether the user has to accept the workspace before the REPL is started."""
     is_accepted: bool = True
-    """Whether the user has accepted the workspace, so that its programs may be started without asking."""
+    """Whether the user has accepted the workspace, in which case its programs may be started without asking."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class ReplProgress(Action):
 
 @dataclass(frozen=True)
 class ReplStarted(Action):
-    """Dispatched when a REPL's process listens at `address`, so that Codriver can connect to it.
+    """Dispatched when a REPL's process is listening at `address` and Codriver can connect to it.
 
     `caution` is added to each caller's first answer, and `remark` to a single answer in the workspace. `awaits_trust`
     is true if a different process would be started after the user accepts the workspace.
@@ -287,7 +287,7 @@ class SessionOpened(Action):
 
 @dataclass(frozen=True)
 class RequestLane(Action):
-    """A request for a client's lane in a REPL, which is created if necessary."""
+    """A request for a client's lane in a REPL. The lane is created if necessary."""
 
     id: str
     lane: Lane
@@ -356,7 +356,7 @@ class InputRequested(Action):
 
 @dataclass(frozen=True)
 class InputSent(Action):
-    """Dispatched when input has been sent to an evaluation, so that it continues."""
+    """Dispatched when input has been sent to an evaluation, which then continues."""
 
     evaluation: str
 

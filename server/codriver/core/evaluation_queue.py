@@ -73,7 +73,7 @@ MAX_HEAD_CHARACTERS = 200
 def next_evaluation_id(state: State) -> str:
     """Return the id of the next evaluation.
 
-    It starts with a part of the server's id, so that it differs from ids of earlier servers.
+    It starts with a part of the server's id, so that it differs from earlier servers' ids.
     """
     return evaluation_id(state, state.evaluated + 1)
 

@@ -19,7 +19,7 @@ EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed",
 UNFINISHED_STATUSES: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
 """The statuses of an evaluation that has not finished."""
 OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
-"""The statuses in which an evaluation occupies its queue, so that nothing else runs in it."""
+"""The statuses in which an evaluation occupies its queue and nothing else runs in it."""
 
 
 @dataclass(frozen=True)

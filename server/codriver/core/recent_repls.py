@@ -11,7 +11,7 @@ from codriver.core.state import (
 
 
 def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> State:
-    """Record a REPL as the one that the caller used last, and return the new state."""
+    """Record a REPL as the one that a caller used last, and return the new state."""
     known = state.clients.get(client or "")
     before = known.used.get(who, ()) if known is not None else ()
     if known is None or before[-1:] == (repl,):

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 FIRST_RETRY_PAUSE_S = 0.25
 """Pause before the first retry. It doubles with every further failure."""
 MAX_RETRY_PAUSE_S = 10.0
-"""Maximum pause between two attempts to connect."""
+"""Maximum pause between attempts to connect."""
 MAX_STALE_RETRY_PAUSE_S = 60.0
 """Maximum pause if nothing is listening on the port in a port file. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4

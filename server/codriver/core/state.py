@@ -137,7 +137,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Session:
-    """A session of a REPL.
+    """A REPL session.
 
     Lanes and isolated sessions belong to the caller `who` of `client`, and end when this client disconnects.
     """
@@ -289,7 +289,7 @@ class Repl:
 
     @property
     def is_owned(self) -> bool:
-        """Return whether Codriver started the REPL's process, so that it may restart and end it."""
+        """Return whether Codriver started the REPL's process, in which case it may restart and end it."""
         return self.origin.kind == "process"
 
 
@@ -342,7 +342,7 @@ class State:
     """The workspace's programs that are listening on a port, one entry per port."""
     latches: Mapping[str, LatchedError] = field(default_factory=lambda: MappingProxyType({}))
     rare: frozenset[str] = frozenset()
-    """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
+    """Capabilities that most REPLs lack. Their tools and guides are listed only while a REPL has them."""
 
     def evaluation_session_key(self, evaluation: Evaluation) -> str:
         """Return the key of an evaluation's session, even if its REPL has been dropped."""

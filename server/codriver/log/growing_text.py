@@ -287,7 +287,7 @@ class GrowingText:
                 while file in self._files:
                     self._store.submit(self.drop_file().remove)
 
-    # The following methods run in the thread for the disk.
+    # The following methods run in the disk thread.
 
     def write_to_files(self) -> None:
         """Write text to files until little is unwritten. Runs in the store's disk thread."""

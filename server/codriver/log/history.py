@@ -181,7 +181,7 @@ class History:
         try:
             reading = read_newest(self._path, self._max_entities, self._max_bytes, self._earlier_bytes)
             found = reading.newest.sorted_with_sizes()
-            # Ignore line numbers that this run will use, which a foreign file may contain.
+            # A foreign file may contain line numbers that this run will use. Ignore them.
             retained = [(entry, size) for entry, size in found if entry.line < self._first_line]
             is_whole = reading.newest.is_complete and not reading.is_torn
             if broken := reading.broken + len(found) - len(retained):
@@ -214,7 +214,7 @@ class History:
                 self._file.size = 0  # rewritten with the next entry
 
     def _set_aside(self, reason: str, errors: list[str]) -> None:
-        """Rename the file, which is broken for `reason`, and continue without it."""
+        """Rename the file because it is broken for `reason`, and continue without it."""
         self._file.size = 0
         try:
             if os.path.lexists(self._path):

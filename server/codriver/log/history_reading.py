@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_READ_BYTES = 256 * 2**20
-"""Maximum size of a file that is read, which takes about 5 s, unless the history's limit requires more."""
+"""Maximum size of a file to read, unless the history's limit requires more. Reading one this large takes about 5 s."""
 
 
 HEADER_READ_BYTES = 4096

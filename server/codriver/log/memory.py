@@ -472,7 +472,7 @@ class RunRecorder:
         self._written_line = log.last_line
         self._woken = anyio.Event()
         self._is_idle = False
-        """Whether everything is written, so that only growth of the log needs to wake the writer."""
+        """Whether everything is written, in which case only growth of the log needs to wake the writer."""
         self._writing = threading.Lock()
         lost = "new entries are only in memory, so later servers cannot show them"
         self._runs_errors = DiskErrorReporter("the log of this run", memory.directory, lost)

@@ -54,7 +54,7 @@ PAUSE_THRESHOLD_CHARACTERS = 16 * 2**20
 PAUSE_POLL_INTERVAL_S = 0.01
 """Interval for checking whether paused output can continue."""
 BLOCKED_DISK_THRESHOLD_S = 1.0
-"""Time without a completed write after which the disk counts as blocked, so that output does not wait for it."""
+"""Time without a completed write after which the disk counts as blocked and output does not wait for it."""
 WRITE_DELAY_S = 0.1
 """Time for which text is gathered before it is written.
 
@@ -275,7 +275,7 @@ class SpillCapacity:
 
 
 class SpilledText(Protocol):
-    """A string that is partly in files, which `SpillStore` can make smaller when the disk space is used up."""
+    """A string that is partly in files. `SpillStore` can make it smaller when the disk space is used up."""
 
     age: int
     """Strings with a lower age lose their files first."""

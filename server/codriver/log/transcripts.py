@@ -75,7 +75,7 @@ class Transcript:
         code: str = "",
     ) -> None:
         self.evaluation = evaluation
-        # Redacted before it is cut, as half of a secret would not be recognized.
+        # Redacted before it is truncated, as half of a secret would not be recognized.
         self.head = redactor(code)[:MAX_HEAD_CHARACTERS]
         self.requested = requested
         self.before = before
@@ -368,7 +368,7 @@ class Transcripts:
         if evaluation not in self._all:
             return
         self._over[evaluation] = None
-        # Forget several together, so that only few callers wait for it.
+        # Forget several together, so that only a few callers wait for it.
         if (
             len(self._over) <= self._stored + self._stored // EXCESS_TRANSCRIPTS_DIVISOR
             and self.store.stored <= self._max_bytes

@@ -86,7 +86,7 @@ class ClientSession:
         self.requested_version = ""
         """The protocol version that the client requested in `initialize`."""
         self.handshake = False
-        """Whether the handshake is complete, so that the client receives unsolicited notifications."""
+        """Whether the handshake is complete, in which case the client receives unsolicited notifications."""
         self.envelope: Mapping[str, object] | None = None
         """The envelope of the latest stateless request that was accepted."""
         self.sends_envelopes = False
@@ -128,7 +128,7 @@ class ClientSession:
         return self.conversation
 
     def conversation_number(self, conversation: str) -> int:
-        """Return the number of a conversation, starting at 1, which distinguishes callers without a name.
+        """Return the number of a conversation, starting at 1. It distinguishes callers without a name.
 
         A conversation that continues over a new connection keeps its number.
         """

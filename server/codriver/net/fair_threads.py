@@ -93,7 +93,7 @@ class FairThreads:
         return sum(len(share.waiting) for share in self._shares.values())
 
     def is_busy(self, client: str) -> bool:
-        """Return whether this client has running or waiting work, which new work would have to wait for."""
+        """Return whether this client has running or waiting work that new work would have to wait for."""
         share = self._shares.get(client)
         return share is not None and not share.is_idle
 

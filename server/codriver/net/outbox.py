@@ -73,7 +73,7 @@ class Outbox:
         self.on_first_loss: Callable[[], object] = lambda: None
         """Called when a notification is dropped for the first time."""
         self._is_idle = True
-        """Whether no writer is running, so that a line may be sent immediately without overtaking others."""
+        """Whether no writer is running, in which case a line may be sent immediately without overtaking others."""
         self.dropped = 0
         """Number of notifications that were dropped."""
 

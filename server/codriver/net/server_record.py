@@ -39,7 +39,7 @@ INTRODUCTION_METHOD: Final = "codriver/token"
 WORKSPACE_METHOD: Final = "codriver/workspace"
 """The notification that answers an introduction that names a workspace."""
 ANSWER_METHOD: Final = "codriver/answer"
-"""The notification that answers a single request, which a command makes instead of speaking MCP."""
+"""The notification that answers the single request of a command that does not speak MCP."""
 MAX_LOG_TAIL_BYTES: Final = 4096
 """Maximum number of bytes read from the end of the log."""
 STOPPED_FOR_GOOD_STATUS: Final = 5

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_READ_BYTES: Final = 64 * 1024
 """Maximum number of bytes returned at once."""
 MAX_BUFFERED_BYTES: Final = 64 * 1024
-"""Number of buffered bytes at which reading pauses, so that further data waits in the kernel and at the client."""
+"""Number of buffered bytes at which reading pauses. Further data then waits in the kernel and at the client."""
 
 
 class SocketReader(asyncio.Protocol):
@@ -32,7 +32,7 @@ class SocketReader(asyncio.Protocol):
     def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
         """Replace anyio's protocol `before`. `first` has the bytes that were already read.
 
-        While a caller waits for data, the `session` may consume bytes immediately, so that the caller is not woken.
+        While a caller is waiting for data, the `session` may consume bytes immediately without waking the caller.
         """
         self._transport = transport
         self._session = session

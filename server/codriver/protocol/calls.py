@@ -128,7 +128,7 @@ class ToolRunner:
         if lasting is not None:
             call = LastingCall(lasting, call)
         given = self._add_greeting(client, await answer_call(tool, call, arguments))
-        # Notifications about log entries of this call are sent before its answer, even if they are being collected.
+        # Notifications about log entries from this call are sent before its answer, even if they are being collected.
         self._notify_of_log(client)
         if client.accepts_forms and not is_stateless:
             self.decisions.request_if_needed(client, tool)

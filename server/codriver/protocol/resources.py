@@ -315,7 +315,7 @@ def _json(fields: Mapping[str, object]) -> ResourceContent:
 
 
 def _not_found_error(text: str, uri: str, protocol: str) -> RequestRefusedError:
-    # The code for a resource that does not exist changed in the version of 2026.
+    # The code for a resource that does not exist changed in the 2026 version.
     return RequestRefusedError(
         INVALID_PARAMS if protocol.startswith(STATELESS_VERSION_PREFIX) else NOT_FOUND_CODE, text, {"uri": uri}
     )

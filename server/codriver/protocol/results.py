@@ -71,7 +71,7 @@ Source: Claude Code 2.1.330, observed.
 
 
 class FirstAnswers:
-    """Creates the answers to the first requests of clients, which do not depend on a running server."""
+    """Creates the answers to clients' first requests. These answers do not depend on a running server."""
 
     def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}

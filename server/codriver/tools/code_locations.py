@@ -53,7 +53,7 @@ async def describe_location(call: Call, target: Target, text: str) -> dict[str, 
         return None
     path = call.services.workspace / file
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
-    # For the first line of a function return all of it, and for any other line the code near it.
+    # For the first line of a function, return all of it, and for any other line the code near it.
     is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITION_PREFIXES)
     most = default_budget(call) if is_definition else MAX_WHOLE_CHARACTERS
     text = excerpt(lines, line, whole_characters=most, documented_characters=most)

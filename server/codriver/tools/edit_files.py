@@ -69,7 +69,7 @@ class EditFilesArguments(Evaluating):
 
     @property
     def chooses_session(self) -> bool:
-        """Return whether the call loads or tests code without naming a session, so that the server chooses it."""
+        """Return whether the call loads or tests code but names no session, so the server chooses one."""
         return super().chooses_session and (self.load or bool(self.test)) and not self.dry_run
 
     @property

@@ -147,7 +147,7 @@ def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
 
 
 async def _choose_session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
-    """Choose the session of the REPL in which the code runs: a parallel one, an isolated one, or the caller's lane."""
+    """Choose the REPL session in which the code runs: a parallel one, an isolated one, or the caller's lane."""
     if arguments.background:
         return await background_session(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BASE_CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
 """Categories of entities, except for those in features' growing logs."""
-# The categories of features' logs are named where they are of use.
+# The categories of features' logs are named where they are useful.
 AnyCategory = Annotated[str, WithJsonSchema({"enum": list(BASE_CATEGORIES), "type": "string"})]
 
 SESSION_ATTRIBUTE: Final = "repl-session-key"

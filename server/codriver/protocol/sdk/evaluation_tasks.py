@@ -388,7 +388,7 @@ class EvaluationTasks:
             while (task.status, task.request_number) == ("input_required", number):
                 await task.wait_changed()
             tasks.cancel_scope.cancel()
-        # Outside of the scope, so that a line is always sent whole.
+        # Outside the scope, so that a line is always sent whole.
         if results and (task.status, task.request_number) == ("input_required", number):
             await self._accept_input(task, results[0].action, results[0].content)
 

@@ -160,7 +160,7 @@ def _previous_contents(workspace: Path, since_ms: int) -> dict[Path, bytes | Non
 async def _read_change(call: Call, path: Path, before: bytes | None) -> FileResult | None:
     """Read a changed file and return its change, or None if the file cannot be read.
 
-    For example, a link that leads out of the workspace is not read.
+    For example, a link leading out of the workspace is not read.
     """
     display_path = str(path.relative_to(call.services.workspace))
     try:

@@ -315,7 +315,7 @@ def _tests_by_execution(
             in_bodies = functions_with_changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]
-            # Lines outside of bodies, and texts that the server's Python does not parse, are assigned by indentation.
+            # Lines outside bodies, and texts that the server's Python does not parse, are assigned by indentation.
             functions += [(file, name) for name in (changed_functions(*sources) if in_bodies is None else in_bodies)]
             before[file] = old
     found = [test for test in executions.tests_executing(functions) if Path(test[0]).exists()]

@@ -82,7 +82,7 @@ UNITTEST_STRINGS_PATTERN: Final = re.compile(
 UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
 """Prefixes of the lines in which unittest compares two strings."""
 WHERE_PREFIX: Final = "\n +  where "
-"""Start of pytest's explanation of calls in an assertion message, which makes the statement redundant."""
+"""Start of pytest's explanation of calls in an assertion message. The explanation makes the statement redundant."""
 FUNCTION_OBJECT_PATTERN: Final = re.compile(
     r" \+ +where (?P<object><(?:function|bound method|built-in \w+) .+>) = (?P<name>\S.*)$"
 )

@@ -34,7 +34,7 @@ GUARANTEED_CLIENT_BYTES = 64 * 1024
 Together they are 32 MiB for the maximum number of clients.
 """
 EVALUATION_OVERHEAD_BYTES = 8 * 1024
-"""Bytes counted for an evaluation in addition to its code, which limits the number of evaluations."""
+"""Bytes counted for an evaluation in addition to its code. This limits the number of evaluations."""
 FORM_OVERHEAD_BYTES = 200
 """Bytes counted for each form in a request in addition to its text."""
 
@@ -73,7 +73,7 @@ def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request
 def request_bytes(request: Request) -> int:
     """Return the approximate memory size of a queued request, in bytes.
 
-    The forms are only counted, so that this is fast for large files.
+    The forms are only counted, which is fast even for large files.
     """
     code = sys.getsizeof(request.code)
     return EVALUATION_OVERHEAD_BYTES + (2 * code + FORM_OVERHEAD_BYTES * len(request.forms) if request.forms else code)
@@ -87,12 +87,12 @@ def print_limits_for_client(call: Call, target: Target) -> PrintLimits | None:
     """Return the print limits for a client that receives values in full, or None for the limits in the settings."""
     if not find_traits(call.client_name).reads_whole:
         return None
-    # Collections of Python are finite when printed; a sequence of Lisp may be infinite.
+    # Python collections are finite when printed. A Lisp sequence may be infinite.
     return NO_PRINT_LIMITS if target.repl.dialect == "python" else PrintLimits(MAX_ELEMENTS, MAX_LEVELS)
 
 
 def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
-    """Check that a request would not have to wait for another evaluation of the same caller.
+    """Check that a request would not have to wait for another evaluation by the same caller.
 
     Raises:
         RefusedError: the caller's other evaluation is running or waiting for input.

@@ -144,7 +144,7 @@ def _relative_path(file: str, workspace: Path) -> str:
 
 
 def first_use_notes(answer: AnswerInProgress) -> list[str]:
-    """Return notes for a caller's first evaluation in a REPL, which may differ from what the caller expects."""
+    """Return notes for a caller's first evaluation in a REPL that may differ from what the caller expects."""
     call, evaluation, repl, state = answer.call, answer.evaluation, answer.repl, answer.call.services.core.state
     if repl is None:
         return []
@@ -237,7 +237,7 @@ async def repetition_notes(answer: AnswerInProgress) -> list[str]:
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
             break
-        # The reader does not know evaluations of other callers.
+        # The reader does not know other callers' evaluations.
         if known.status in ("done", "failed") and _is_by_same_caller(state, evaluation, known):
             compare = partial(_compare_transcripts, evaluation, transcript, known, earlier)
             note, answer.is_same = await read_transcripts(compare, transcript, earlier)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 SECOND_FAILURE_PREFIX = "it failed a second time: "
-"""Start of the hint about a second failure of the same code or test, which is never omitted."""
+"""Start of the hint about a second failure of the same code or test. This hint is never omitted."""
 FRAMES_HINT = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
 """Hint for a REPL that retains frames."""
 MIN_ELAPSED_MS = 100
@@ -58,7 +58,7 @@ class Evaluating(Arguments):
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
     requests_status: ClassVar[bool] = False
-    """Whether the caller requests the state of an evaluation, so that the answer always has `status`."""
+    """Whether the caller requests the state of an evaluation, in which case the answer always has `status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,7 +523,7 @@ def _describe_frame(frame: re.Match[str], workspace: str) -> str:
 def _is_sent_code(frame: re.Match[str]) -> bool:
     """Return whether a frame is that of the sent code itself, and not of a function defined by earlier code.
 
-    On the JVM, either both or neither have a file, so that the name of the function decides.
+    On the JVM, either both or neither have a file, so the name of the function decides.
     """
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))

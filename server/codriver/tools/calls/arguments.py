@@ -47,7 +47,7 @@ class Arguments(ArgumentModel):
 
     @property
     def chooses_session(self) -> bool:
-        """Return whether the server chooses the session for this call, because the caller did not name one."""
+        """Return whether the server chooses the session for this call because the caller did not name one."""
         return self.CHOOSES_SESSION and getattr(self, "repl_session_key", None) is None
 
     @property

@@ -111,7 +111,7 @@ TRAITS: Mapping[str, ClientTraits] = MappingProxyType(
 Qwen Code adds the server's name, and Codriver's commands are `codriver-cli`, `codriver-log` and so on. Source: Claude
 Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode 1.18.33, Qwen Code 0.24, Cline 3.0.65, droid
 0.215 and auggie 0.36, observed. opencode, Copilot CLI and Qwen Code do not pass images to a model without known vision.
-Codex drops text and images next to structured content. Cline passes on both, so that its model reads everything twice.
+Codex drops text and images next to structured content. Cline passes on both, and its model reads everything twice.
 """
 
 

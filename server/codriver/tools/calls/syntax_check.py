@@ -125,7 +125,7 @@ def possible_repls(state: State, key: str | None, target: Target | None = None) 
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
         return [repl for repl in repls if not repl.origin.is_discovered_only] or repls
-    # For an unknown session any of them: the code is read before the name is refused.
+    # For an unknown session, any of them: the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 
 
@@ -195,7 +195,7 @@ def check_python(repls: list[Repl], code: str) -> None:
     except SyntaxError as error:
         raise _invalid_python_error(error, code) from error
     except (ValueError, RecursionError, MemoryError):
-        # A null character, or code nested too deep: the REPL's parser may have other limits.
+        # A null character, or code nested too deeply: the REPL's parser may have other limits.
         return
 
 

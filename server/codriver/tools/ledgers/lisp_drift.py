@@ -211,7 +211,7 @@ NO_VAR_STATE: Final = ("", None, "", "")
 NO_BROKEN_FILES: Final[Mapping[str, DriftKind]] = MappingProxyType({})
 """No broken files."""
 TIMESTAMP_SLACK_MS: Final = 20
-"""Tolerance for modification times of files, which the kernel takes from its last tick."""
+"""Tolerance for files' modification times, which the kernel takes from its last tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,7 +591,7 @@ class _Comparison:
         if made is not None or known is not None:
             is_made_otherwise = any(form.defines(var.name) for form in unknown)
         else:
-            # The form that defined the var is unknown. It may come from a macro, or be inside of a function.
+            # The form that defined the var is unknown. It may come from a macro, or be inside a function.
             is_made_otherwise = (
                 var.name in source.definitions.declared
                 or any(form.may_define(var.name) for form in unknown)
