@@ -55,7 +55,7 @@ HOOK_CLIENT_NAME = "codriver-hook"
 """The name with which the program identifies itself as a client."""
 
 DEADLINE_S = 1.5
-"""Seconds after the start at which the hook prints an empty answer."""
+"""The hook prints an empty answer this many seconds after its start."""
 MAX_DEADLINE_S = 60.0
 """Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
@@ -283,7 +283,7 @@ def call_server(workspace: str, request: bytes) -> Json:
     """Send a request to the workspace's server and return the fields of its answer.
 
     Raises:
-        UnreachableError: no server is running, or it serves another workspace.
+        UnreachableError: no server is running, or it serves a different workspace.
         OSError, ValueError, LookupError, TypeError: the answer is invalid.
     """
     import json

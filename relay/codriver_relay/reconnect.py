@@ -311,7 +311,7 @@ class Relay:
         Return None on success, or the exit status if a connection is no longer needed.
         """
         if self.round_start is not None:
-            # The previous connection was lost at once, so the round continues. The listener may serve another
+            # The previous connection was lost at once, so the round continues. The listener may serve a different
             # workspace.
             self.start_server()
             self.conversation.pause(self.durations.retry_s)

@@ -141,7 +141,7 @@ def require_private_file(status: os.stat_result) -> None:
     """Check that a file is a regular file that no other user can write to.
 
     Raises:
-        OSError: the file is of another kind, belongs to another user, is writable by others, or has several links.
+        OSError: the file is of a different kind, belongs to another user, is writable by others, or has several links.
     """
     if status.st_mode & KIND != REGULAR:
         raise OSError(1, "the path is a link, pipe, device or directory, not a regular file")

@@ -206,7 +206,7 @@ def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
     """Wait until the server confirms which workspace it serves.
 
     Raises:
-        UnreachableError: the server serves another workspace, or closed the connection.
+        UnreachableError: the server serves a different workspace, or closed the connection.
     """
     received = b""
     while len(received) < MAX_RECORD_BYTES and not received.endswith(b"\n"):
