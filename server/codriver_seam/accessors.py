@@ -85,7 +85,7 @@ def _answer(name: str, request: Json, write: Write | None) -> Json:
 
 
 def _redact_and_cut(answer: Json, request: Json) -> Json:
-    """Remove secrets from an answer, then cut its value to the requested range.
+    """Remove secrets from an answer, then truncate its value to the requested range.
 
     This order prevents a secret from being cut in two and overlooked.
     """

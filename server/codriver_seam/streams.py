@@ -66,7 +66,7 @@ BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
 MAX_QUEUED_FAILURES = 100
 """Maximum number of queued exceptions that are remembered."""
 LEASE_S = 60.0
-"""Seconds after which a subscription that is not renewed ends."""
+"""A subscription ends after this many seconds unless it is renewed."""
 MAX_WRITER_SLEEP_S = 1.0
 """Maximum number of seconds that the writer sleeps before it checks for overdue events."""
 APPROXIMATE_EVENT_BYTES = 200
