@@ -55,7 +55,7 @@ class Schema:
     indexed: frozenset[str]
     only_in: tuple[str, int] | None = None
     sources: tuple[tuple[str, str], ...] = (("$", ""),)
-    """The names of the sources that queries may use, each with a description for errors, which may be empty."""
+    """The names of the sources that queries may use, each with a possibly empty description for errors."""
     alongside: tuple[Schema, ...] = ()
     """The schemas of other sources, whose attributes queries may use as well."""
 

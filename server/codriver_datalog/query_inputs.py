@@ -33,7 +33,7 @@ class Inputs:
 
 
 def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Inputs:
-    """Convert JSON values to the inputs of a query. They must be in the order of `:in` without the sources.
+    """Convert JSON values to the inputs of a query. They must be in the order of `:in`, excluding the sources.
 
     Raises:
         QueryError: the number of values is wrong, or a value does not fit its binding.

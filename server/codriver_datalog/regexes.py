@@ -48,7 +48,7 @@ MAX_MATCHES = 100_000  # of a re-seq
 """Maximum number of matches that `re-seq` returns."""
 # Letting other threads run costs more than a typical search in a short text, so a short text is first searched without.
 SHORT_TEXT_CHARACTERS = 4096
-"""Length up to which a text is first searched without letting other threads run, because that is faster."""
+"""Texts up to this length are first searched without letting other threads run, because that is faster."""
 BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
 """Time limit for a search that does not let other threads run. It equals Python's own switch interval."""
 # The package counts seconds of CPU time, each of which may take several seconds of real time on a busy machine. So a

@@ -146,7 +146,7 @@ def solve(
 ) -> QueryAnswer:
     """Run a query on its sources, which are snapshots by name.
 
-    `inputs` are JSON values in the order of `:in`, without the sources. `limit` is the maximum number of rows.
+    `inputs` are JSON values in the order of `:in`, excluding the sources. `limit` is the maximum number of rows.
 
     Raises:
         QueryError: the inputs do not match the query, or a clause cannot be run.

@@ -262,7 +262,7 @@ def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
 
 
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """Return the variables that these clauses can bind, without those that they only test."""
+    """Return the variables that these clauses can bind, excluding those that they only test."""
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
 
 
