@@ -392,7 +392,7 @@ class _Finder:
 
 
 def _items(form: Form) -> list[Form]:
-    """Return the children of a form without discarded ones."""
+    """Return the children of a form, excluding discarded ones."""
     return [child for child in form.children if child.kind != "discard"]
 
 
@@ -405,7 +405,7 @@ def _digest_tokens(words: Sequence[str]) -> bytes:
 
 
 def _tokens(text: str, form: Form) -> list[str]:
-    """Return the tokens of a form without whitespace, comments and discarded forms."""
+    """Return the tokens of a form, excluding whitespace, comments and discarded forms."""
     found = [token for token in tokens(text[form.start : form.end]) if token.lastgroup not in ("space", "comment")]
     if not any(match.lastgroup == "discard" for match in found):
         return [match[0] for match in found]

@@ -81,7 +81,7 @@ class Walk:
         return self.source_text(items[0]).rpartition("/")[2] if items and items[0].kind == "atom" else ""
 
     def items(self, form: Form) -> list[Form]:
-        """Return the forms inside a bracket without discarded ones."""
+        """Return the forms inside a bracket, excluding discarded ones."""
         return [child for child in form.children if child.kind != "discard"]
 
     def schedule(self, forms: Iterable[Form], scope: Scope, depth: int = 0) -> None:

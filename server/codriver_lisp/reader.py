@@ -156,7 +156,7 @@ def read_forms(text: str, *, most_forms: int | None = None) -> ReadResult:
 
 
 def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
-    """Read the forms of a text into a tree, and return the tree and the first error or None."""
+    """Read the forms in a text into a tree, and return the tree and the first error or None."""
     # There cannot be more forms than characters.
     reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
@@ -314,7 +314,7 @@ def check_balance(text: str) -> Unbalanced | None:
 
 
 def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span, ...]:
-    """Return the positions of the top-level forms of a text, without discarded ones.
+    """Return the positions of the top-level forms in a text, excluding discarded ones.
 
     A prefix such as a quote, tag or metadata is part of the form after it. If the text was already read, pass the
     result of `read_forms` as `reading`.

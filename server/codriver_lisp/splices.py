@@ -237,7 +237,7 @@ def check_adjacent(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """Return the number of forms in a text without discarded ones."""
+    """Return the number of forms in a text, excluding discarded ones."""
     return sum(form.kind != "discard" for form in read_forms(text).forms)
 
 
@@ -362,7 +362,7 @@ def _separate_chunks(chunks: Sequence[str], ending: str) -> list[str]:
 
 
 def _token_strings(text: str) -> list[str]:
-    """Return the tokens of a text without whitespace."""
+    """Return the tokens of a text, excluding whitespace."""
     return [_token_string(token) for token in tokens(text) if token.lastgroup != "space"]
 
 
