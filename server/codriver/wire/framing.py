@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNCHARGED_LINE_BYTES = 64 * 1024
-"""Size up to which an incomplete line is not charged to the budget, so that every client can have one."""
+"""Incomplete lines up to this size are not charged to the budget, so that every client can have one."""
 
 
 class LineTooLongError(PeerError):
