@@ -27,7 +27,7 @@ MAX_LEEWAY_S: Final = 0.5
 It is never more than half of the check's interval.
 """
 SHORT_S: Final = 0.005
-"""Maximum duration of a check that shares a thread with others, in seconds. They are delayed by at most this long."""
+"""Maximum duration in seconds of a check that shares a thread. Other checks are delayed by at most this long."""
 
 
 class PollingStoppedError(Exception):
