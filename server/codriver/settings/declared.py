@@ -45,6 +45,6 @@ class DeclaredSetting(Generic[T]):
     extends: bool = False
     """Whether a stronger layer extends the list instead of replacing it."""
     grows: bool = False
-    """Whether a running server adds new entries in the list at once."""
+    """Whether a running server adds new list entries at once."""
     variables: tuple[str, ...] = ()
     """Environment variables with the prefix `CODRIVER_` that the feature reads and that are not settings."""
