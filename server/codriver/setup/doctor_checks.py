@@ -391,7 +391,7 @@ class _Runner:
 
 
 def _tool_calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
-    """Return the arguments of hooks that call a tool directly, by event. Hooks that run a program are left out."""
+    """Return the arguments of hooks that call a tool directly, by event. Hooks that run a program are omitted."""
     if not file.template.endswith(".json"):
         return {}
     server = entry_name(client.scopes[0], launch.workspace)
