@@ -48,9 +48,9 @@ MAX_COMPARED_LINES: Final = 20_000
 MAX_EXACT_COMPARISONS: Final = 20
 """Maximum number of lines that are compared exactly, which takes at least the square of their length."""
 MAX_COMPARED_CHARACTERS: Final = 160
-"""Maximum number of characters of a line that are compared, and displayed in a refusal."""
+"""Maximum number of characters per line to compare, and to display in a refusal."""
 MIN_LINE_SIMILARITY: Final = 0.5
-"""Minimum similarity, from 0 to 1, of a line that a refusal displays."""
+"""Minimum similarity, from 0 to 1, for a refusal to display a line."""
 _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 
