@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Recorded
 
 PROCESSES_FILE: Final = "<processes>"
-"""Stands for the file of a function that starts a process."""
+"""Placeholder for the file of a function that starts a process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class TestFailure:
     text: str = ""
     """The whole failure as pytest prints it."""
     frames: tuple[FailureFrame, ...] = ()
-    """Frames, innermost first, without those of the test runner. The line of each is where it failed."""
+    """Frames, innermost first, excluding those of the test runner. The line of each is where it failed."""
     sections: tuple[tuple[str, str], ...] = ()
     """Captured output, each with its title."""
     chain: tuple[LinkedError, ...] = ()

@@ -236,7 +236,7 @@ def _is_call(statement: ast.stmt) -> bool:
 
 
 def _parse_statement(node: ast.stmt, *, is_failed: bool = False) -> Statement:
-    """Collect the names and calls in a statement, without those in its body."""
+    """Collect the names and calls in a statement, excluding those in its body."""
     import ast
 
     found = Statement(is_failed=is_failed)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Context = tuple[str, ...]
 
 MAX_TRACKED_CALLS = 16
-"""Number of calls in one test after which the events of a function are disabled.
+"""The events of a function are disabled after this many calls in one test.
 
 Enabling them again costs as much as ten calls.
 """
@@ -28,7 +28,7 @@ TOO_OLD_MESSAGE = "recording the functions that tests execute needs sys.monitori
 OUTSIDE_CONTEXT = ("", "")
 """Context of code that runs outside of tests, imports and fixtures."""
 PROCESSES_FILE = "<processes>"
-"""Stands for the file of a function that starts a process, because the process is not recorded."""
+"""Placeholder for the file of a function that starts a process, because the process is not recorded."""
 PROCESS_STARTERS = ("Popen._execute_child", "Popen._launch")
 """Qualified names of the functions that start processes, in `subprocess` and `multiprocessing`."""
 
@@ -159,7 +159,7 @@ class FunctionsRecorder:
             self._current.clear()
 
     def _find_function(self, code: CodeType) -> int:
-        """Return the number of a project function at its first call, or -1 for other code."""
+        """Return the number of a project function on its first call, or -1 for other code."""
         path = self._project_code.path(code.co_filename) if is_function(code) else ""
         if not path and code.co_qualname in PROCESS_STARTERS:
             path = PROCESSES_FILE
