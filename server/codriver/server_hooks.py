@@ -91,7 +91,7 @@ class ResourceFamily:
     listed: tuple[ResourceRow, ...] = ()
     templates: tuple[ResourceRow, ...] = ()
     has_plain_path: bool = False
-    """Whether `/KIND/PART` is understood too: the addresses of Backseat Driver have this form."""
+    """Whether `/KIND/PART` is understood too: Backseat Driver's addresses have this form."""
 
 
 @dataclass(frozen=True, slots=True)

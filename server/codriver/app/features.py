@@ -69,7 +69,7 @@ def feature_parts() -> tuple[Part[Any], ...]:
 
 
 def port_requests() -> tuple[Request, ...]:
-    """Return the requests of features that commands can send to the server's port instead of speaking MCP."""
+    """Return features' requests that commands can send to the server's port instead of speaking MCP."""
     return tuple(request for hooks in server_hooks() for request in hooks.requests)
 
 
@@ -142,7 +142,7 @@ def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[AddRepl
 
 
 def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Check the settings of features before a server starts.
+    """Check features' settings before a server starts.
 
     Raises:
         StartError: a server cannot start with these settings.

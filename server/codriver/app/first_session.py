@@ -164,7 +164,7 @@ REST_TIMES: Final = 100
 MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that a scan visits."""
 SUFFIXES_BY_LANGUAGE: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, PYTHON: (".py",)})
-"""For each language of the base, the suffixes of the files that make its tools available."""
+"""For each base language, the suffixes of the files that make its tools available."""
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:

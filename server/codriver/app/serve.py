@@ -432,11 +432,11 @@ class Server:
         add("close the listener", self._accepting.cancel)
 
     async def _await_open_requests(self) -> None:
-        """Wait until all open requests of clients are answered."""
+        """Wait until all open client requests are answered."""
         await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients), self._stop_s)
 
     async def _empty_outboxes(self) -> None:
-        """Close the outboxes of clients, and wait until their messages are sent."""
+        """Close clients' outboxes, and wait until their messages are sent."""
         for client in self._parts.clients:
             await run_step(f"close the outbox of the client {client.id}", client.outbox.close)
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)

@@ -1,4 +1,4 @@
-"""Store lists of tools, with which the relay can answer a client while the server starts.
+"""Store tool lists with which the relay can answer a client while the server starts.
 
 There is one file per workspace in the user's state directory, with the most recent clients. It also records the
 circumstances under which it is valid: the Python interpreter, the files that determine settings and version, and

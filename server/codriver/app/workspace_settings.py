@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @cache
 def settings_model() -> type[Settings]:
-    """Return the model of all settings, including those of features."""
+    """Return the model for all settings, including those of features."""
     return build_settings_model(
         tuple(setting for feature in features() for setting in feature.settings),
         frozenset(word for kind in repl_kinds() for word in kind.words),

@@ -249,7 +249,7 @@ def _annotate(cases: Sequence[CaseResult], workspace: Path) -> None:
 
 @contextmanager
 def _without_workflow_commands() -> Iterator[None]:
-    """Keep GitHub Actions from interpreting the output of tests while the context is active.
+    """Keep GitHub Actions from interpreting the tests' output while the context is active.
 
     The word that ends this is random, so that no test can print it. Source: GitHub's workflow commands,
     `stop-commands`.

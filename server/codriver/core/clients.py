@@ -1,4 +1,4 @@
-"""Handle connections of clients, and changes to the lists that clients cache."""
+"""Handle client connections, and changes to the lists that clients cache."""
 
 from __future__ import annotations
 

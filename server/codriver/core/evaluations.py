@@ -41,7 +41,7 @@ class Failure:
     form: int | None = None
     trace: tuple[str, ...] = ()
     locals: tuple[str, ...] = ()
-    """Some plain local variables of the innermost frame of user code, each as `name=value`."""
+    """Some plain local variables from the innermost frame of user code, each as `name=value`."""
     data: str | None = None
     """The printed data that the error carries."""
     notes: tuple[str, ...] = ()

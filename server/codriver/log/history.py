@@ -132,7 +132,7 @@ class History:
     def start(self) -> tuple[int, str | None]:
         """Check the beginning and the end of the file, and reserve line numbers. Blocks on the disk.
 
-        Returns the next line number, and a description of errors in the files or None. A file that is not a history is
+        Returns the next line number, and a description of errors in the files, or None. A file that is not a history is
         renamed. A file in a newer format is left unchanged, and this run's history is then only in memory.
         """
         errors: list[str] = []

@@ -79,7 +79,7 @@ MAX_FIRST_BYTE_WAIT_S = 300.0
 MAX_FIRST_LINE_WAIT_S = 10.0
 """Maximum time to wait for the rest of the first line."""
 PEER_QUERY_THREADS = 4
-"""Number of threads that look up the users of peers. They do nothing else, so that nothing delays admission."""
+"""Number of threads that look up peers' users. They do nothing else, so that nothing delays admission."""
 MAX_TOKEN_LINE_BYTES = 4096
 """Maximum length of the first line of a peer that is not admitted yet."""
 MAX_READ_BYTES = 64 * 1024

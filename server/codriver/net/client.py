@@ -1,6 +1,6 @@
 """A small MCP client for one-shot commands. It only uses the standard library, so that commands start fast.
 
-It performs the handshake of MCP 2025-11-25, sends one JSON-RPC message per line, and waits for each answer.
+It performs the MCP 2025-11-25 handshake, sends one JSON-RPC message per line, and waits for each answer.
 """
 
 from __future__ import annotations

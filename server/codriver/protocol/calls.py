@@ -57,7 +57,7 @@ class ToolAnswer:
 
 
 class UserDecisions(Protocol):
-    """The interface for asking the users of clients to make decisions."""
+    """The interface for asking clients' users to make decisions."""
 
     tool: str
     """Name of the tool whose answer a request for a decision may replace."""

@@ -1,4 +1,4 @@
-"""Messages of JSON-RPC errors, and the names of MCP's versions.
+"""JSON-RPC error messages, and the names of MCP's versions.
 
 The names with which requests and results state their version and client are also defined here, so that the SDK need not
 be imported for them. A test compares them with the SDK's names.

@@ -103,7 +103,7 @@ class McpServer:
         """Create the server.
 
         `load_sdk` imports the SDK, which takes a moment, and returns a function that creates the SDK's part of the
-        server. `resources` and `prompts` are those of features.
+        server. `resources` and `prompts` are those that features provide.
         """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None

@@ -45,7 +45,7 @@ MAX_QUERIED_CLIENTS: Final = 256
 
 
 class TrustDecisions:
-    """Asks users of clients to allow running the project's interpreter, for the lifetime of a server."""
+    """Asks clients' users to allow running the project's interpreter, for the lifetime of a server."""
 
     tool = "restart_repl"
     """Tool with which an agent requests the project's REPL instead of the replacement."""

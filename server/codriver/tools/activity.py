@@ -44,7 +44,7 @@ TIME_OF_DAY_PATTERN: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 EVENT_NAMES: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
 """Names of events in rows, by the kind of the event's log entry."""
 OMITTED_RUN_DETAILS: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
-"""Details of test runs that rows omit."""
+"""Details of test runs that are omitted from rows."""
 HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
 """Callers that are people: those with their own client, and those who use a REPL without this server."""
 
@@ -150,7 +150,7 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
 
 
 def _read_entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
-    """Return the log entries of this server, and those of earlier servers if they are also needed."""
+    """Return this server's log entries, and those of earlier servers if they are needed too."""
     log = call.services.log
     entries = log.entries()
     if entries and since_ms is not None and entries[0].timestamp <= since_ms:

@@ -1,6 +1,6 @@
 """The manifest: all tools in the order in which clients list them, and the default toolset.
 
-Tools and arguments of Backseat Driver, which many agents know, are also accepted, but never listed.
+Backseat Driver's tools and arguments, which many agents know, are also accepted, but never listed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def create_manifest(
     hooks: CallHooks = NO_HOOKS,
     guides: tuple[tuple[str, str], ...] = (),
 ) -> Manifest:
-    """Create the manifest of a server from the base's tools and the additions of features.
+    """Create a server's manifest from the base tools and features' additions.
 
     Each guide is a pair of a skill and the tool that it is about. See `Manifest.guides`.
     """
@@ -151,7 +151,7 @@ IGNORED_ARGUMENTS = frozenset({"targetRuntimeId", "includeAllRuntimes"})
 SKILL_NAMES: Mapping[str, str] = MappingProxyType(
     {"backseat-driver": "live-repl", "editing-clojure-files": "editing-lisp-files"}
 )
-"""Codriver's skill for each skill of Backseat Driver."""
+"""Codriver's skill for each Backseat Driver skill."""
 
 
 PAGE_PATHS: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})

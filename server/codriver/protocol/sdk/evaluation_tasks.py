@@ -101,7 +101,7 @@ def progress_token(ctx: Context) -> object:
 
 
 def declared_capabilities(ctx: Context) -> Mapping[str, Any]:
-    """Return the client capabilities that a request of MCP 2026-07-28 declares."""
+    """Return the client capabilities that an MCP 2026-07-28 request declares."""
     found = request_meta(ctx.params).get(CAPABILITIES_KEY)
     return found if isinstance(found, dict) else {}
 

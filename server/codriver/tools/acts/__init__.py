@@ -1,1 +1,1 @@
-"""Actions of callers: submit code, load files, run tests, and edit files."""
+"""Callers' actions: submit code, load files, run tests, and edit files."""

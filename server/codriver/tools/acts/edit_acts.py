@@ -82,7 +82,7 @@ CHECK_BATCH_TESTS: Final = 8
 MAX_DESCRIBED_FAILURES: Final = 5
 """Maximum number of failures that are described."""
 MAX_NAMED_TESTS: Final = 4
-"""Maximum number of tests that are named."""
+"""Maximum number of tests named in a message."""
 PYTHON_SUFFIX: Final = ".py"
 NO_TESTS_REASONS: Final = ("no-tests", "unknown-namespace")
 """Reasons in answers about runs that found no tests."""
@@ -131,7 +131,7 @@ class LiveSteps:
         self._known_before: dict[str, str] = {}
         """Outcomes of tests with the files as they were before the edit."""
         self._known_messages: dict[str, str] = {}
-        """Messages of tests that failed with these files."""
+        """Messages from tests that failed with these files."""
         self._running_at_end = ""
         """Id of the test that was interrupted, if one was."""
         self._loaded = anyio.Event()

@@ -95,7 +95,7 @@ class TestArguments(Evaluating):
     test: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """One test in the namespace."""
     match: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-    """The expression of pytest's `-k`."""
+    """The expression for pytest's `-k`."""
     fresh: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to start a new process instead of copying a prepared one."""
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED_KEY: True})

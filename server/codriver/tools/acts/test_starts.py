@@ -1,4 +1,4 @@
-"""Describe how a run of Python tests starts, and build the shell command that repeats it."""
+"""Describe how a Python test run starts, and build the shell command that repeats it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codriver.testing.test_jobs import JobReport
 
 MAX_NAMED_TESTS: Final = 50
-"""Maximum number of tests that a command names."""
+"""Maximum number of tests named in a command."""
 
 
 def start_row(start: StartState, workspace: str) -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""Calls of tools: arguments, availability, the choice of a session, and the format of answers."""
+"""Tool calls: arguments, availability, the choice of a session, and the format of answers."""

@@ -1,4 +1,4 @@
-"""One call of a tool: its caller, the services that it may use, and the hooks of features."""
+"""A tool call: its caller, the services that it may use, and features' hooks."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Services:
     history: History
     """Code evaluated in this workspace by all of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]
-    """Return the entities of earlier servers in line order, and then the documents in the memory, by kind. Blocks."""
+    """Return earlier servers' entities in line order, and then the documents in the memory, by kind. Blocks."""
     editor: Editor
     image_files: ImageFiles
     """Files of images, for clients that do not pass images to their model."""

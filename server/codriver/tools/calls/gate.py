@@ -334,7 +334,7 @@ async def _unrecorded_field(call: Call) -> dict[str, object]:
 def with_added_arguments(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
     """Separate the arguments that features added from the tool's other arguments.
 
-    Returns the call with the validated arguments of features, and the remaining arguments.
+    Returns the call with the features' validated arguments, and the remaining arguments.
 
     Raises:
         RefusedError: an added argument is invalid.

@@ -177,7 +177,7 @@ def check_brackets(code: str) -> ReadResult:
 def check_python(repls: list[Repl], code: str) -> None:
     """Check that code is valid Python for at least one of the REPLs for which it may be intended.
 
-    A REPL with a newer or unknown version of Python parses the code itself.
+    A REPL with a newer or unknown Python version parses the code itself.
 
     Raises:
         RefusedError: the code has a syntax error.

@@ -277,7 +277,7 @@ class LispDrift:
     _known: dict[tuple[str, str], _KnownForm] = field(default_factory=dict)
     _compared_ms: int = 0
     _seen: dict[str, Stamp | None] = field(default_factory=dict)
-    """Stamps of files when they were last checked for changes."""
+    """Files' stamps when they were last checked for changes."""
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
