@@ -1,4 +1,4 @@
-"""The command line of the relay."""
+"""The relay's command line."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The time limits of the relay, which are passed to each part that waits.
+"""The relay's time limits, which are passed to each part that waits.
 
-`CODRIVER_RELAY_DURATIONS` overrides them by name, such as `answers_s=0.2 retry_s=0.05`, for tests of the relay.
+`CODRIVER_RELAY_DURATIONS` overrides them by name, such as `answers_s=0.2 retry_s=0.05`, for the relay's tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WrongDurationError(Exception):
 
 
 class Durations:
-    """The time limits of the relay in seconds.
+    """The relay's time limits in seconds.
 
     `given` overrides the defaults, for example "retry_s=0.1 connect_s=2".
 
