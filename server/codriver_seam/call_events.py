@@ -1,4 +1,4 @@
-"""Record calls of chosen functions as events."""
+"""Record calls to chosen functions as events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOOL_ID = 4
 
 
 def trace_calls(*functions: Callable[..., Any]) -> str:
-    """Record each call of these functions as an event, and return a description of how calls are recorded.
+    """Record each call to these functions as an event, and return a description of how calls are recorded.
 
     Python 3.12 and later use `sys.monitoring`, which does not slow down other functions. Before that, each function is
     replaced in its module, so calls through names that were imported earlier are not recorded.
@@ -41,7 +41,7 @@ _call_starts: dict[int, float] = {}
 
 
 def _monitor_calls(codes: list[CodeType]) -> None:
-    """Record the calls of these code objects with `sys.monitoring`."""
+    """Record the calls to these code objects with `sys.monitoring`."""
     monitoring = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # from Python 3.12 on
     events = monitoring.events
     if monitoring.get_tool(TOOL_ID) != __name__:

@@ -1,4 +1,4 @@
-"""Accessors that read the recorded events of an application."""
+"""Accessors that read an application's recorded events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record log messages as events of the application."""
+"""Record log messages as application events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .recording import application_position, cause, emit, is_application_file, i
 
 
 class _EventHandler(logging.Handler):
-    """A logging handler that records log records as events of the application."""
+    """A logging handler that records log records as application events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Record a log record as an event."""

@@ -402,6 +402,6 @@ EXCLUDED_PATH_PREFIXES = (
 )
 """The prefixes of files that do not belong to the application.
 
-Without a virtual environment, only the files of the standard library are excluded, because an application may be next
-to it, as in /usr/src.
+Without a virtual environment, only standard-library files are excluded, because an application may be next to it, as in
+/usr/src.
 """

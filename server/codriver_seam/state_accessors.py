@@ -1,4 +1,4 @@
-"""Accessors that read the state of an application, and its epochs."""
+"""Accessors that read an application's state and epochs."""
 
 from __future__ import annotations
 

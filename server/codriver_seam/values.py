@@ -286,7 +286,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def escape_invisible_characters(text: str) -> str:
-    """Escape the characters of a text that are not printable. The text may come from the application's users."""
+    """Escape the non-printable characters in a text. The text may come from the application's users."""
     return text if text.isprintable() else "".join([_escape_invisible(char) for char in text])
 
 

@@ -1,4 +1,4 @@
-"""Record the requests of web applications as events, for WSGI, ASGI and Flask.
+"""Record requests to web applications as events, for WSGI, ASGI and Flask.
 
 Enabling this twice has no effect. Flask is found among the loaded modules and never imported.
 """
@@ -26,7 +26,7 @@ IMPLICIT_METHOD_PREFIXES = ("HEAD ", "OPTIONS ")
 """Prefixes of the names of routes whose methods frameworks add automatically."""
 _ASGI_WATCH_CALL = "app = seam.watch_asgi(app)"
 FRAMEWORK_WATCH_CALLS = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI_WATCH_CALL, "starlette": _ASGI_WATCH_CALL}
-"""The call that records the requests of a web framework, by the framework's module."""
+"""The call that records requests to a web framework, by the framework's module."""
 
 
 def watch_hint(gives: str) -> Json:
@@ -96,7 +96,7 @@ def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def watch_flask(app: Any) -> None:
-    """Record the requests of a Flask application, and the exceptions that Flask turns into responses."""
+    """Record requests to a Flask application, and the exceptions that Flask turns into responses."""
     flask = sys.modules.get("flask")
     if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
         return
