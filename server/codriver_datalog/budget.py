@@ -1,4 +1,4 @@
-"""The limits of one query: its time, its rows and its memory."""
+"""The limits on one query: its time, its rows and its memory."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ ESCAPE_PATTERN = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 class _Reader:
-    """Parses the forms of a text one after another."""
+    """Parses the forms in a text one after another."""
 
     def __init__(self, text: Text) -> None:
         self._text = text
