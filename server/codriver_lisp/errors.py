@@ -1,4 +1,4 @@
-"""Exceptions of the package, and the error that explains why an edit was refused."""
+"""The package's exceptions, and the error that explains why an edit was refused."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Span:
 
 
 class _Tree:
-    """The forms of a text in order of their starts, as parallel lists.
+    """The forms in a text in order of their starts, as parallel lists.
 
     For each form, `afters` has the index of the first form after it and its descendants.
     """
@@ -136,7 +136,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The top-level forms of a text, including discarded ones, and the first error in its brackets or None."""
+    """The top-level forms in a text, including discarded ones, and the first error in its brackets or None."""
 
     forms: tuple[Form, ...]
     imbalance: Imbalance | None

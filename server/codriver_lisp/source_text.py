@@ -77,7 +77,7 @@ class _Group:
 
 
 def find_units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
-    """Return all editable forms of a text in order, with outer forms before inner ones."""
+    """Return all editable forms in a text in order, with outer forms before inner ones."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
     while groups:
