@@ -40,7 +40,7 @@ class LineBudgetError(PeerError):
 
 
 class LineBudget:
-    """A memory budget for the incomplete lines of all connections of a server.
+    """A memory budget for the incomplete lines on all connections to a server.
 
     If it is exceeded, the longest line is dropped, so that a client that sends a lot cannot affect one that sends
     little.
@@ -85,7 +85,7 @@ class LineDecoder:
 
         Raises:
             LineTooLongError: a line, complete or not, has more than `max_line_bytes`.
-            LineBudgetError: the incomplete lines of all connections exceed their budget, and this one is the longest.
+            LineBudgetError: the incomplete lines on all connections exceed their budget, and this one is the longest.
                 The decoder cannot be used after either error.
         """
         if self.error is not None:
