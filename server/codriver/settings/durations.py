@@ -61,7 +61,7 @@ class Durations:
     question_s: float = 30.0
     """How long a question to the user stays open while no call depends on the answer."""
     stacks_s: float = 1.5
-    """How long to wait for the stacks of a REPL before it is interrupted. A stuck REPL may never send them."""
+    """How long to wait for a REPL's stacks before interrupting it. A stuck REPL may never send them."""
     skills_s: float = 30.0
     """The interval between checks of the skill files."""
     others: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,6 +1,6 @@
 """Settings that grant permissions: a file in the workspace can only set them to values that the user has accepted.
 
-A stranger may have written the settings of a checkout. Some settings run a command, open a port or allow edits
+A stranger may have written the settings in a checkout. Some settings run a command, open a port or allow edits
 elsewhere. All others change how Codriver works but not what it is allowed to do, and take effect without acceptance.
 """
 

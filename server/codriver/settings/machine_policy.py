@@ -24,14 +24,14 @@ EVALUATION_KEY: Final = "evaluation"
 SETTINGS_BY_KEY: Final[Mapping[str, str]] = MappingProxyType(
     {EVALUATION_KEY: "enable_mcp_repl_evaluation", "edits": "enable_edits"}
 )
-"""For each key of the file, the base setting that it turns off."""
+"""For each key in the file, the base setting that it turns off."""
 POLICY_KEYS: Final = ("page", *SETTINGS_BY_KEY)
-"""All keys of the file. The key for a feature's setting is valid even without that feature."""
+"""All keys in the file. The key for a feature's setting is valid even without that feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """What the machine's policy turns off, as keys of the file. If the file is invalid, `error` is the reason."""
+    """What the machine's policy turns off, as keys in the file. If the file is invalid, `error` is the reason."""
 
     path: Path
     off: tuple[str, ...] = ()

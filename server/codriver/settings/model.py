@@ -64,7 +64,7 @@ Address = Annotated[str, StringConstraints(pattern=ADDRESS_PATTERN), AfterValida
 
 
 class Settings(BaseModel):
-    """The settings of Codriver, except those of features, with defaults, bounds and descriptions.
+    """Codriver's settings, except those of features, with defaults, bounds and descriptions.
 
     In files, their names are in camelCase.
     """
