@@ -41,7 +41,7 @@ class TooManyFilesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SkillTree:
-    """The files of a skill with their sizes, and its subdirectories. Paths are relative and use `/`."""
+    """A skill's files with their sizes, and its subdirectories. Paths are relative and use `/`."""
 
     files: Mapping[str, int]
     folders: frozenset[str]
