@@ -1,6 +1,6 @@
 """Edit files: Lisp code by forms, Python code by definitions, and any text by strings.
 
-All edits of a batch are checked before any file is written, and either all or none of them are applied.
+All edits in a batch are checked before any file is written, and either all or none of them are applied.
 """
 
 from codriver.editing.atomic_batch import BatchRecords

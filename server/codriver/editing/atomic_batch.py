@@ -7,9 +7,9 @@ A record of each running batch is stored on disk, so that the next server can re
 workspace's state directory, written before the batch touches anything, and starts with a marker for a running batch. At
 the end the marker is overwritten, and the file is closed and removed. The server locks the record, so a record with the
 marker but without a lock comes from a killed server. A record without the marker belongs to a finished batch, whose
-file could not be removed. A record lists the temporary files and directories of the batch. For a batch of several files
-it also contains their previous bytes and the digests of the new ones. A single file is replaced in one step, so there
-is nothing to revert.
+file could not be removed. A record lists the batch's temporary files and directories. For a batch of several files it
+also contains their previous bytes and the digests of the new ones. A single file is replaced in one step, so there is
+nothing to revert.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class BatchRecords:
 
     @contextlib.contextmanager
     def record(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
-        """Store a record of a batch while the context is active. If that fails, the batch goes on without a record."""
+        """Store a record of a batch while the context is active. If that fails, the batch continues without one."""
         file = self._directory / f"{os.urandom(6).hex()}.json"
         descriptor, is_durable = None, False
         try:

@@ -197,7 +197,7 @@ def _nearest_occurrences(occurrences: Iterable[_Occurrence], line: int) -> list[
 
 
 def _line_ending_at(text: str, at: int) -> str:
-    """Return the line ending used at an index of the text."""
+    """Return the line ending used at an index in the text."""
     found = _ENDING.search(text, at) or _ENDING.search(text)
     return found[0] if found else "\n"
 

@@ -111,7 +111,7 @@ def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> b
         return True
     if any(part == "venv" and parts[index + 1] in {"bin", "scripts", "lib"} for index, part in enumerate(parts[:-1])):
         return True
-    above = path.relative_to(workspace).parents[:-1]  # files of a workspace that is itself an environment can be edited
+    above = path.relative_to(workspace).parents[:-1]  # files in a workspace that is itself an environment can be edited
     return any((workspace / directory / VENV_MARKER_FILE).exists() for directory in above)
 
 
