@@ -1,4 +1,4 @@
-"""Find what changed since the last commit of a git repository: lines of Python files, and the old text of files."""
+"""Find what changed since the last commit in a git repository: lines of Python files, and the old text of files."""
 
 from __future__ import annotations
 

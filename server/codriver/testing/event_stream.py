@@ -1,4 +1,4 @@
-"""Read the events of a test process from the file that it writes.
+"""Read a test process's events from the file that it writes.
 
 The process runs the project's code and is not trusted: lines that are not events are skipped.
 """

@@ -369,7 +369,7 @@ class RetainedRun:
 
 
 class _Tail:
-    """Reads what is appended to the output file and the event file of a run."""
+    """Reads what is appended to a run's output and event files."""
 
     def __init__(self, output: Path, events: Path) -> None:
         self._output, self._events = output, events
@@ -583,7 +583,7 @@ def _retains_process(spec: RunSpec) -> bool:
 
 
 def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
-    """Return the options of each recorder of a run, by the name of the recorder."""
+    """Return the options for each recorder in a run, by the recorder's name."""
     roots = list(spec.roots or (str(spec.directory),))
     return {name: {"roots": roots, **options} for name, options in spec.recorders.items()}
 

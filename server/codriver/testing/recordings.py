@@ -81,7 +81,7 @@ class ExecutedFunctions:
 
 
 def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
-    """Combine the records of executed functions from all processes of a run."""
+    """Combine the records of executed functions from all processes in a run."""
     found = ExecutedFunctions()
     for recording in recorded:
         if recording.recorder == "functions":

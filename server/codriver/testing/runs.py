@@ -61,7 +61,7 @@ class RunSpec:
 
     `functions` records the project's functions that each test executes. `calls` records the calls to the functions in
     `names`, or to all of the project's functions if it is empty. `lines` records which of `lines`, by absolute path, do
-    not run, where None means all lines of a file.
+    not run, where None means all lines in a file.
     """
     roots: tuple[str, ...] = ()
     """Directories whose functions are recorded. Default: the working directory."""

@@ -114,7 +114,7 @@ class JobReport:
     job: TestJob
     report: TestReport
     changed_files: tuple[str, ...] = ()
-    """Files of the workspace that changed during the run."""
+    """Files in the workspace that changed during the run."""
     limit_passed: str = ""
     """The time limit that ended the run, as text."""
     is_undone: bool = False
@@ -131,7 +131,7 @@ class JobReport:
 
     @property
     def has_finished(self) -> bool:
-        """Return whether every test of the run finished."""
+        """Return whether every test in the run finished."""
         report = self.report
         return not (report.interruption is not None or report.running or report.not_started or self.limit_passed)
 
@@ -176,7 +176,7 @@ class TestJobs:
     ) -> None:
         """Create the jobs of a server.
 
-        `start_plain` starts plain new processes. `changed_since` returns the files of the workspace that have changed
+        `start_plain` starts plain new processes. `changed_since` returns the files in the workspace that have changed
         since a time in epoch milliseconds.
         """
         self._core = core

@@ -2,7 +2,7 @@
 
 A global event finds code objects, and is disabled for each one at once. All other events are local to the project's
 code. A function that is called often in a test has its events disabled until another test starts. Functions that run
-while a file is imported count for all tests of the file, and those of a shared fixture for all tests that use it.
+while a file is imported count for all tests in the file, and those of a shared fixture for all tests that use it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def recorder(options: Mapping[str, Any]) -> FunctionsRecorder:
 
 
 class FunctionsRecorder:
-    """Records the functions that each test executes. `roots` are the directories of the project."""
+    """Records the functions that each test executes. `roots` are the project's directories."""
 
     name = "functions"
     is_early = True

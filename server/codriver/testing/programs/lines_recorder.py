@@ -28,7 +28,7 @@ def recorder(options: Mapping[str, Any]) -> LinesRecorder:
 class LinesRecorder:
     """Records which of the requested lines are executed.
 
-    `lines` maps absolute paths to the requested lines, or to None for all lines of a file.
+    `lines` maps absolute paths to the requested lines, or to None for all lines in a file.
     """
 
     name = "lines"

@@ -1,4 +1,4 @@
-"""Parse the files of failures once for all failures of a run.
+"""Parse each file with failures once for all failures in a run.
 
 Parsing a large test file takes longer than most of its tests. Without this, it would be parsed for each frame of each
 failure, by pytest and by Codriver.

@@ -144,7 +144,7 @@ class Contents:
         return content_file
 
     def _changes_in(self, path: Any) -> dict[str, str | None]:
-        """Return the changed entries of a directory by name.
+        """Return the changed entries in a directory by name.
 
         The value is the path of the replacement file, or None for an entry that is missing.
         """
@@ -163,7 +163,7 @@ class Contents:
         return remaining + [os.fsencode(entry) if isinstance(path, bytes) else entry for entry in added]
 
     def scandir(self, path: Any = None) -> Any:
-        """Return an iterator over the entries of a directory, like `os.scandir`."""
+        """Return an iterator over the entries in a directory, like `os.scandir`."""
         changed = self._changes_in("." if path is None else path)
         plain: Any = self._scandir(self.replacement_path(path))
         if not changed:

@@ -1,4 +1,4 @@
-"""Write the events of a run by `unittest`, or by Django's runner, which is based on it.
+"""Write the events of a run with `unittest`, or with Django's runner, which is based on it.
 
 Results are read from calls to `TestResult`, so that a runner may have its own result class. Only the result that a
 runner creates counts, because tests of test tools create others. Django's processes for parallel tests send their
@@ -203,7 +203,7 @@ class Listener:
         self.record_failure(test, "failed", err)
 
     def addSkip(self, test: Case, reason: str) -> None:  # noqa: N802  # unittest's name
-        """Record that a test, or all tests of a class or a module, were skipped."""
+        """Record that a test, or all tests in a class or a module, were skipped."""
         self.outcome, self.reason = "skipped", reason
         if self.running is None:
             self.failures = []
