@@ -1,1 +1,1 @@
-"""The contract of an adapter: the operations, values and errors that are the same for every protocol."""
+"""The contract for adapters: the operations, values and errors that are the same for every protocol."""

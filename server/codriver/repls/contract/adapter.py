@@ -3,16 +3,15 @@
 Every adapter guarantees the following, whatever its server does:
 
 * **Order.** The listener receives the events of an evaluation in the order in which the server sent them. All events
-  that precede the end are delivered before the end is reported.
-* **One end.** An evaluation ends once, at the first sign of its end. Later messages about it still reach the listener
-  under its id, but a second end is ignored.
-* **At most once.** A request is sent once and never repeated after a lost connection. The caller then gets
-  `ReplDisconnectedError`, and the code may or may not have run.
-* **Draining.** The adapter always reads, even if nobody waits for a reply, so a REPL that floods it never blocks.
-* **Time limits.** Every operation except an evaluation has a time limit, after which it raises `OpTimedOutError` and
-  the connection stays open. Cancelling a call stops waiting for it. Cancelling a test run also interrupts the run.
-* **Closing.** Leaving the context manager closes the adapter's sessions and sockets, reports the end of every running
-  evaluation, and does not stop the REPL. Leaving it twice is harmless.
+  that precede the end are delivered before the end is reported. * **One end.** An evaluation ends once, at the first
+  sign of its end. Later messages about it still reach the listener under its id, but a second end is ignored. * **At
+  most once.** A request is sent once and never repeated after a lost connection. In that case, the caller gets
+  `ReplDisconnectedError`, and the code may or may not have run. * **Draining.** The adapter always reads, even if
+  nobody is waiting for a reply, so a REPL that floods it never blocks. * **Time limits.** Every operation except an
+  evaluation has a time limit, after which it raises `OpTimedOutError` and the connection stays open. Cancelling a call
+  stops waiting for it. Cancelling a test run also interrupts the run. * **Closing.** Leaving the context manager closes
+  the adapter's sessions and sockets, reports the end of every running evaluation, and does not stop the REPL. Leaving
+  it twice is harmless.
 
 A session runs one evaluation at a time. The caller queues evaluations, and the adapter delays any that it receives too
 early. Different sessions may run concurrently.
@@ -58,7 +57,7 @@ NO_ANSWER: Final = "{}"
 
 
 class ReplUnreachableError(RefusedError):
-    """Raised when nothing listens at the address of a REPL."""
+    """Raised when nothing is listening at a REPL's address."""
 
     reason = "repl-unreachable"
 
@@ -142,7 +141,7 @@ class SessionNotOpenError(RefusedError):
 
 
 class EvaluationFailedError(RefusedError):
-    """Raised when an operation fails while it is evaluated in the REPL."""
+    """Raised when an operation fails while being evaluated in the REPL."""
 
     reason = "evaluation-failed"
 
@@ -178,7 +177,7 @@ class CapabilityMissingError(RefusedError):
 
 
 class SharedReplOperations(Protocol):
-    """Operations on REPLs that other programs also use or own, such as interrupting other clients' evaluations.
+    """Operations on REPLs that other programs also use, or own, such as interrupting other clients' evaluations.
 
     By default, each operation raises `CapabilityMissingError` or returns None.
     """
@@ -189,7 +188,7 @@ class SharedReplOperations(Protocol):
         ...
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt an evaluation of another client, which `interrupt` never affects.
+        """Interrupt another client's evaluation, which `interrupt` never affects.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -198,7 +197,7 @@ class SharedReplOperations(Protocol):
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return the syntax error in `code` without running it, or None if it is valid or the REPL cannot check it."""
-        del code  # other REPLs read code only to run it
+        del code  # other REPLs only read code to run it
         return None
 
     async def restart(self) -> None:
@@ -228,10 +227,10 @@ class Adapter(SharedReplOperations, Protocol):
         changes the namespace of the session. Code for a missing namespace does not run, and fails with the type
         `NAMESPACE_MISSING`. Print limits apply if the profile has `print-limits`.
 
-        If the end is unknown, `on_end` receives an error instead of an ending: `ReplDisconnectedError`, or a
-        `RefusedError` if only the connection of the session was lost.
+        If the outcome is unknown, `on_end` receives an error instead of an ending: `ReplDisconnectedError`, or a
+        `RefusedError` if only the session's connection was lost.
 
-        After any of the errors below, nothing was sent and `on_end` is not called.
+        If any of the errors below is raised, nothing was sent and `on_end` is not called.
 
         Raises:
             ReplDisconnectedError: the connection is closed.
@@ -288,14 +287,14 @@ class Adapter(SharedReplOperations, Protocol):
         return None
 
     def companion(self, kind: type[T]) -> T | None:
-        """Return the companion of this type that a feature attached to the REPL, or None."""
+        """Return the companion of this type attached to the REPL by a feature, or None."""
         return None
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
         """Call an op that a feature adds to Codriver's worker, and return its `answer`, or `NO_ANSWER`.
 
-        The op can be called while other code runs. Reports in its reply, and in later messages with the id of this
-        request, are passed to the listener.
+        The op can be called while other code is running. Reports in its reply, and in later messages with the id of
+        this request, are passed to the listener.
 
         Raises:
             CapabilityMissingError: the REPL has no such op.
@@ -321,7 +320,7 @@ class Adapter(SharedReplOperations, Protocol):
     ) -> TestRun:
         """Run a single test, all tests of a namespace, or all loaded tests.
 
-        A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL supports that. For a finer selection,
+        A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL supports it. For a finer selection,
         start an evaluation of the kind `run-tests`, whose value is the run as formatted by `encode_report`.
 
         Raises:
@@ -340,14 +339,14 @@ class Adapter(SharedReplOperations, Protocol):
         return None
 
     async def dump_threads(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return the current stacks of the threads of `session`, or None if the REPL cannot provide them.
+        """Return the current stacks of the threads in `session`, or None if the REPL cannot provide them.
 
         Never raises.
         """
         return None
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """Return a part of a value that was cut when it was printed, or the reason why it is not available.
+        """Return a part of a value that was truncated when printed, or the reason why it is not available.
 
         Raises:
             EvaluationFailedError: the value cannot be printed.
@@ -357,8 +356,8 @@ class Adapter(SharedReplOperations, Protocol):
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a session with its own namespace and `*1`, unless it is already open. The main session always exists.
 
-        With `shares_names`, the session uses the definitions of the main session, even if other sessions of this REPL
-        do not.
+        With `shares_names`, the session uses the main session's definitions, even if other sessions in this REPL do
+        not.
 
         Raises:
             CapabilityMissingError: this REPL has a single session.
@@ -367,7 +366,7 @@ class Adapter(SharedReplOperations, Protocol):
         _refuse(self.profile, "sessions")
 
     async def close_session(self, name: str) -> None:
-        """Close a session that `open_session` opened. Ignore unknown names and the main session. Never raises."""
+        """Close a session opened by `open_session`. Ignore unknown names and the main session. Never raises."""
         del name  # no such session can be open
 
 
@@ -385,12 +384,12 @@ class Connector(Protocol):
 
         `address` is `host:port`, or what the protocol uses instead, without the protocol itself. Stack frames in files
         below `workspace` count as the user's. With `is_remote`, the REPL may be behind a tunnel that can disappear
-        unnoticed, so the connection is checked regularly. `found_by` is the file that contained the address, if the
+        unnoticed, so the connection is checked regularly. `found_by` is the file in which the address was found, if the
         user did not name it.
 
         Raises:
             UntrustedListenerError: the port belongs to another user, or its owner is unknown. Nothing was sent.
-            ReplUnreachableError: nothing listens at the address.
+            ReplUnreachableError: nothing is listening at the address.
             NotAReplError: the server does not speak the protocol.
         """
         ...

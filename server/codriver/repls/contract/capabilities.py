@@ -1,4 +1,4 @@
-"""The capabilities of REPLs: those that exist without features, and those that features define."""
+"""REPL capabilities: those that exist without features, and those that features define."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CAPABILITIES = (
 
 @dataclass(frozen=True, slots=True)
 class ServerCapability:
-    """A capability of REPLs that a feature defines.
+    """A REPL capability that a feature defines.
 
     A REPL has the capability if its server supports one of `ops`, which are in order of preference, or if a companion
     provides it.

@@ -1,8 +1,8 @@
 """Companions: extensions that features attach to connected REPLs.
 
-A companion works with a program inside one REPL, in addition to the evaluations of callers. It is created when the REPL
-has been connected and before callers use it. It lives as long as the adapter, which it reaches through a `ReplAccess`.
-It takes part in evaluations by adding to the adapter's `EvaluationSteps`.
+A companion works with a program inside one REPL, in addition to the evaluations of callers. It is created after the
+REPL has been connected and before callers use it. It lives as long as the adapter, which it accesses through a
+`ReplAccess`. It takes part in evaluations by adding to the adapter's `EvaluationSteps`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReplAccess(Protocol):
-    """The operations and facts that an adapter offers to the companions of its REPL."""
+    """The operations and facts that an adapter offers to its REPL's companions."""
 
     @property
     def dialect(self) -> str:
@@ -38,7 +38,7 @@ class ReplAccess(Protocol):
 
     @property
     def listener(self) -> Listener:
-        """Return the listener for events of the REPL."""
+        """Return the listener for events from the REPL."""
 
     @property
     def connect_timeout_s(self) -> float:
@@ -46,10 +46,10 @@ class ReplAccess(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the REPL is running code, so that it would not answer."""
+        """Return whether the REPL is running code and would therefore not answer."""
 
     async def evaluate(self, code: str, *, what: str) -> str:
-        """Evaluate an expression whose value is a string, and return the string. `*1` of the callers does not change.
+        """Evaluate an expression whose value is a string, and return the string. Callers' `*1` does not change.
 
         `what` describes the expression in error messages.
 
@@ -83,7 +83,7 @@ class EvaluationSteps:
     """Steps that run before the code is sent. They never raise."""
     after: list[FollowUp] = field(default_factory=list)
     fields: list[Callable[[Request], Mapping[str, Any]]] = field(default_factory=list)
-    """Functions that return additional fields of a request."""
+    """Functions that return additional fields for a request."""
     loads: list[Callable[[Request], Request]] = field(default_factory=list)
     """Functions that may replace a request to load a file."""
 
@@ -118,7 +118,7 @@ class Companion(Protocol):
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
-        """Return the capabilities of the REPL that the companion has found so far."""
+        """Return the REPL's capabilities that the companion has found so far."""
 
 
 CreateCompanion = Callable[[ReplAccess, EvaluationSteps], Awaitable[Companion]]
@@ -134,6 +134,6 @@ async def create_companions(
 
 
 def with_companions(profile: Profile, companions: Iterable[Companion]) -> Profile:
-    """Return a copy of the profile with the capabilities that companions have found."""
+    """Return a copy of the profile with the capabilities found by companions."""
     found = {name: support for companion in companions for name, support in companion.capabilities.items()}
     return replace(profile, capabilities={**profile.capabilities, **found}) if found else profile

@@ -45,7 +45,7 @@ class Display:
 def bundle_text(bundle: Bundle) -> str:
     """Return the text that represents a bundle: an image as a `data:` URL, or else the most readable text.
 
-    A bundle without either is represented by the names and sizes of its types, and by how to read their data.
+    A bundle without either is represented by the names and sizes of its types, and instructions for reading their data.
     """
     image_type = next((name for name in IMAGE_TYPES if isinstance(bundle.get(name), str)), None)
     if image_type is not None:
@@ -60,7 +60,7 @@ def bundle_text(bundle: Bundle) -> str:
 
 
 def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
-    """Return text, HTML or JSON that is more useful than a plain text that only names the class of a value."""
+    """Return text, HTML or JSON that is more useful than plain text that only names the class of a value."""
     if behind := next((text for text in readable if text.strip()), None):
         return behind
     page = bundle.get(HTML_TYPE)

@@ -19,7 +19,7 @@ class Endpoint:
     host: str
     port: int
     found_by: Path | None = field(default=None, compare=False)
-    """The file that contained the endpoint, if the user did not name it. The listener must then belong to the user."""
+    """The file that named the endpoint, if the user did not. In that case, the listener must belong to the user."""
 
     @classmethod
     def parse(cls, text: str, found_by: Path | None = None) -> Endpoint:

@@ -1,4 +1,4 @@
-"""Events that adapters report during an evaluation, and how it ends."""
+"""Events that adapters report during an evaluation, and its ending."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 NAMESPACE_MISSING_TYPE = "namespace-not-found"
-"""The type of the failure of an evaluation in a missing namespace. Nothing was evaluated."""
+"""The type of failure of an evaluation in a missing namespace. Nothing was evaluated."""
 
 READING_PHASES = frozenset({"read", "read-source"})
 """Phases of failures in which no part of the failed form has run."""
@@ -32,9 +32,9 @@ class Output:
 class Value:
     """The printed value of a form. The text is not interpreted.
 
-    `truncated` means that the server cut the text. `is_late` means that the form had already finished. `cut` describes
-    what print limits omitted, if the REPL reports that. With `is_stored`, the REPL retains the value. `bundle` has the
-    value in all its media types if there is more than text.
+    `truncated` means that the server truncated the text. `is_late` means that the form had already finished. `cut`
+    describes what print limits omitted, if the REPL reports that. With `is_stored`, the REPL retains the value.
+    `bundle` has the value in all its media types if there is more than text.
     """
 
     text: str
@@ -48,7 +48,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueStored:
-    """The REPL retains the last reported value, which was cut when printed. `cut` describes the omitted part."""
+    """The REPL retains the last reported value, which was truncated when printed. `cut` describes the omitted part."""
 
     cut: str
 
@@ -70,7 +70,7 @@ class InputNeeded:
 
 @dataclass(frozen=True, slots=True)
 class ForeignCodeStarted:
-    """The start of an evaluation by another client of the same REPL, such as a person who uses an editor.
+    """The start of an evaluation by another client of the same REPL, such as a person using an editor.
 
     The adapter creates the id of this event and of all events that follow it, up to `ForeignCodeFinished`.
     """
@@ -109,7 +109,7 @@ Event = (
 Listener = Callable[[str | None, Event], None]
 """Called on the event loop with the id of an evaluation and an event. It must return quickly and not raise.
 
-The id is None for output that belongs to no known evaluation. Evaluations of other clients have the id of their
+The id is None for output that belongs to no known evaluation. Evaluations by other clients have the id of their
 `ForeignCodeStarted`.
 """
 

@@ -1,7 +1,7 @@
 """Extras: values that features add to requests, messages and evaluations.
 
-Adapters do not know any feature. They send the fields of an extra, or run its operations in a kernel, and pass the
-REPL's report to the listener with the extra's name.
+Adapters do not know about any feature. They send the fields of an extra, or run its operations in a kernel, and pass
+the REPL's report to the listener with the extra's name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Extra(Protocol):
 
 
 class EvaluationWrapper(Protocol):
-    """A feature's programs that run before and after the evaluations of one REPL.
+    """A feature's programs that run before and after the evaluations in one REPL.
 
     An instance is created and closed together with its adapter.
     """
@@ -66,10 +66,10 @@ class EvaluationWrapper(Protocol):
 
 @dataclass(frozen=True)
 class AdapterHooks:
-    """Everything that the features of a server add to its adapters."""
+    """Everything that a server's features add to its adapters."""
 
     reply_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The names of reports, by the field of a message that contains the report."""
+    """The names of reports, by the message field that contains the report."""
     around: Mapping[type, Callable[..., EvaluationWrapper]] = field(default_factory=lambda: MappingProxyType({}))
     """Factories of programs for nREPL servers, by the type of the extra that needs them.
 
@@ -78,7 +78,7 @@ class AdapterHooks:
     capabilities: Sequence[ServerCapability] = ()
     """The capabilities that features define."""
     companions: Sequence[CreateCompanion] = ()
-    """Functions that create the companions of each REPL: see `contract.companions`."""
+    """Functions that create the companions of each REPL. See `contract.companions`."""
 
 
 NO_HOOKS = AdapterHooks()
@@ -87,10 +87,10 @@ NO_HOOKS = AdapterHooks()
 
 @dataclass(frozen=True)
 class Programs:
-    """The additions of all features to the adapter of one nREPL server, which live as long as the adapter."""
+    """The additions made by all features to one nREPL server's adapter. They live as long as the adapter."""
 
     report_fields: Sequence[tuple[str, str]]
-    """The fields of messages that contain reports, each with the name of the report."""
+    """The message fields that contain reports, each with the name of the report."""
     around: Mapping[type, EvaluationWrapper]
 
     @asynccontextmanager

@@ -1,6 +1,6 @@
 """Differences between a Python process and a fresh import of the modules that it has loaded.
 
-A REPL returns it on request, or with the answer of an evaluation that follows a load.
+A REPL returns them on request, or with the answer to an evaluation that follows a load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REQUESTED_COMPARISON_TIMEOUT_S: Final = 150.0
 """Timeout of a requested comparison, which imports everything that depends on the edited modules twice."""
 """Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
 _DIGEST_PATTERN: Final = re.compile(r" [0-9a-f]{16}$")
-"""A digest at the end of a description."""
+"""Matches a digest at the end of a description."""
 _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "function": "another object holds a function",
     "generator": "a generator is suspended in code",
@@ -41,11 +41,10 @@ class FreshRow:
 
     * `leaf`: a value differs. `fresh` is its text after a fresh import and `live` its text in the process. Either is
       None if the value is missing there. `why` is `previous` if the process has the value from before the edit,
-      `undone` if the load removed or replaced the value, and `other` otherwise.
-    * `code`: a function, generator, coroutine or running frame, as specified by `of`, has code that its file no longer
-      contains.
-    * `cache`: a cache has `count` results that were computed with the previous `of`.
-    * `failed`: the modules `name` were not compared because of the error `of`.
+      `undone` if the load removed or replaced the value, and `other` otherwise. * `code`: a function, generator,
+      coroutine or running frame (see `of`) has code that its file no longer contains. * `cache`: a cache has `count`
+      results that were computed with the previous `of`. * `failed`: the modules `name` were not compared because of the
+      error `of`.
     """
 
     kind: RowKind
@@ -71,7 +70,7 @@ class FreshFinding:
 
 @dataclass(frozen=True, slots=True)
 class FreshImport(Query[FreshFinding | None]):
-    """A query that compares modules that were loaded again with a fresh import of the same modules.
+    """A query that compares reloaded modules with a fresh import of the same modules.
 
     The answer is None if the REPL cannot compare them. With `wait_ms`, no new comparison is started, and the answer is
     the finding about the last loads if it is available in time.

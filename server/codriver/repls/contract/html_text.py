@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Final
 
 MAX_PARSED_CHARS: Final = 40_000
-"""Maximum number of characters of a page that are parsed."""
+"""Maximum number of characters parsed from a page."""
 HIDDEN_ELEMENTS: Final = frozenset({"script", "style"})
 """Elements whose content is not displayed."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 OnlyOf = Literal["", "old", "edited"]
-"""Which differences `Drift` returns: all, those of loaded objects alone, or also those of recently edited files."""
+"""Which differences `Drift` returns: all, only those in loaded objects, or also those in recently edited files."""
 DriftKind = Literal[
     "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
     "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",
@@ -33,31 +33,26 @@ DriftKind = Literal[
 class Difference:
     """A difference between a loaded module and its current file.
 
-    * `edited`: the file has another definition. `of` is the part that differs, if it is not the body.
-    * `redefined`: the name was bound again after its module was loaded.
-    * `gone`: the file no longer has the definition.
-    * `missing`: only the file has the definition.
-    * `docstring`: only the docstring was edited.
-    * `order`: from this definition on, the statements are in another order.
-    * `deleted`, `unparsable`: the file is missing, or does not parse for the reason `of`.
-    * `unbound`: the name is imported from `of`, which no longer exists.
-    * `old`: the name refers to an object of a previous load. `of` is its successor.
-    * `instances`: `of` instances of a class from a previous load still exist.
-    * `closures`: `of` closures of a function from a previous load still exist.
-    * `unchanged`: a load had nothing to run.
+    * `edited`: the file has a different definition. `of` is the part that differs, if it is not the body. *
+    `redefined`: the name was bound again after its module was loaded. * `gone`: the file no longer has the definition.
+    * `missing`: only the file has the definition. * `docstring`: only the docstring was edited. * `order`: from this
+    definition on, the statements are in a different order. * `deleted`, `unparsable`: the file is missing, or does not
+    parse for the reason `of`. * `unbound`: the name is imported from `of`, which no longer exists. * `old`: the name
+    refers to an object from a previous load. `of` is its successor. * `instances`: `of` instances of a class from a
+    previous load still exist. * `closures`: `of` closures of a function from a previous load still exist. *
+    `unchanged`: a load had nothing to run.
 
     The following are reported once, by the load that caused them:
 
-    * `renewed`: the load replaced an object of a previous load, the class of instances, or the code of closures.
-    * `removed`: the load removed the name, which the file no longer has.
-    * `emptied`: a cache around the name lost `of` values.
-    * `stays`: the load left the part `of` of the definition unchanged.
+    * `renewed`: the load replaced an object from a previous load, the class of instances, or the code of closures. *
+    `removed`: the load removed the name, which the file no longer has. * `emptied`: a cache around the name lost `of`
+    values. * `stays`: the load left the part `of` of the definition unchanged.
 
     Lisps also have:
 
-    * `kept`: the file has another form, but loading it does not redefine a multimethod or a `defonce`.
-    * `former`: the type implements the protocol `of` as a previous load defined it.
-    * `unknown`: it is not known how the definition was loaded or evaluated.
+    * `kept`: the file has a different form, but loading it does not redefine a multimethod or a `defonce`. * `former`:
+    the type implements the protocol `of` as a previous load defined it. * `unknown`: it is not known how the definition
+    was loaded or evaluated.
     """
 
     module: str
@@ -73,7 +68,7 @@ class Difference:
     holders: str = ""
     """The names that still refer to the instances, or to the removed function or class. Python only."""
     joint: str = "."
-    """The separator between the module's and the definition's name."""
+    """The separator between the module's name and the definition's name."""
 
     @property
     def qualified_name(self) -> str:
@@ -98,7 +93,7 @@ class LoadedVar:
 
 @dataclass(frozen=True, slots=True)
 class LoadedNamespace:
-    """A loaded namespace. `files` is empty if none of its files is in the requested directory.
+    """A loaded namespace. `files` is empty if none of its files are in the requested directory.
 
     `mark` identifies the state of the namespace. If two marks are equal, nothing has changed.
     """
@@ -111,7 +106,7 @@ class LoadedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class SurvivingObject:
-    """An object of a previous load that still exists. `Difference` describes the kinds."""
+    """An object from a previous load that still exists. `Difference` describes the kinds."""
 
     module: str
     name: str
@@ -121,7 +116,7 @@ class SurvivingObject:
 
 @dataclass(frozen=True, slots=True)
 class LoadedCode:
-    """The code that a Lisp process has loaded, and the objects of previous loads that still exist.
+    """The code that a Lisp process has loaded, and the objects from previous loads that still exist.
 
     `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` has those with a new
     mark.
@@ -310,8 +305,8 @@ class FindSource(Query[Source | None]):
 class Drift(Query[tuple[Difference, ...]]):
     """A query for differences between loaded modules and their files below `root`. It runs no user code.
 
-    With `only="old"`, only objects of previous loads are compared with the loaded modules. With `only="edited"`, files
-    written since the REPL started are compared too.
+    With `only="old"`, only objects from previous loads are compared with the loaded modules. With `only="edited"`,
+    files written since the REPL started are compared too.
     """
 
     name: ClassVar[str] = "drift"
@@ -384,7 +379,7 @@ class Restore(Query[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class LastError(Query[StackTrace | None]):
-    """A query for the last error of a session. The answer is None if there was no error.
+    """A query for the last error in a session. The answer is None if there was no error.
 
     With `local_characters`, the user's frames include their local variables if the REPL has them, each printed with at
     most that many characters. Only plain values are printed. Others are described by their type, so no user code runs.

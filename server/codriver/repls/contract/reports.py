@@ -1,10 +1,10 @@
 """Format the results and the progress of test runs, and stack frames, as text.
 
-The report of a run is the value of its evaluation. While tests run, the program that runs them writes its progress into
-their output, as JSON text sequences (RFC 7464): a record separator, an object, a line feed. See
+The report of a run is the value of its evaluation. While tests are running, the program that runs them writes its
+progress into their output as JSON text sequences (RFC 7464): a record separator, an object, and a line feed. See
 `repls/programs/python`.
 
-Frames that belong to one call are merged, and repeated calls are counted. A call of a Clojure function takes up to four
+Frames that belong to one call are merged, and repeated calls are counted. A call to a Clojure function takes up to four
 frames on the JVM (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`). An error has the outermost frames in common with
 the error that wraps it.
 """
@@ -29,7 +29,7 @@ MAX_TEXT_CHARS = 4000
 MAX_NAMED_FAILURES = 10
 """Maximum number of failures named in one line."""
 UNKNOWN_TEST_TEXT = "an unknown test"
-"""Text in place of a test's location if a run was stopped while the REPL did not know of a running test."""
+"""Text used instead of a test's location if a run was stopped while the REPL did not know of a running test."""
 
 
 def encode_report(run: TestRun) -> str:
@@ -104,7 +104,7 @@ def _frame(frame: StackFrame) -> dict[str, object]:
 RECORD_SEPARATOR: Final = "\x1e"
 """The character that starts a record of progress. Source: RFC 7464."""
 RECORD_START: Final = f'{RECORD_SEPARATOR}{{"codriver": "tests"'
-"""The start of each record. A separator that is followed by anything else is output of a test."""
+"""The start of each record. A separator followed by anything else is test output."""
 MAX_RETAINED_FAILURES: Final = 200
 """Maximum number of failures that are retained for a run in progress."""
 MAX_RECORD_CHARS: Final = 2**20
@@ -112,7 +112,7 @@ MAX_RECORD_CHARS: Final = 2**20
 
 
 class TestProgress:
-    """A parser that separates progress records of a test run from the output of the tests.
+    """A parser that separates a test run's progress records from the output of the tests.
 
     The text may be split anywhere.
     """
@@ -123,7 +123,7 @@ class TestProgress:
         """Create a parser. `frames` extracts the stack frames from the record of a failure."""
         self._frames = frames
         self.run: TestRun | None = None
-        """The finished tests, or None before the first. `results` has only those that did not pass."""
+        """The finished tests, or None before the first one has finished. `results` has only those that did not pass."""
         self._pending = ""
         self._failed = self._errors = 0
         self._failures: list[TestResult] = []
@@ -190,7 +190,7 @@ MAX_CYCLE_FUNCTIONS: Final = 8
 MIN_FOLDED_REPETITIONS: Final = 3
 """Minimum number of consecutive repetitions that are folded."""
 FRAME_PATTERN: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
-"""Matches a frame as Codriver's worker and `format_frame` format it."""
+"""Matches a frame as formatted by Codriver's worker and `format_frame`."""
 CALL_METHODS: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
 """The methods through which the JVM calls a Clojure function. Their frames surround `invokeStatic` or one another."""
 FORWARDING_CLASSES: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
@@ -204,7 +204,7 @@ _MUNGED_CHARACTERS: Final = {
     "_EQ_": "=",
     "_PLUS_": "+",
 }
-"""Characters of Clojure's names, by their replacements in names of Java classes."""
+"""Characters in Clojure names, by their replacements in Java class names."""
 
 
 def parse_frame(text: str, tooling: Sequence[str]) -> StackFrame:
@@ -222,9 +222,9 @@ def format_frame(frame: StackFrame) -> str:
 
 
 def fold_repeated_frames(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """Replace each repeated series of frames by its first occurrence.
+    """Replace each repeated series of frames with its first occurrence.
 
-    The last frame of the series has the number of repetitions.
+    The last frame in the series has the number of repetitions.
     """
     lines = [frame.text for frame in frames]
     shortened: list[StackFrame] = []

@@ -23,7 +23,7 @@ class StackFrame:
     repeated: str = ""
     """How often the frame repeats in a row, as text. The repetitions themselves are left out."""
     number: int | None = None
-    """The number of the frame, 0 for the innermost, if code can be evaluated in it."""
+    """The number of the frame if code can be evaluated in it. The innermost frame is 0."""
     locals: Mapping[str, str] = field(default_factory=dict)
     """The printed values of local variables by name, if they were requested and are available."""
 

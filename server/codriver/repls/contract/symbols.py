@@ -58,17 +58,17 @@ class ListedName:
     parameters: str = ""
     doc: str = ""
     line: int | None = None
-    """For a member of a class, its line in the file of the class."""
+    """For a class member, its line in the file of the class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A list of names, which may be incomplete. `omitted` is the number of names that are missing."""
+    """A list of names, which may be incomplete. `omitted` is the number of missing names."""
 
     listed: tuple[ListedName, ...]
     omitted: int = 0
     private: int = 0
-    """Number of private names that are not listed and not counted as omitted, if known."""
+    """Number of private names, which are neither listed nor counted as omitted, if known."""
 
     def definitions_of(self, name: str) -> list[str]:
         """Return the qualified names in the list that end with this name, such as `shop.price` for `price`."""

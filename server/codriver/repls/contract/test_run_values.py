@@ -56,13 +56,13 @@ class TestRun:
     errors: int
     results: tuple[TestResult, ...]
     output: str = ""
-    """The output of the tests, or the end of a long output."""
+    """The output of the tests, or its end if it is long."""
     stopped: TestResult | None = None
     """The test that was running when the run was interrupted. It is not in the counts."""
     times: tuple[TestTime, ...] = ()
-    """The duration of each finished test, including tests without assertions, if the REPL reports it."""
+    """The duration of each finished test, including tests without assertions, if reported by the REPL."""
     of: int | None = None
-    """The total number of tests of a run in progress, if the REPL reports it."""
+    """The total number of tests in a run in progress, if the REPL reports it."""
     skipped: int = 0
     xfailed: int = 0
     xpassed: int = 0
