@@ -1,7 +1,7 @@
-"""Dialects: the characteristics of the nREPL server of each language.
+"""Dialects: the characteristics of the nREPL server for each language.
 
-Codriver's programs return one JSON string, the only notation that every dialect can write without a library. Names are
-passed to them as string literals, and never become part of the code.
+Codriver's programs return one JSON string, because JSON is the only notation that every dialect can write without a
+library. Names are passed to them as string literals and never become part of the code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PYTHON_STRING_FUNCTIONS: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "L
 
 
 def _test(path: str, words: Mapping[str, str]) -> Program:
-    """Return the program that runs tests, with the string functions of the dialect inserted."""
+    """Return the program that runs tests, with the dialect's string functions inserted."""
     return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
 
 
@@ -52,7 +52,7 @@ _JAVA_TOOLING_PREFIXES: Final = (
 )  # fmt: skip
 """Prefixes of classes that belong to Clojure, its tools or the JVM."""
 _PYTHON_TOOLING_PATHS: Final = ("site-packages", "dist-packages", "/lib/python", "<frozen", "codriver/worker/")
-"""Parts of paths of files that belong to Python, installed packages or Codriver."""
+"""Parts of the paths of files that belong to Python, installed packages or Codriver."""
 
 CLOJURE: Final = Dialect(
     "clojure",

@@ -45,7 +45,7 @@ CACHE_LOADED_CODE: Final = GeneratedCode(
 
 
 def parse_loaded_code(data: Mapping[str, object]) -> LoadedCode:
-    """Parse the reply of the program that lists loaded code."""
+    """Parse the reply from the program that lists loaded code."""
     started = str(data.get("began") or "0")
     spaces = (_namespace(item) for item in list_or_empty(data.get("spaces")) if isinstance(item, dict))
     lists = [

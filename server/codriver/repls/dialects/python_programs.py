@@ -1,4 +1,4 @@
-"""Codriver's Python programs for REPLs of Python and Hy: tests, lists of names, and fixes for hy-nrepl."""
+"""Codriver's Python programs for Python and Hy REPLs: tests, lists of names, and fixes for hy-nrepl."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _test() -> str:
     """Return the expression that runs tests in a new process, which does not have the code loaded in the REPL.
 
     `$ns`, `$name` and `$match` are string literals, empty for no restriction. `$only` lists namespaces with tests.
-    `$root` is the directory to run in, or empty for the REPL's own. `$words` is `$match` as alternatives of words that
-    must all match. Words that must not match start with an exclamation mark.
+    `$root` is the directory to run in, or empty for the REPL's own. `$words` is `$match` split into alternatives, each
+    a list of words that must all match. Words that must not match start with an exclamation mark.
 
     The program is on its own line, because tracebacks and stacks display the line of a call.
     """

@@ -21,7 +21,7 @@ Words = Union[str, "Sequence[Words]"]
 """A string, or a nested list of strings, that becomes a literal in a program."""
 
 _PLACEHOLDER_PATTERN: Final = re.compile(r"\$([a-z]+)")
-"""A placeholder in a program, such as `$name`."""
+"""Matches a placeholder in a program, such as `$name`."""
 
 _PRINT_MIDDLEWARE: Final = "nrepl.middleware.print"
 """The nREPL middleware whose options limit printed values."""
@@ -42,7 +42,7 @@ class Dialect:
     json: Code = "VALUE"
     """Code that returns the value of an expression, `VALUE`, as a JSON string."""
     preserve_last: Code = ""
-    """Code that precedes Codriver's programs and preserves `*1`, `*2`, `*3` and `*e` of the session."""
+    """Code that precedes Codriver's programs and preserves the session's `*1`, `*2`, `*3` and `*e`."""
     python_text: bool = False
     """Whether printed strings are Python literals instead of JSON-like ones."""
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
@@ -54,23 +54,23 @@ class Dialect:
     expressions: Mapping[str, str] = field(default_factory=dict)
     """The program for each capability. `$name`, `$ns`, `$code` and `$session` become string literals.
 
-    If a test run continues after its reply, which is `pending`, `test-rest` returns the rest. `test-unloaded` returns
-    the namespaces of test files that must be loaded first, if the program cannot load them.
+    If a test run continues after its reply, the reply is `pending` and `test-rest` returns the rest. `test-unloaded`
+    returns the namespaces of test files that must be loaded first if the program cannot load them.
     """
     before: Mapping[str, str] = field(default_factory=dict)
-    """Code that must run before the program of a capability, because a form is compiled before any part of it runs."""
+    """Code that must run before a capability's program, because a form is compiled before any part of it runs."""
     call_cached: Code | None = None
     """Code that calls the function `FORM`, compiled once and stored as `NAME`, with `ARGUMENTS`."""
     cached: frozenset[str] = frozenset()
     """The capabilities whose programs are stored, because compiling takes longer than running them."""
     tooling: tuple[str, ...] = ()
-    """Parts of file or class names that identify stack frames of tools."""
+    """Parts of file or class names that identify tool frames in a stack."""
     unsafe_bytes: int | None = None
     """The length in bytes above which requests that are not pure ASCII break this server."""
     no_file: str | None = None
     """The file name for code without a file, in a server that remembers the last name in a session."""
     send_gap_s: float = 0.0
-    """Seconds to wait before sending a request while another one runs."""
+    """Seconds to wait before sending a request while another one is running."""
     print_limits: str | None = None
     """An expression that prints more than two elements, for servers that may honour print limits."""
     fixes: tuple[Code, ...] = ()
@@ -78,18 +78,18 @@ class Dialect:
     printer: Code | None = None
     """Code that defines `codriver.kept/print`, in which the user's settings take precedence over default limits."""
     file_evaluator: Code | None = None
-    """Code that defines a function for evaluating code of a file, and returns its name.
+    """Code that defines a function for evaluating code from a file, and returns its name.
 
-    For servers that otherwise omit the name of the file from stack traces.
+    This is for servers that otherwise omit the name of the file from stack traces.
     """
     broken: frozenset[str] = frozenset()
     """Capabilities whose ops do not work."""
     adapted: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that Codriver provides without an op, and how."""
     counts_lines: bool = True
-    """Whether the server honours `line`, so that reported lines are those of the caller's file."""
+    """Whether the server honours `line`, so that reported lines are those in the caller's file."""
     accepts_missing_position: bool = False
-    """Whether code without a position starts in line 1, column 1. Source: nREPL's `interruptible-eval`."""
+    """Whether code without a position starts at line 1, column 1. Source: nREPL's `interruptible-eval`."""
     columns_from_zero: bool = False
     """Whether the op for symbols counts columns from 0."""
     completes_within: bool = False
@@ -101,13 +101,13 @@ class Dialect:
     interrupt_note: str | None = None
     """Why a confirmed interrupt does not prove that the code has stopped."""
     interrupts_reads: bool = True
-    """Whether an interrupt also ends code that waits for input. Other servers do not reply until they get input."""
+    """Whether an interrupt also ends code waiting for input. Other servers do not reply until they get input."""
     sends_traceback: bool = False
     """Whether a failure includes its complete trace."""
     load_moves_namespace: bool = False
     """Whether loading a file changes the namespace of the session."""
     answers_while_busy: bool = False
-    """Whether the server replies to other requests while code runs."""
+    """Whether the server replies to other requests while code is running."""
     isolates: Isolation | None = None
     """What the dialect's only server isolates, or None if each server must be probed."""
     shares: str = "namespaces and their definitions are shared: define names in a namespace of your own"

@@ -1,4 +1,4 @@
-"""Parse thread dumps, and reduce them to the user's code."""
+"""Parse thread dumps and reduce them to the user's code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Thread:
 
 
 def build_thread_dump(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
-    """Create a dump of these threads, or return None if there are none. `tooling` identifies frames of tools."""
+    """Create a dump of these threads, or return None if there are none. `tooling` identifies tool frames."""
     if not threads:
         return None
     user_threads = [
