@@ -1,4 +1,4 @@
-"""A program for Hy that lists names and describes their values.
+"""A Hy program that lists names and describes their values.
 
 With `session`, it includes the definitions of that hy-nrepl session.
 """

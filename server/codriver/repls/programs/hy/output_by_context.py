@@ -1,10 +1,10 @@
-"""A fix for the output of hy-nrepl, so that each evaluation prints to its own client, a line at a time.
+"""A fix for hy-nrepl's output, so that each evaluation prints to its own client, a line at a time.
 
 hy-nrepl 1.0.4 replaces `sys.stdout` at the start of each evaluation and restores the previous stream at its end
 (`ops/eval.hy`). If two evaluations overlap, one of them prints to the other's client or to nobody. The stream may also
-be freed while `print` is writing to it, which crashes Python before 3.14 (python/cpython#130163), so two agents that
-print can end the REPL. With this fix, one stream stays in `sys.stdout`. All evaluations, including running ones, use it
-and cannot replace it. It finds the evaluation in the context of the printing code. A thread without such a context
+be freed while `print` is writing to it, which crashes Python before 3.14 (python/cpython#130163), so two printing
+agents can end the REPL. With this fix, one stream stays in `sys.stdout`. All evaluations, including running ones, use
+it and cannot replace it. It finds the evaluation in the context of the printing code. A thread without such a context
 prints to the evaluation that started last, as before, or to the process's own stream if none is running.
 
 `print` writes each word separately, and the server sends a message for each. With this fix, each line is a message.
@@ -28,7 +28,7 @@ context_stream: ContextVar[Any] = ContextVar("own")
 
 
 class Output(io.TextIOBase):
-    """A single stream for standard output that forwards text to the evaluation that prints it."""
+    """A single stream for standard output that forwards text to the evaluation printing it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def _lines(streaming: Any) -> Callable[..., Any]:
             self.lock = RLock()
 
         def write(self, text: str) -> int:
-            """Send the lines that this text completes."""
+            """Send the lines completed by this text."""
             with self.lock:
                 lines, end, self.pending = (self.pending + text).rpartition("\n")
                 super().write(lines + end)

@@ -38,9 +38,9 @@ def first_value_length(data: bytearray) -> int:
 
 
 class OneByOne:
-    """A wrapper around a connection whose `recv` returns one complete request.
+    """A wrapper around a connection, whose `recv` returns one complete request.
 
-    `started` contains bytes that an earlier read received.
+    `started` contains bytes received by an earlier read.
     """
 
     def __init__(self, connection: socket.socket, started: bytearray) -> None:
@@ -51,7 +51,7 @@ class OneByOne:
         return getattr(self.socket, name)
 
     def sendall(self, data: bytes) -> None:
-        """Send a message without interleaving it with messages of other threads."""
+        """Send a message without interleaving it with messages from other threads."""
         with self.lock:
             self.socket.sendall(data)
 

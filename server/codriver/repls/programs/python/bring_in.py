@@ -1,4 +1,4 @@
-"""Install modules of Codriver in a kernel, as a private package that lasts until the kernel ends."""
+"""Install Codriver modules in a kernel, as a private package that lasts until the kernel ends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def install(package: str, directory: str, sources: Iterable[tuple[str, str]]) ->
     """Install a package in this process and return its `KernelAnswers`.
 
     `sources` has dotted module names and source texts, in import order. Tracebacks display the modules as files in
-    `directory`. If one module fails, all are removed. Threads that need the package at the same time, such as those of
-    subshells, get the same object.
+    `directory`. If one module fails, all of them are removed. Threads that need the package at the same time, such as
+    those of subshells, get the same object.
     """
     turn = types.ModuleType(package + ".installing")
     turn.lock = threading.RLock()  # type: ignore[attr-defined]  # kept where every thread finds the same

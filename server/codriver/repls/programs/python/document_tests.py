@@ -1,4 +1,4 @@
-"""The tests of an exported Python document as `unittest` tests, for an interpreter without pytest."""
+"""The tests in an exported Python document as `unittest` tests, for an interpreter without pytest."""
 
 from __future__ import annotations
 

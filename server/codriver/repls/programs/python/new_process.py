@@ -1,6 +1,6 @@
 """The program of a new process that runs tests, passed to `python -c`. It shares no loaded code with the REPL.
 
-The first line of its standard input describes the tests to run. After that the pipe is a lifeline: it is closed when
+The first line of its standard input describes the tests to run. After that, the pipe is a lifeline: it is closed when
 the REPL ends, and then the process ends too.
 """
 
@@ -46,7 +46,7 @@ def prefer_local_modules() -> None:
 
 
 def ignore_recent_bytecode() -> None:
-    """Ignore cached bytecode of project files unless it was written well after the source.
+    """Ignore cached bytecode for project files unless it was written well after the source.
 
     Python compares only seconds and sizes, and a quick edit may change neither. An empty cache directory (`-X
     pycache_prefix`) would take four times the processor time, because all installed code would be compiled too.
@@ -83,7 +83,7 @@ def run_request(request: dict[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run the tests that standard input describes, write the result to a file, and exit."""
+    """Run the tests described on standard input, write the result to a file, and exit."""
     lifeline, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     with os.fdopen(lifeline, "rb", 0, closefd=False) as lifeline_file:
         request = json.loads(lifeline_file.readline())

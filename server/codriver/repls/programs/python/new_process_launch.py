@@ -1,8 +1,8 @@
 """Test runs in a new process, started by a Python REPL.
 
 The new process is a child of the REPL. It uses the same interpreter and directory, and the environment with which the
-REPL was started if the system provides it. Output goes through a file because, unlike a pipe, a file cannot be kept
-open by processes that a test leaves running.
+REPL was started if the system provides it. Output goes through a file because a pipe would be kept open by processes
+that a test leaves running.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def wait_until_exit(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
 
 
 def answer_of(answer: dict[str, Any]) -> object:
-    """Return the answer of the new process. If the process failed, raise its error, with the same class if possible."""
+    """Return the new process's answer. If the process failed, raise its error, with the same class if possible."""
     if "answer" in answer:
         return answer["answer"]
     name, words = answer["error"]

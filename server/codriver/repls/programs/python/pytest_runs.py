@@ -1,4 +1,4 @@
-"""Test runs with pytest, of the given files and directories or those in the project's settings.
+"""Run tests with pytest, in the given files and directories or those from the project's settings.
 
 Test modules and `conftest.py` are imported again for each run, so an edit takes effect as soon as it is saved. The
 modules that they import stay loaded. If the REPL records which functions run, the functions of each test are recorded.
@@ -51,7 +51,7 @@ UNSUITABLE_PLUGINS = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"),
 NO_BASILISP_OPTIONS = ["-p", "no:basilisp_test_runner"]
 INTERNAL_ERROR_PREFIX = "INTERNALERROR> "
 COLLECTION_TEST_NAME = "(collection)"
-"""The name under which a file is listed that could not be collected or was skipped."""
+"""The name under which a file that could not be collected or was skipped is listed."""
 LISP, WALKED = (".lpy", ".cljc"), 20000
 MAX_COMPILATION_NS = 10 * 10**9
 """The longest time that a compilation may take, in nanoseconds. See `new_process`."""
@@ -84,14 +84,14 @@ class Plugin:
         self.is_known = self.is_stopped = False
 
     def project_test_modules(self, patterns: Iterable[str]) -> Iterator[str]:
-        """Yield the names of loaded modules that are test files of the project."""
+        """Yield the names of loaded modules that are the project's test files."""
         matches = [re.compile(fnmatch.translate(pattern.rpartition("/")[2])).match for pattern in patterns]
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if not isinstance(file, str) or name == "__main__":
                 continue
             base = os.path.splitext(os.path.basename(file))[0] + ".py"
-            # Comparing names takes a hundredth of the time of resolving files, and there are many modules.
+            # Comparing names takes a hundredth of the time that resolving files does, and there are many modules.
             if any(match(base) for match in matches) and is_project_file(module_file(module)):
                 yield name
 
@@ -101,7 +101,7 @@ class Plugin:
         self.saved.update({name: sys.modules.pop(name) for name in self.project_test_modules(patterns)})
 
     def restore_modules(self) -> None:
-        """Restore the removed modules. Modules that this run loaded for the first time stay loaded."""
+        """Restore the removed modules. Modules loaded for the first time by this run stay loaded."""
         for name in self.project_test_modules(self.patterns):
             if name not in self.before or name.rpartition(".")[2] == "conftest":
                 del sys.modules[name]
@@ -124,7 +124,7 @@ class Plugin:
         yield
 
     def pytest_configure(self, config: Any) -> None:
-        """Remove loaded test modules, and add the files of loaded tests to those that pytest collects."""
+        """Remove loaded test modules, and add the files of loaded tests to those collected by pytest."""
         self.hide_test_modules(config.getini("python_files"))
         given = [*config.args, *self.extra]
         config.args[:] = [item for item in given if not self.is_excluded(config, item)] or given
@@ -154,7 +154,7 @@ class Plugin:
     @early
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
         """Keep only the selected tests, without duplicates."""
-        # A file that is named together with its directory is collected twice.
+        # A file named together with its directory is collected twice.
         once = {item.nodeid: item for item in items}
         selected_items = [item for item in once.values() if self.is_selected(item)]
         config.hook.pytest_deselected(items=[item for item in once.values() if item not in selected_items])
@@ -197,7 +197,7 @@ class Plugin:
             self.stopped = self.location(self.running, excinfo.tb)
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
-        """Store the error because of which a file could not be collected."""
+        """Store the error that prevented a file from being collected."""
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
             self.causes[report.nodeid] = call.excinfo.value.__cause__ or call.excinfo.value
 
@@ -223,7 +223,7 @@ class Plugin:
             )
 
     def pytest_runtest_makereport(self, item: Item, call: Any) -> None:
-        """Store the error of a phase of a test."""
+        """Store the error from a phase of a test."""
         self.errors[item.nodeid, call.when] = (item, call.excinfo)
 
     def pytest_runtest_logreport(self, report: Report) -> None:
@@ -342,7 +342,7 @@ def test_name_in_file(item: Item) -> str:
 
 
 def overriding_options(files: Iterable[str], match: str) -> list[str]:
-    """Return command-line options that override project settings which would redirect output or end the process."""
+    """Return command-line options that override project settings that would redirect output or end the process."""
     given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     given += ["-k", match] if match else []
@@ -375,7 +375,7 @@ def is_foreign_directory(at: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def ignore_recent_test_bytecode() -> Iterator[None]:
-    """Make pytest ignore cached bytecode of a test file unless it was written well after the file.
+    """Make pytest ignore cached bytecode for a test file unless it was written well after the file.
 
     pytest compares only seconds and sizes, and a quick edit may change neither.
     """

@@ -1,9 +1,8 @@
 """The program that runs tests in a Python REPL, with pytest if the interpreter has it, or with `unittest`.
 
 It runs in the project's interpreter, and uses only the standard library and the project's pytest. Its answer is JSON in
-the format that `codriver.repls.test_results.parse_test_run` reads. pytest runs files. `unittest` runs tests that were
-defined without a file, and all tests if there is no pytest: test cases, and plain functions whose names start with
-`test`.
+the format that `codriver.repls.test_results.parse_test_run` reads. pytest runs files. `unittest` runs tests defined
+without a file or, if there is no pytest, all tests: test cases, and plain functions whose names start with `test`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
     from .run_values import Row
 
-    Test = Any  # a `unittest` case, of which private attributes are read
+    Test = Any  # a `unittest` case; its private attributes are read
     Error = Any  # the value of `sys.exc_info`
     Outcome = tuple[int, list[list[object]], list[Row], "Row | None"]
     Chosen = tuple[list[str], dict[str, str], list[str], list[ModuleType]]
@@ -109,7 +108,7 @@ class Recorder(unittest.TestResult):
         self.row(test, "fail", err)
 
     def addError(self, test: Test, err: Error) -> None:  # noqa: N802  # unittest's name
-        """Add a test that raised an error, or a class or module of tests whose set-up failed."""
+        """Add a test that raised an error, or a test class or module whose set-up failed."""
         if hasattr(test, "_testMethodName"):
             self.row(test, "error", err)
             return
@@ -137,7 +136,7 @@ class Recorder(unittest.TestResult):
 
 
 def module_tests(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
-    """Yield each test of a module as its full name, the name of its class or function, and a test case."""
+    """Yield each test in a module as its full name, the name of its class or function, and a test case."""
     for name, value in sorted(vars(module).items()):
         if not is_test(name, value, module):
             continue
@@ -288,7 +287,7 @@ def run_in_process(
     if session and not is_path(ns):
         ns = ns.replace("-", "_")
     ns = "__main__" if ns == "user" else ns.rstrip("/")
-    # Hy names may contain hyphens, Python names cannot.
+    # Hy names may contain hyphens, but Python names cannot.
     name, bracket, parameters = selected.partition("[")
     selected = name.replace("-", "_") + bracket + parameters
     if ns and not (home and ns == "Hy") and not is_path(ns) and not module_exists(ns):

@@ -125,7 +125,7 @@ def failure_frames(frames: traceback.StackSummary) -> list[Row]:
 
 
 class SoFar:
-    """Writes the progress of a run to its output after each test, as a JSON text sequence.
+    """Writes a run's progress to its output after each test, as a JSON text sequence.
 
     The reader removes the records from the output. Source: RFC 7464.
     """
@@ -171,7 +171,7 @@ def store_failed(rows: list[Row]) -> None:
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:
-    """Return whether a name of a module is a test that the module itself defines."""
+    """Return whether a name in a module is a test that the module itself defines."""
     if getattr(value, "__module__", None) != module.__name__:
         return False
     if isinstance(value, type):
