@@ -40,23 +40,24 @@ LATE_VALUE_PREFIX: Final = "a value was received after the evaluation had finish
 
 
 class EventRecorder:
-    """Records events of all REPLs of a server in the transcripts of evaluations and in the log."""
+    """Records events from all of a server's REPLs in the transcripts of evaluations and in the log."""
 
     def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts) -> None:
         self._core = core
         self._logbook = logbook
         self._transcripts = transcripts
         self._others: Recent[tuple[str, str], str] = Recent(MAX_OTHER_EVALUATIONS)
-        """The ids of evaluations that other clients started, by REPL and the id in its adapter's events."""
+        """The ids of evaluations started by other clients, by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
         """The last update of each display, by running evaluation and display id."""
         self.listeners: Mapping[str, Callable[[str, str | None, str], None]] = {}
-        """The functions that receive the reports of REPLs, by report name: see `server_hooks.Report`. Set once, before
-        the server listens.
+        """The functions that receive reports from REPLs, by report name. See `server_hooks.Report`.
+
+        They are set once, before the server starts listening.
         """
 
     def receive(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
-        """Record an event of a REPL in the transcript of its evaluation and in the log."""
+        """Record an event from a REPL in the transcript of its evaluation and in the log."""
         event_id = evaluation_id
         if self._others and (repl_id, event_id) in self._others:
             evaluation_id = self._others[repl_id, str(event_id)]
@@ -160,7 +161,7 @@ class EventRecorder:
             self._process_value(Value(bundle_text(event.bundle)), repl, evaluation)
 
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
-        """Record in the transcript that the REPL retains the last value, which was cut when printed."""
+        """Record in the transcript that the REPL retains the last value, which was truncated when printed."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.record_truncation(cut, is_stored=True)
 
@@ -197,7 +198,7 @@ class EventRecorder:
         self._logbook.remove_sensitive_strings(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:
-        """Wake all tasks that wait for a change of an evaluation.
+        """Wake all tasks waiting for an evaluation to change.
 
         If the evaluation has finished, its buffered output is recorded first.
         """

@@ -51,7 +51,7 @@ def _find_form(position: tuple[int, int], error: Failure, forms: tuple[Form, ...
     """Return the number of the form that contains a position, or None."""
     if error.column is None:
         return sum(form.line <= position[0] for form in forms) or None
-    # A reader stops behind the text that it could not read, which may be where the next form starts.
+    # A reader stops after the text that it could not read, which may be where the next form starts.
     last = (position[0], position[1] - (error.phase in READING_PHASES))
     return sum((form.line, form.column) <= last for form in forms) or None
 

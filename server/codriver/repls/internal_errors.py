@@ -20,7 +20,7 @@ class InternalErrorReporter:
         self._core = core
 
     def report(self, what: str, error: Exception) -> str:
-        """Log an internal error and return its description. `what` says what was being done."""
+        """Log an internal error and return its description. `what` describes what was being done."""
         text = f"internal error in codriver ({what}): {_error_text(error)}"
         logger.error("%s", text, exc_info=error)
         try:

@@ -1,4 +1,4 @@
-"""Interrupt running evaluations by the REPL's own operation or by a restart, after saving the stacks."""
+"""Interrupt running evaluations with the REPL's own operation or a restart, after saving the stacks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPLY_TIMEOUT_S = 3.0
 """Seconds to wait for the reply to an interrupt."""
 
 STACKS_AT_INPUT_TIMEOUT_S = 0.5
-"""Seconds to wait for the stacks of code that waits for input, whose position matters less."""
+"""Seconds to wait for the stacks of code waiting for input, whose position matters less."""
 
 
 INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"
@@ -34,7 +34,8 @@ INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"
 class Interrupter:
     """Interrupts evaluations in the REPLs of one server.
 
-    `adapters` maps the ids of connected REPLs to their adapters. `stacks_s` is how many seconds to wait for stacks.
+    `adapters` maps the ids of connected REPLs to their adapters. `stacks_s` is the number of seconds to wait for
+    stacks.
     """
 
     def __init__(

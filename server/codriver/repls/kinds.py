@@ -1,9 +1,9 @@
 """The table of REPL kinds, which describes the files, protocol and command of each.
 
-Discovery, recipes, `codriver init`, `codriver doctor`, hot reload and the setting `repl` read it. To support another
-kind of REPL with a known protocol, add an entry to `REPL_KINDS`.
+It is used by discovery, recipes, `codriver init`, `codriver doctor`, hot reload and the setting `repl`. To support
+another kind of REPL with a known protocol, add an entry to `REPL_KINDS`.
 
-Features declare further kinds. A user starts these by name, and functions that look up a name get them as `added`.
+Features declare further kinds. A user starts these by name, and functions that look up a name receive them as `added`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 Launcher = Literal["program", "python-program", "worker", "clojure", "feature"]
-"""How the command of a REPL is found: a program in PATH or `node_modules`, a console script of a Python package,
-Codriver's worker in the project's interpreter, the Clojure CLI or Debian's jars, or as its feature determines.
+"""How a REPL's command is found.
+
+It is a program in PATH or `node_modules`, a console script of a Python package, Codriver's worker in the project's
+interpreter, the Clojure CLI or Debian's jars, or determined by the REPL's feature.
 """
 
 NREPL_PROTOCOL: Final = "nrepl"
@@ -25,7 +27,7 @@ NREPL_PROTOCOL: Final = "nrepl"
 """
 
 NREPL_VERSION: Final = "1.3.1"
-"""The version of nREPL that is added to a Clojure project's classpath. It can interrupt code on recent JVMs."""
+"""The nREPL version that is added to a Clojure project's classpath. It can interrupt code on recent JVMs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class ReplKind:
     protocol: str = field(default=NREPL_PROTOCOL, kw_only=True)
     """The protocol, which selects the connector."""
     words: tuple[str, ...] = ()
-    """The names accepted by `--repl`, the preferred one first."""
+    """The names accepted by `--repl`, preferred name first."""
     variant: str = ""
     """What may follow the name and a colon, as displayed in help texts. Empty if nothing may."""
     key_of_variant: Callable[[str], str] | None = None
@@ -58,13 +60,13 @@ class ReplKind:
     distinctive_suffixes: tuple[str, ...] = ()
     """Suffixes that identify a project of this kind when no project file does."""
     marks: tuple[str, ...] = ()
-    """Files that mark a directory as a project of this kind, the most specific first."""
+    """Files that mark a directory as a project of this kind, most specific first."""
     needed_packages: tuple[tuple[str, str], ...] = ()
     """Pairs of a project file and a package. A project that depends on the package is also of this kind."""
     precedence: int = 0
     """The order among several projects in one directory. The lowest number comes first."""
     port_files: tuple[str, ...] = ()
-    """Files in which the REPL writes its port, relative to the project's directory."""
+    """Files to which the REPL writes its port, relative to the project's directory."""
 
     # Starting
     programs: tuple[str, ...] = ()
@@ -123,7 +125,7 @@ REPL_KINDS: tuple[ReplKind, ...] = (
         "Babashka", "bb", "babashka", ("bb",),
         suffixes=(".clj", ".cljc", ".bb"), marks=("bb.edn",), port_files=_NREPL_PORT_FILES, programs=("bb",),
         install="see babashka.org",
-        # With port 0 babashka chooses a free port. Another project may already use its default port.
+        # With port 0, babashka chooses a free port. Another project may already be using its default port.
         arguments=("nrepl-server", "127.0.0.1:0"), by_hand="bb nrepl-server 127.0.0.1:0",
     ),
     ReplKind(
@@ -213,7 +215,7 @@ def session_key_for_port_file(name: str) -> str:
 def is_provisional_key(key: str) -> bool:
     """Return whether a session key may change once its REPL is connected.
 
-    `nrepl` is then replaced by the key of the dialect, and `py` by the name of the application, because only
+    `nrepl` is then replaced with the key of the dialect, and `py` with the name of the application, because only
     applications write a port file of that kind.
     """
     return key in ("nrepl", PYTHON_KIND.key)
@@ -294,7 +296,7 @@ def describe_session_for_suffix(suffix: str) -> str | None:
 
 
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
-    """Return a mapping from each suffix of source files to the dialects that can load them, most likely first."""
+    """Return a mapping from each source file suffix to the dialects that can load such files, most likely first."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in REPL_KINDS:
         for suffix in kind.suffixes:

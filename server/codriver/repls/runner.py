@@ -1,4 +1,4 @@
-"""The runner of evaluations, which starts each in its REPL, enforces its time limit and reports its end to the core."""
+"""Run evaluations: start each one in its REPL, enforce its time limit and report its end to the core."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ It is far longer than an answer, because callers can read more of a value later.
 
 
 class Runner:
-    """Runs the evaluations of a server.
+    """Runs a server's evaluations.
 
     `adapters` maps the ids of connected REPLs to their adapters. `spawn` runs a function in a separate task. `clear`
     removes secrets from failures.
@@ -54,7 +54,7 @@ class Runner:
         self._running: dict[str, asyncio.TimerHandle] = {}
         """The timer that enforces the time limit of each running evaluation."""
         self._overlong: dict[str, str] = {}
-        """Why each evaluation that exceeded its time limit is being ended, as a message."""
+        """Messages that explain why evaluations that exceeded their time limit are being ended."""
 
     def start_evaluation(self, effect: dispatch.RunEvaluation) -> None:
         """Start an evaluation. Its end is always reported, at the latest when the connection ends."""
@@ -79,8 +79,7 @@ class Runner:
     def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
         """Return whether the evaluation's session must be opened first.
 
-        This is the case for background evaluations and for lanes, which are sessions of single callers in a shared
-        REPL.
+        This is the case for background evaluations and for lanes, which are single callers' sessions in a shared REPL.
         """
         if effect.request.background:
             return True

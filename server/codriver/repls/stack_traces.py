@@ -33,7 +33,7 @@ MAX_MESSAGE_CHARS: Final = 4000
 
 MAX_TRACE_FRAMES: Final = 20
 _UNNAMED_CODE_FILES: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-"""Starts of file names that stand for code that was sent to a REPL."""
+"""Starts of file names that stand for code sent to a REPL."""
 _MISSING_FILE_NAMES: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE_FILES})
 
 PHASES_BEFORE_RUNNING: Final = READING_PHASES | {"compile", "compilation", "macroexpansion"}
@@ -149,7 +149,7 @@ def shorten_message(message: str) -> str:
 
 
 def mark_user_frames(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
-    """Mark frames in files of the workspace as user code, even if the workspace is inside a tooling directory."""
+    """Mark frames in workspace files as user code, even if the workspace is inside a tooling directory."""
     if workspace is None:
         return frames
     root = f"{workspace}/"

@@ -61,10 +61,10 @@ NOTHING_WITHHELD: Mapping[str, str] = MappingProxyType({})
 EXIT_TIMEOUT_S = 5.0
 """Seconds to wait for a process to exit after its connection was closed.
 
-On a busy machine its watchdog may run only seconds after the process has closed its socket.
+On a busy machine, its watchdog may not run until seconds after the process has closed its socket.
 """
 DISCONNECTED_GRACE_S = 2.0
-"""Seconds that an interrupted evaluation gets to end after its client has disconnected."""
+"""Seconds that an interrupted evaluation has to end after its client has disconnected."""
 
 
 def without_capabilities(profile: Profile, withheld: Mapping[str, str]) -> Profile:
@@ -92,7 +92,7 @@ class _Connection:
 
 
 class ReplSupervisor:
-    """Owns the REPL connections of a server, and performs the effects that the core requests on them."""
+    """Owns a server's REPL connections, and performs the effects that the core requests on them."""
 
     def __init__(  # noqa: PLR0913  # one argument per part
         self,
@@ -110,7 +110,7 @@ class ReplSupervisor:
         """Create the supervisor without opening any connections.
 
         `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `hooks` has
-        the additions of features. `stacks_s` is how long to wait for the stacks of a REPL.
+        the additions made by features. `stacks_s` is the number of seconds to wait for a REPL's stacks.
         """
         self._tasks = tasks
         self._connectors = dict(connectors)
@@ -138,7 +138,7 @@ class ReplSupervisor:
         self.read_stacks = self._interrupter.read_stacks
 
     def set_report_listeners(self, listeners: Mapping[str, Callable[[str, str | None, str], None]]) -> None:
-        """Set the functions that receive reports of REPLs, by the name of the report. See `server_hooks.Report`."""
+        """Set the functions that receive reports from REPLs, by the name of the report. See `server_hooks.Report`."""
         self._events.listeners = listeners
 
     def set_connector(
@@ -240,7 +240,7 @@ class ReplSupervisor:
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
-        # Do not await anything before this line: the next connection of this REPL may report the same values again.
+        # Do not await anything before this line: the REPL's next connection may report the same values again.
         self._events.remove_sensitive_values(repl_id)
 
     async def _connect(self, repl: Repl) -> str:
@@ -268,7 +268,7 @@ class ReplSupervisor:
             current = self._core.state.repls.get(repl.id, repl)
             if file is not None and current.generation == repl.generation:
                 del self._address_files[file.path]
-                file.discard(file.path)  # another program may use its ports by now
+                file.discard(file.path)  # another program may be using its ports by now
         _check_remedies(repl, recipe, cause)
         return cause
 
@@ -370,7 +370,7 @@ class ReplSupervisor:
         return connector
 
     async def _with_working_tree(self, repl_id: str, profile: Profile) -> Profile:
-        """Return the profile with the REPL's working tree, if a port file led to a REPL of another working tree."""
+        """Return the profile with the REPL's working tree if a port file led to a REPL in a different working tree."""
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
         if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
             return profile
@@ -378,7 +378,7 @@ class ReplSupervisor:
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:
-        """Report what may be listening at an address that does not answer for `SILENT_TIMEOUT_S`.
+        """Report what may be listening at an address that has not answered for `SILENT_TIMEOUT_S`.
 
         Cancelling `until` stops the report.
         """

@@ -1,4 +1,4 @@
-"""Results of test runs, converted to `TestRun` from the replies of Codriver's programs and of cider-nrepl."""
+"""Test run results, converted to `TestRun` from the replies of Codriver's programs and of cider-nrepl."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 COLLECTION_NAME: Final = "(collection)"
 """The name under which pytest files that could not be collected, or were skipped entirely, are listed as tests."""
 _OUTCOME_RANKS: Final = {"error": 0, "fail": 1, "pass": 2}
-"""Order in which outcomes are listed."""
+"""The order in which outcomes are listed."""
 MAX_OUTPUT_CHARS: Final = 50_000
 
 
 def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:
-    """Convert the reply of one of Codriver's test programs to a test run."""
+    """Convert the reply from one of Codriver's test programs to a test run."""
     fields = mapping_or_empty(data)
     results = [parse_test_result(mapping_or_empty(item), dialect) for item in list_or_empty(fields.get("results"))]
     times = tuple(time for item in list_or_empty(fields.get("times")) for time in _parse_times(item))
@@ -35,7 +35,7 @@ def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:
 
 
 def _parse_times(item: object) -> Iterator[TestTime]:
-    """Yield the time from a `[namespace, test, seconds]` row. Ignore rows of another shape."""
+    """Yield the time from a `[namespace, test, seconds]` row. Ignore rows of any other shape."""
     match item:
         case [str(namespace), str(test), float() | int() as seconds]:
             yield TestTime(namespace, test, float(seconds))

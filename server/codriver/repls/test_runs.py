@@ -1,4 +1,4 @@
-"""Run tests in a REPL as evaluations, which are interrupted when nobody waits for them."""
+"""Run tests in a REPL as evaluations, which are interrupted when nobody is waiting for them."""
 
 from __future__ import annotations
 
