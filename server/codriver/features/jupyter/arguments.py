@@ -23,7 +23,7 @@ CellName = Annotated[
 ]
 """The id of a cell, or its index from 0.
 
-Numbers are accepted too. The schema does not list them, because some clients cannot handle a list of types.
+Numbers are accepted as well. The schema does not list them, because some clients cannot handle a list of types.
 """
 
 
@@ -36,7 +36,7 @@ class StatusArguments(ArgumentModel):
 class CellOfEdit(PartArguments):
     """The argument `cell` that the Jupyter feature adds to each edit of the tool `edit_files`.
 
-    It is not part of the tool's schema, to keep the schema short. The answers of `list_cells` mention it.
+    To keep the tool's schema short, the argument is not part of it. Answers of `list_cells` mention it.
     """
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"cell_id": "cell", "cellId": "cell"})
@@ -44,5 +44,5 @@ class CellOfEdit(PartArguments):
     cell: CellName | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
 
     def file_part(self) -> FilePart | None:
-        """Return the cell to which the edit is limited, or None for the whole file."""
+        """Return the cell that the edit is limited to, or None for the whole file."""
         return None if self.cell is None else cell_part(self.cell)

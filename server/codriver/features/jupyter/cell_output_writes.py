@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_REMEMBERED_RUNS: Final = 1000
-"""Maximum number of remembered runs, the same as that of evaluations."""
+"""Maximum number of remembered runs, the same as for evaluations."""
 CHECK_INTERVAL_S: Final = 5.0
-"""Maximum time between two checks for whether an evaluation has finished without printing anything."""
+"""Maximum time between two checks whether an evaluation has finished, which it may do without printing anything."""
 WRITE_TIMEOUT_S: Final = 10.0
-"""Maximum time that an answer waits for a write. Then it reports that the outputs are still being written."""
+"""Maximum time that an answer waits for a write. After that, it reports that the outputs are still being written."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class OutputWrite:
     stamp: bytes
     """Digest that the file must have. Otherwise, nothing is written."""
     find_open: Callable[[], str | None]
-    """Returns the program in which the notebook is open, or None. Waits for servers, at most 2 s."""
+    """Returns the program in which the notebook is open, or None. Waits for servers for at most 2 s."""
     execution_count: int | None = None
     failure: str = ""
     """Reason why nothing was written."""
@@ -102,10 +102,10 @@ class CellOutputWrites:
         self._tasks.start_soon(self._follow, evaluation, write)
 
     async def describe_cell(self, evaluation: Evaluation) -> tuple[str, str] | None:
-        """Return a description of the cell that an evaluation runs, and a note if its outputs were not written.
+        """Return a description of the cell that an evaluation is running, and a note if its outputs were not written.
 
         The note is empty once the outputs are in the file. If the evaluation has finished, wait for the write first.
-        Return None if the evaluation does not run a cell.
+        Return None if the evaluation is not running a cell.
         """
         write = self.by_evaluation.get(evaluation.id)
         if write is None:
@@ -141,7 +141,7 @@ class CellOutputWrites:
                 write.finished.set()
 
     async def _write_outputs(self, evaluation: Evaluation, write: OutputWrite) -> str:
-        """Write the outputs to the notebook. Return the reason if they were not written, or an empty string."""
+        """Write the outputs to the notebook. Return an empty string, or the reason why they were not written."""
         try:
             cells = self._repls.adapter(evaluation.repl).companion(CellRuns)
             run = None if cells is None else cells.collect(evaluation.id)
@@ -167,8 +167,8 @@ class CellOutputWrites:
     def _update_expected_digests(self, finished_write: OutputWrite, stamp: bytes) -> None:
         """Replace the expected digest of the file after a write by Codriver.
 
-        Other cells of the same notebook that are still running may then be written too, and callers that have read the
-        notebook need not read it again.
+        The outputs of other cells in the notebook that are still running can then be written as well, and callers that
+        have read the notebook need not read it again.
         """
         old_version = (finished_write.path, finished_write.stamp)
         self._reads.replace(*old_version, stamp)
@@ -193,7 +193,7 @@ def _insert_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], dat
 
 
 async def describe_cell(call: Call, evaluation: Evaluation) -> AnswerAddition | None:
-    """Return the cell that an evaluation runs as an addition to an answer, or None if it runs no cell."""
+    """Return an addition to an answer about the cell that an evaluation is running, or None if there is none."""
     writes: CellOutputWrites = call.services.parts[CellOutputWrites]
     if evaluation.id not in writes.by_evaluation:
         return None

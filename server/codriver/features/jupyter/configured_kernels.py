@@ -1,4 +1,4 @@
-"""Read the Jupyter kernels from the settings, as REPLs to connect to."""
+"""Read the Jupyter kernels in the settings as REPLs to connect to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def configured_kernels(settings: Settings, environ: Mapping[str, str]) -> tuple[
 
 
 def check_configured_kernels(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Check that the connections to the kernels in the settings are encrypted where that is required.
+    """Check that connections to the kernels in the settings are encrypted where required.
 
     Raises:
-        UnencryptedError: a connection to another machine is unencrypted, and the settings do not allow that.
+        UnencryptedError: a connection to another machine is unencrypted, and the settings do not allow this.
     """
     check_encrypted(configured_kernels(settings, environ))
 

@@ -1,4 +1,4 @@
-"""The doctor's checks of Jupyter kernels."""
+"""The doctor's checks for Jupyter kernels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def suggest_kernel_fix(repl: Mapping[str, Any]) -> str | None:
 
 
 def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """Yield a note for each running kernel to which `codriver serve` would connect in this workspace."""
+    """Yield a note for each running kernel that `codriver serve` would connect to in this workspace."""
     fix = "codriver serve connects to it" if _has_jupyter() else INSTALL_COMMAND
     directory = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), directory).find().kernels:

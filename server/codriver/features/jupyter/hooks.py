@@ -76,10 +76,10 @@ def _find_process_id(file: str) -> int | None:
 
 
 def guard_notebook(services: Services, who: str, change: Change) -> str:
-    """Return the reason why a caller must not edit a notebook, or an empty string if the edit is allowed.
+    """Return an empty string if a caller may edit a notebook, or the reason why not.
 
     Edits are refused if the caller has read an older version, or if the notebook is open in a Jupyter Server. Blocks
-    while the servers are queried.
+    while querying the servers.
     """
     old_content, path = change.before.data, change.path
     if path.suffix != NOTEBOOK_SUFFIX or old_content is None:
@@ -98,7 +98,7 @@ def _forget_read(call: Call, who: str, file: Path) -> None:
 
 
 async def answer_about_cells(call: Call, arguments: Any) -> Answer:
-    """Answer a call of `status` with `about: cells` by calling `list_cells`."""
+    """Answer a call to `status` with `about: cells` by calling `list_cells`."""
     if arguments.file is None:
         raise refused("bad-arguments", "about: cells requires a notebook", hint="Pass its path as file.")
     addition = call.added_arguments(StatusArguments)

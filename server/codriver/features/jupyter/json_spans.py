@@ -1,4 +1,4 @@
-"""Read JSON documents with the positions of their values, so that single values can be replaced in the text.
+"""Read JSON documents with the positions of their values, so that individual values can be replaced in the text.
 
 Only requested values are parsed. All others are skipped without being decoded.
 """
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Reader = Callable[[bytes, int], tuple[Any, int]]
-    """Parses the value at an offset, and returns the value and the offset of its end."""
+    """Parses the value at an offset. Returns the value and the offset of its end."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
-"""White space between values."""
+"""Matches white space between values."""
 _BRACKET = re.compile(rb'["\[\]{}]')
-"""A bracket, or the start of a string that may contain brackets."""
+"""Matches a bracket, or the start of a string that may contain brackets."""
 _LITERAL = re.compile(rb'[^\s,\]}\[{":]*')
 """Matches a JSON number or literal."""
 MAX_VALUE_BYTES: Final = 20 * 2**20
-"""Maximum size of a value that is parsed, such as a cell's source."""
+"""Maximum size of a value to parse, such as a cell's source."""
 NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
 
 
 class JsonError(ValueError):
-    """Raised when a value at `position` is not the expected JSON, or is too large."""
+    """Raised when the value at `position` is not the expected JSON or is too large."""
 
     def __init__(self, error_text: str, position: int) -> None:
         super().__init__(error_text)
@@ -60,7 +60,7 @@ class Member:
 def parse_members(
     data: bytes, position: int, readers: Mapping[str, Reader] = NO_READERS
 ) -> tuple[dict[str, Member], int]:
-    """Parse the object at a position. Return its members by key, and the position after it.
+    """Parse the object at a position. Return its members by key, and the position after the object.
 
     `readers` maps keys to the functions that parse their values. Other values are skipped. If a key is repeated, the
     last member is used.
@@ -91,7 +91,7 @@ def parse_members(
 
 
 def parse_array(data: bytes, position: int, reader: Reader) -> tuple[list[Any], int]:
-    """Parse the array at a position. Return its values, and the position after it.
+    """Parse the array at a position. Return its values, and the position after the array.
 
     `reader` parses each value. Values are parsed one by one, because parsing a large document in one call would block
     all other threads.
@@ -114,7 +114,7 @@ def parse_array(data: bytes, position: int, reader: Reader) -> tuple[list[Any], 
 
 
 def parse_value(data: bytes, position: int) -> tuple[Any, int]:
-    """Parse the value at a position. Return it, and the position after it.
+    """Parse the value at a position. Return the value and the position after it.
 
     Raises:
         JsonError: the value is invalid or too large.
@@ -185,7 +185,7 @@ def _expect(data: bytes, position: int, characters: bytes) -> bytes:
     """Return the byte at a position if it is one of `characters`.
 
     Raises:
-        JsonError: the byte is another one, or the end of the data is reached.
+        JsonError: the byte is a different one, or the end of the data has been reached.
     """
     character = data[position : position + 1]
     if not character or character not in characters:

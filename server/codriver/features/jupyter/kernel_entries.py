@@ -1,4 +1,4 @@
-"""Parse the entries of the setting `kernels`, which give Jupyter kernels by connection file or URL."""
+"""Parse the entries of the setting `kernels`, which specify Jupyter kernels by connection file or URL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 KEY_PATTERN: Final = re.compile(r"[A-Za-z][\w.-]*")
-"""Valid session keys of kernels."""
+"""Matches valid session keys of kernels."""
 FORWARDED_VARIABLE: Final = re.compile(r"KERNEL_\w+")
 """Matches the environment variables that kernel gateways pass on to kernels."""
 
@@ -89,14 +89,14 @@ class NamedKernelEntry(BaseModel):
 
 
 class UnencryptedError(StartError):
-    """Raised when the settings name a kernel on another machine whose connection would not be encrypted."""
+    """Raised when the settings specify an unencrypted connection to a kernel on another machine."""
 
 
 def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
     """Check that connections to kernels on other machines are encrypted, unless the settings allow plain HTTP.
 
     Raises:
-        UnencryptedError: a connection is unencrypted, and the settings do not allow that.
+        UnencryptedError: a connection is unencrypted, and the settings do not allow this.
     """
     for kernel in kernels:
         if isinstance(kernel.location, KernelUrl) and kernel.location.is_unencrypted and not kernel.is_plain_allowed:

@@ -9,7 +9,7 @@ from typing import Final
 from codriver.repls.kinds import ReplKind
 
 JUPYTER_PROTOCOL: Final = "jupyter"
-"""The protocol of Jupyter kernels, addressed by the path of a connection file. Also the name that starts one."""
+"""The protocol of Jupyter kernels addressed by the path of a connection file. Also the name with which to start one."""
 
 
 def session_key_for_kernelspec(name: str) -> str:
@@ -26,7 +26,7 @@ def session_key_for_kernelspec(name: str) -> str:
 def session_key_for_notebook(path: str) -> str | None:
     """Return the session key for the kernel of a notebook, for example `a-ipynb` for `a.ipynb`.
 
-    Return None for a path without a suffix, which is that of a console.
+    Return None for a path without a suffix, which belongs to a console.
     """
     name = Path(path).name
     return (re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or None) if Path(name).suffix else None

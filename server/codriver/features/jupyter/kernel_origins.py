@@ -8,9 +8,9 @@ from codriver.core.state import Origin
 from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 
 KERNEL_FILE: Final = "kernel"
-"""The kind of origin of a kernel with a connection file, whose path is the text."""
+"""The kind of origin of a kernel with a connection file. The text is the file's path."""
 KERNEL_SERVER: Final = "server"
-"""The kind of origin of a kernel of a Jupyter Server. The text is its URL."""
+"""The kind of origin of a kernel on a Jupyter Server. The text is its URL."""
 
 
 def kernel_of_file(path: object, *, is_discovered_only: bool = False) -> Origin:

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 IPYKERNEL_MODULE: Final = "ipykernel_launcher"
 PACKAGES_BY_MODULE: Final[Mapping[str, str]] = {IPYKERNEL_MODULE: "ipykernel", "xpython_launcher": "xeus-python"}
-"""Packages to install by the module that starts the kernel, if the names differ."""
+"""Packages to install, by the module that starts the kernel, where the names differ."""
 
 
 def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
-    """Return the recipe that starts a Jupyter kernel.
+    """Return the recipe for starting a Jupyter kernel.
 
-    `repl` is `jupyter:` and the name of a kernelspec. If it is only `jupyter`, the recipe starts IPython's kernel in
-    the project's interpreter.
+    `repl` is `jupyter:` followed by the name of a kernelspec. If it is just `jupyter`, the recipe starts IPython's
+    kernel in the project's interpreter.
 
     Raises:
         RecipeError: jupyter_client is not installed, or the kernelspec is missing or invalid.

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 MAX_NOTEBOOK_BYTES = 64 * 2**20
 """Maximum size of a notebook in bytes, including its images."""
 MIN_LINE_BYTES = 8
-"""Minimum size of a cell's line in an answer, which is `"0 code",`."""
+"""Minimum size of a cell's line in an answer, such as `"0 code",`."""
 MAX_COMPLETE_SOURCE_BYTES = 3000
-"""Maximum total size of the sources of all cells up to which an answer contains them completely."""
+"""Maximum total size of all cells' sources for an answer to contain them completely."""
 MAX_FIRST_LINE_CHARACTERS = 80
-"""Maximum length of the displayed first line of a cell."""
+"""Maximum displayed length of a cell's first line."""
 
 
 class ListCellsArguments(Arguments):
@@ -48,9 +48,9 @@ class ListCellsArguments(Arguments):
 
 
 async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
-    """List the cells of a notebook, starting at an index, and the session of its kernel.
+    """List the cells of a notebook, starting at an index, along with its kernel's session.
 
-    The list is shortened to the size limit of an answer. If a cell is named, return its source instead.
+    The list is shortened to the size limit for answers. If a cell is named, return its source instead.
     """
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     read = partial(_read_notebook, workspace, arguments.file_path, allow_outside=allow_outside)
@@ -99,7 +99,7 @@ def _source_answer(cell: Cell, start: int, max_bytes: int) -> Answer:
 
 
 def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl | None:
-    """Return the connected kernel of a notebook, or None if it has none or more than one."""
+    """Return a notebook's connected kernel, or None if it has none or more than one."""
     path = notebook.resolve()
     kernels = [
         repl
@@ -112,8 +112,8 @@ def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl |
 def _format_cell(cell: Cell, *, is_whole: bool = False) -> str:
     """Format a cell as a line such as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
 
-    In this example, 3 is the index, 8c1d the id, and 7 the execution count of the cell. With `is_whole`, the complete
-    source is included, below the line if it has several lines.
+    In this example, 3 is the cell's index, 8c1d its id, and 7 its execution count. With `is_whole`, the complete source
+    is included, below the line if it has several lines.
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
     first_line = truncate(first, MAX_FIRST_LINE_CHARACTERS)

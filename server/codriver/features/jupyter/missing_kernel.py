@@ -1,4 +1,4 @@
-"""The hint for agents when a tool needs a Jupyter kernel and there is none."""
+"""The hint for agents if a tool needs a Jupyter kernel and there is none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KERNEL_SOURCE: Final = CapabilitySource(
 
 
 def describe_missing_kernel(state: State) -> str | None:
-    """Return a note about how to get a kernel for `run_cell`, or None if there is one or it is starting."""
+    """Return a note on how to get a kernel for `run_cell`, or None if one exists or is starting."""
     kernels = [repl for repl in state.repls.values() if KERNEL_SOURCE.may_have(repl)]
     if CELLS_CAPABILITY in state.capabilities() or any(repl.is_awaited for repl in kernels):
         return None

@@ -1,4 +1,4 @@
-"""Replace strings in notebooks, in the whole file or in the source of one cell."""
+"""Replace strings in notebooks, either in the whole file or in the source of one cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.editing import ReplaceText
 
 LISP_LANGUAGES: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
-"""Languages of notebooks whose cells must have balanced brackets."""
+"""Notebook languages in which brackets in a cell must be balanced."""
 
 
 def cell_part(cell: str) -> FilePart:
@@ -49,7 +49,7 @@ def _apply_edit(path: Path, text: str, number: int, edit: ReplaceText) -> Edited
     """Apply one edit to the text of a notebook. Line numbers in the result are relative to the edited cell.
 
     Raises:
-        RefusedError: the text is not a notebook, or has no such cell.
+        RefusedError: the text is not a notebook or has no such cell.
     """
     if edit.part is None:
         return apply_string_edits(text, {number: edit})
@@ -67,7 +67,7 @@ def _apply_edit(path: Path, text: str, number: int, edit: ReplaceText) -> Edited
 def _new_syntax_error(language: str, old_source: str, new_source: str) -> str:
     """Return the syntax error that an edit introduces into a cell, or an empty string.
 
-    If the old source was already invalid, no error is returned, so that it can be fixed in several edits.
+    If the old source was already invalid, return no error, so that it can be fixed with several edits.
     """
     errors = []
     for source in (old_source, new_source):

@@ -1,9 +1,9 @@
-"""Read the cells of notebook files, and replace outputs or source without changing any other byte.
+"""Read the cells in notebook files, and replace outputs or source without changing any other byte.
 
-Files are not parsed and serialized again. Only the spans of changed values are replaced, so indentation, escapes, the
-order of keys and trailing white space stay the same. The bytes are not decoded as a whole, because 64 MiB with one wide
-character take 256 MiB as a string. Values that are not needed, mostly outputs, are skipped. New values are formatted
-like nbformat does. Source: nbformat 4.5, "The Notebook file format".
+Files are not parsed and serialized again. Only the spans of changed values are replaced, so indentation, escapes, key
+order and trailing white space stay the same. The bytes are not decoded as a whole, because 64 MiB with one wide
+character take 256 MiB as a string. Values that are not needed, mostly outputs, are skipped. New values are formatted as
+nbformat does. Source: nbformat 4.5, "The Notebook file format".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NOTEBOOK_LANGUAGE: Final = "notebook"
 """The language of tools for notebooks, which are offered in workspaces that contain a notebook."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CELL_INDEX = re.compile(r"(?:cell-)?(\d{1,9})")
-"""The index of a cell, with or without the prefix that clients add."""
+"""Matches the index of a cell, with or without the prefix that clients add."""
 _LINE_LIST_TYPES = frozenset({"application/javascript", "image/svg+xml"})
 """MIME types that are stored as lists of lines, in addition to `text/…`."""
 _KEY_ORDER: Final = (
@@ -55,14 +55,14 @@ _KEY_ORDER: Final = (
 )
 """Order in which nbformat writes the keys of an output."""
 UTF8_CHECK_BYTES: Final = 64 * 1024
-"""Number of bytes that are checked for valid UTF-8 at a time."""
+"""Number of bytes to check for valid UTF-8 at a time."""
 MAX_ELEMENTS: Final = 300_000
 """Maximum number of values and containers in a notebook. Each takes at least a hundred bytes of memory."""
 MAX_DEPTH: Final = 100
 
 
 def not_a_notebook(name: str, reason: str) -> RefusedError:
-    """Return the error for a file that is not a notebook of nbformat 4."""
+    """Return the error for a file that is not an nbformat 4 notebook."""
     hint = "Pass a Jupyter notebook. Convert nbformat 3 with jupyter nbconvert --to notebook --inplace."
     return refused("file-unreadable", f"{name} is not a notebook of nbformat 4: {reason}", hint=hint)
 
@@ -77,7 +77,7 @@ class Cell:
     """Id of the cell, which files older than nbformat 4.5 do not have."""
     type: str
     stored_source: bytes
-    """Source of the cell in JSON, as stored in the file."""
+    """Source of the cell as JSON, as stored in the file."""
     execution_count: int | None
     outputs: tuple[str, ...]
     """Type of each output."""
@@ -89,7 +89,7 @@ class Cell:
 
     @property
     def source(self) -> str:
-        """Return the source of the cell, which is parsed at each access."""
+        """Return the source of the cell, which is parsed on each access."""
         return _join_text(json.loads(self.stored_source.decode()))
 
     @property
@@ -125,7 +125,7 @@ class Notebook:
         return matches[0]
 
     def _no_such_cell(self, name: str, matches: Sequence[Cell]) -> RefusedError:
-        """Return the error for a name that no cell or several cells have."""
+        """Return the error for a name that does not identify exactly one cell."""
         indexes = ", ".join([str(cell.index) for cell in matches])
         reason = f"cells {indexes} have the id {name!r}" if matches else f"there is no cell {name!r}"
         available = f"indexes from 0 to {len(self.cells) - 1}" if self.cells else "no cells at all"
@@ -138,7 +138,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """The JSON formatting of a cell in its file."""
+    """The JSON style of a cell in its file."""
 
     indent: str | None
     """Indentation of one level, or None if the cell is on one line."""
@@ -150,7 +150,7 @@ class _Style:
     is_sorted: bool
 
     def to_json(self, value: object) -> str:
-        """Return the JSON of a value in this formatting."""
+        """Return a value as JSON in this style."""
         separators = (self.comma, self.colon)
         text = json.dumps(
             value, ensure_ascii=False, indent=self.indent, separators=separators, sort_keys=self.is_sorted
@@ -166,7 +166,7 @@ def parse_notebook(data: bytes, name: str) -> Notebook:
     Its encoding, depth and number of elements are checked first. `name` is the file name used in error messages.
 
     Raises:
-        RefusedError: the file is not a notebook, or is too large.
+        RefusedError: the file is not a notebook or is too large.
     """
     if excess_found := find_exceeded_limit(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
         raise not_a_notebook(name, f"the file has {excess_found.error}, which exceeds the limit for a notebook")
@@ -205,8 +205,8 @@ def replace_outputs(
 ) -> bytes:
     """Replace the outputs and the execution count of a cell, and return the new bytes of the file.
 
-    Keys that the cell lacks are added where nbformat puts them. `outputs` are in the format of nbformat, in which text
-    is a string or a list of lines.
+    Keys that the cell lacks are added where nbformat puts them. `outputs` are in nbformat's format, in which text is a
+    string or a list of lines.
 
     Raises:
         RefusedError: the file is not a notebook.
@@ -267,7 +267,7 @@ def _parse_top_level(data: bytes, name: str) -> dict[str, Member]:
         )
     except JsonError as error:
         error_text, position = error.error_text, error.position
-    if error_text:  # not raised in the handler, because the traceback of the error references the whole file
+    if error_text:  # not raised in the handler, because the error's traceback references the whole file
         line = data.rfind(b"\n", 0, position) + 1
         column = len(data[line:position].decode(errors="replace")) + 1
         raise not_a_notebook(name, f"line {data.count(10, 0, position) + 1}, column {column}: {error_text}")
@@ -306,11 +306,11 @@ _CELL_READERS: Final[Mapping[str, Reader]] = MappingProxyType({
     "id": parse_value, "cell_type": parse_value, "execution_count": parse_value, "source": check_value,
     "outputs": _outputs,
 })  # fmt: skip
-"""Functions that parse the values of a cell. Its source is parsed when it is used."""
+"""Functions that parse the values in a cell. The source is parsed when it is used."""
 
 
 def _detect_style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Style:
-    """Return the formatting of a cell, derived from the text around its first keys and the first key of the file."""
+    """Return the style of a cell, derived from the text around its first keys and the file's first key."""
     first, outer = next(iter(cell.values())), next(iter(top.values()))
     further_leads = [member.lead for member in cell.values()][1:]
     colon = first.colon if first.colon.strip() == ":" and "\n" not in first.colon else ": "
@@ -323,7 +323,7 @@ def _detect_style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Sty
 
 
 def _member_edit(members: Mapping[str, Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
-    """Return the edit that sets a member to a value: the start and the end of the text to replace, and the new text."""
+    """Return the edit that sets a member to a value: the start and end of the text to replace, and the new text."""
     if member := members.get(key):
         return member.start, member.end, value
     inserted = f'"{key}"{style.colon}{value}'
@@ -348,12 +348,12 @@ def _cell(data: bytes, index: int, members: Mapping[str, Member]) -> Cell:
 
 
 def _join_text(text: object) -> str:
-    """Return text that nbformat stores as a string or a list of lines. Return an empty string for other values."""
+    """Join text that nbformat stores as a string or a list of lines. Return an empty string for other values."""
     return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
 
 
 def _to_stored_form(output: Mapping[str, Any], *, is_sorted: bool) -> dict[str, Any]:
-    """Convert an output to the form that nbformat stores, with text as lists of lines and without transient data."""
+    """Convert an output to the form stored by nbformat, with text as lists of lines and without transient data."""
     stored = {key: value for key, value in output.items() if key != "transient"}
     if isinstance(stored.get("text"), str):
         stored["text"] = stored["text"].splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""Directories of notebooks, for which `codriver init` suggests a kernel instead of a plain Python REPL."""
+"""Notebook directories, for which `codriver init` suggests a kernel instead of a plain Python REPL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTEBOOK_RULES: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 
 def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
-    """Return the project of a directory of Python notebooks whose interpreter has ipykernel.
+    """Return the project for a directory of Python notebooks whose interpreter has ipykernel.
 
     Return None if there is no such interpreter, or if the directory contains source files or notebooks in other
     languages.
@@ -46,7 +46,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
 
 
 def _notebook_language(notebook: Path, workspace: Path) -> str:
-    """Return the language of a notebook in lower case, or an empty string if it is not known."""
+    """Return a notebook's language in lower case, or an empty string if it is unknown."""
     try:
         found = json.loads(files.read_text(notebook, NOTEBOOK_RULES, root=workspace) or "{}")
     except (OSError, ValueError, RecursionError):
@@ -57,9 +57,9 @@ def _notebook_language(notebook: Path, workspace: Path) -> str:
 
 
 def _has_module(name: str, python: str) -> bool:
-    """Return whether an interpreter has a module installed.
+    """Return whether a module is installed for an interpreter.
 
-    The interpreter is not run, because it may be part of a checkout that is not trusted.
+    The interpreter is not run, because it may be part of an untrusted checkout.
     """
     if python == sys.executable:
         return find_spec(name) is not None

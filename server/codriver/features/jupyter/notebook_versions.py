@@ -1,6 +1,6 @@
-"""Remember which version of a notebook each caller has read, to refuse edits of outdated versions.
+"""Remember which version of a notebook each caller has read in order to refuse edits of outdated versions.
 
-Callers name cells by their index or id in the version that they read. In another version, outputs or code would be
+Callers name cells by their index or id in the version that they read. In a different version, outputs or code would be
 written to the wrong cell. Outputs that Codriver writes do not count as changes.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MAX_REMEMBERED_READS: Final = 500
-"""Maximum number of pairs of a caller and a notebook that are remembered."""
+"""Maximum number of pairs of a caller and a notebook to remember."""
 
 
 @dataclass(slots=True)
@@ -35,13 +35,13 @@ class NotebookVersions:
         self.known.pop((who, path), None)
 
     def is_stale(self, who: str, path: Path, digest: bytes) -> bool:
-        """Return whether the caller has read a different version. A caller that has read none is not stale."""
+        """Return whether the caller has read a different version. Return False if the caller has not read any."""
         return self.known.get((who, path), digest) != digest
 
     def replace(self, path: Path, old: bytes, new: bytes) -> None:
         """Treat callers that have read the old version as if they had read the new one.
 
-        Used when the two versions only differ in outputs that Codriver wrote.
+        Used when the two versions differ only in outputs that Codriver wrote.
         """
         for (who, notebook), digest in list(self.known.items()):
             if notebook == path and digest == old:

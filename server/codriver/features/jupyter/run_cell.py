@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAX_ANSWER_IMAGES = 10
 """Maximum number of images in an answer."""
 VSCODE_CONNECTION_FILE = re.compile(r"kernel-v\d+-?\w")
-"""Matches the file name of a kernel that VS Code started. Source: `createConnectionFile` of its Jupyter extension."""
+"""Matches connection file names from VS Code. Source: `createConnectionFile` in its Jupyter extension."""
 MAX_OUTCOME_BYTES = 400
 MAX_OUTCOME_CHARACTERS = 80
 """Maximum length of a cell's value in the list of all cells."""
@@ -82,7 +82,7 @@ class RunCellArguments(Evaluating):
 
 
 def _no_kernel_error(state: State, name: str, kernelspec: str, keys: Sequence[str], detail: str) -> RefusedError:
-    """Return the error for a notebook that has no kernel, or for which several kernels could be used."""
+    """Return the error for a notebook without a kernel, or with several kernels that could be used."""
     choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
     start = describe_kernel_setup(state, "" if kernelspec == "python3" else kernelspec)
     return refused("no-kernel", f"{name} has no kernel{detail}: nothing was run", hint=choice + start)
@@ -121,7 +121,7 @@ class OpenedNotebook:
     display_path: str
     """Path as displayed in answers."""
     stamp: bytes
-    """Digest of the file."""
+    """Digest of the file's content."""
     content: Notebook
     find_open: Callable[[], str | None]
     """Returns the program in which the notebook is open, or None."""
@@ -163,7 +163,7 @@ def _check_cell(cell: Cell, name: str) -> None:
     """Check that a cell is a code cell and is not empty or too long.
 
     Raises:
-        RefusedError: the cell has no code, or too much.
+        RefusedError: the cell has no code or too much.
     """
     if not _has_code(cell):
         state = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
@@ -187,7 +187,7 @@ def _has_code(cell: Cell) -> bool:
 
 
 def _start_cell(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
-    """Start running a cell, and return the id of the evaluation. The outputs are written when it finishes."""
+    """Start running a cell, and return the id of the evaluation. Its outputs are written when it finishes."""
     request = Request(
         id=evaluation_queue.next_evaluation_id(call.state),
         code=cell.source,
@@ -205,7 +205,7 @@ def _start_cell(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell
 
 
 async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
-    """Run all code cells in order, and list the outcome of each. Stop when one fails or the time is up."""
+    """Run all code cells in order, and list the outcome of each. Stop if one fails or the time is up."""
     cells = [cell for cell in notebook.content.cells if _has_code(cell)]
     for cell in cells:
         _check_cell(cell, notebook.path.name)
@@ -254,7 +254,7 @@ def _short_outcome(call: Call, evaluation: str) -> str:
 
 
 async def _restart(call: Call, arguments: RunCellArguments, target: Target) -> Target:
-    """Restart the kernel of a session, and return the session.
+    """Restart a session's kernel, and return the session.
 
     Raises:
         RefusedError: the kernel is not ready in time.
@@ -267,7 +267,7 @@ async def _restart(call: Call, arguments: RunCellArguments, target: Target) -> T
 
 
 async def _add_editor_note(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
-    """Add a note about unsaved changes if an editor has opened the notebook's directory.
+    """Add a note about unsaved changes if an editor has the notebook's directory open.
 
     Each caller gets the note only once for each notebook.
     """
@@ -296,7 +296,7 @@ def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> t
     """Read a notebook. Return its path, the digest of its content, and the parsed notebook.
 
     Raises:
-        RefusedError: the file is not a notebook, or must not be edited.
+        RefusedError: the file is not a notebook or must not be edited.
     """
     try:
         path = editable_path(workspace, file_path, allow_outside=allow_outside)

@@ -1,6 +1,6 @@
 """The setting `kernels`: Jupyter kernels to connect to.
 
-It is ignored in the settings of a workspace, because it decides which server receives a token.
+It is ignored in workspace settings, because it determines which server receives a token.
 """
 
 from __future__ import annotations

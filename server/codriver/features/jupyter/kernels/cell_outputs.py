@@ -1,4 +1,4 @@
-"""The outputs of a notebook cell, collected from messages in the notebook's format.
+"""The outputs of a notebook cell, collected from messages and converted to the notebook format.
 
 Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_output` and `update_display_data`.
 """
@@ -24,11 +24,9 @@ CellOutput = dict[str, object]
 
 
 MAX_WAITING_CELLS: Final = 100
-"""Maximum number of cells whose outputs wait to be collected."""
+"""Maximum number of cells whose outputs are waiting to be collected."""
 MAX_OUTPUT_CHARACTERS: Final = 16 * 2**20
-"""Maximum number of characters in the outputs of a cell, so that endless printing does not fill the memory or a
-notebook.
-"""
+"""Maximum number of characters in a cell's outputs. It keeps endless printing from filling the memory or a notebook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class CellRun:
     execution_count: int | None
     outputs: tuple[Mapping[str, object], ...]
     omitted: int = 0
-    """The number of characters cut from outputs that were too long."""
+    """Number of characters omitted from outputs that were too long."""
 
     @property
     def has_started(self) -> bool:
@@ -47,9 +45,9 @@ class CellRun:
 
 
 class CellOutputs:
-    """Collects the outputs of a cell in order, up to a number of characters.
+    """Collects the outputs of a cell in order, up to a maximum number of characters.
 
-    Consecutive texts of the same stream are joined into one output.
+    Consecutive texts from the same stream are joined into one output.
     """
 
     def __init__(self, max_characters: int = MAX_OUTPUT_CHARACTERS) -> None:
@@ -88,7 +86,7 @@ class CellOutputs:
                 self._clear_outputs(waits=content.get("wait") is True)
 
     def run(self) -> CellRun:
-        """Return the execution count and the outputs received so far."""
+        """Return the execution count and outputs received so far."""
         self._join_chunks()
         return CellRun(self._count, tuple(self._outputs), self._omitted)
 
@@ -169,7 +167,7 @@ def _display_id(message: Message) -> str:
 
 
 class CellRuns:
-    """Collects the outputs of the cells that run in one kernel, until they are written to the notebook."""
+    """Collects the outputs of cells running in one kernel until they are written to the notebook."""
 
     capabilities: Mapping[str, Capability] = MappingProxyType({})
 
@@ -182,6 +180,6 @@ class CellRuns:
         return outputs
 
     def collect(self, evaluation: str) -> CellRun | None:
-        """Remove and return the outputs of a finished cell, or return None if the evaluation runs no cell."""
+        """Remove and return the outputs of a finished cell. Return None if the evaluation did not run a cell."""
         outputs = self._outputs.pop(evaluation, None)
         return outputs.run() if outputs else None

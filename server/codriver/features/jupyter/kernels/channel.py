@@ -1,9 +1,9 @@
 """The interface of a channel, which is a connection to one kernel.
 
-* **Order.** `on_message` is called on the event loop, in the order of each socket. Messages of different sockets have
-  no order.
-* **Draining.** A channel always reads, even if nobody waits for a message.
-* **At most once.** A posted message is sent once. Nothing is sent again after a connection was lost.
+* **Order.** `on_message` is called on the event loop, in the order of each socket. Messages from different sockets
+  are not ordered.
+* **Draining.** A channel always reads, even if nobody is waiting for a message.
+* **At most once.** A posted message is sent once. Nothing is sent again after a lost connection.
 * **Closing.** A closed channel stays closed, and `wait_closed` returns the cause. Leaving the context that opened a
   channel closes it. The kernel continues to run.
 """
@@ -50,14 +50,14 @@ class Channel(Protocol):
 
     @property
     def process_id(self) -> int | None:
-        """Return the process id of the kernel if it runs on this machine and the id is known, or None."""
+        """Return the process id of the kernel, or None if the kernel is not on this machine or the id is unknown."""
         return None
 
     @property
     def received_bytes(self) -> int:
         """Return the number of bytes received so far, or 0 if the transport does not count them.
 
-        Bytes of incomplete messages are included, so a growing number shows that a long message is on its way.
+        Bytes of incomplete messages are included, so a growing number means that a long message is arriving.
         """
         return 0
 
@@ -65,7 +65,7 @@ class Channel(Protocol):
     def has_undelivered_messages(self) -> bool:
         """Return whether a received message has not been parsed and delivered yet.
 
-        Parsing a long one can take seconds.
+        Parsing a long message can take seconds.
         """
         return False
 
@@ -76,7 +76,7 @@ class Channel(Protocol):
 
     @property
     def lost_messages(self) -> int:
-        """Return the number of the kernel's messages that are known to be lost."""
+        """Return the number of messages from the kernel that are known to be lost."""
         return 0
 
     @property
@@ -127,7 +127,7 @@ class Channel(Protocol):
 
 
 Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
-"""Opens a channel to one kernel. Whoever opens it leaves the context.
+"""Opens a channel to one kernel. Whoever opens it must leave the context.
 
 Raises:
     ReplUnreachableError: nothing listens at the kernel's address.

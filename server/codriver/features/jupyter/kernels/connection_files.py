@@ -1,8 +1,8 @@
-"""Files in Jupyter's runtime directory: connection files of kernels, and files of notebook servers with their URL.
+"""Files in Jupyter's runtime directory: connection files of kernels, and files with the URLs of notebook servers.
 
-A file does not prove that its kernel runs: killed servers leave their own files and those of their kernels, and another
-program may listen on the ports now. Only a connection shows whether a kernel is there, because the kernel has to know
-the key in the file.
+A file does not prove that its kernel is running. Killed servers leave their own files and those of their kernels
+behind, and another program may now be listening on the ports. Only a connection shows whether a kernel is there,
+because the kernel has to know the key in the file.
 
 Source: jupyter_client, "Connection files"; `jpserver-*.json` as jupyter_server 2 writes them.
 """
@@ -37,23 +37,24 @@ CODRIVER_PREFIX: Final = "kernel-codriver-"
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
 """Maximum size of a connection file."""
 SHARED_DIRECTORY_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
-"""Rules for files that other users can reach. No other user may read or write them, because they contain keys and
-tokens and determine where code is sent.
+"""Rules for files in directories that other users can access. Nobody else may read or write the files themselves,
+because they contain keys and tokens and determine where code is sent.
 """
 PRIVATE_DIRECTORY_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES)
-"""Rules for files that no other user can reach, whatever their mode. VS Code creates its files with the default umask.
+"""Rules for files in directories that no other user can access, whatever the files' mode. VS Code creates its files
+with the default umask.
 """
 
 MAX_FILES: Final = 1000
 """Maximum number of files to read. Killed servers leave files behind, and nothing removes them."""
 
 TIMESTAMP_RESOLUTION_NS: Final = 10**9
-"""Time after which another change of a directory or file is certain to change its timestamp again."""
+"""Time after which another change to a directory or file is certain to change its timestamp again."""
 
 PROBE_TIMEOUT_S: Final = 0.3
 """Maximum time to wait for a connection to a kernel's port."""
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-"""Hosts that are this machine."""
+"""Names and addresses of this machine's loopback interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class ConnectionFile:
     transport: str = "tcp"
     kernel_name: str = ""
     session: str = ""
-    """The absolute path of the notebook, if a server started the kernel for a session."""
+    """The absolute path of the notebook if a server started the kernel for a session."""
 
     @property
     def kernel_id(self) -> str:
@@ -81,7 +82,7 @@ class ConnectionFile:
         return f"jupyter://{self.path}"
 
     def has_listener(self) -> bool:
-        """Return whether a process listens on the kernel's shell port. Blocks for at most `PROBE_TIMEOUT_S`."""
+        """Return whether a process is listening on the kernel's shell port. Blocks for at most `PROBE_TIMEOUT_S`."""
         if self.transport == "ipc":
             return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket, which is not opened as a file
         try:
@@ -93,7 +94,7 @@ class ConnectionFile:
 
 @dataclass(frozen=True, slots=True)
 class NotebookServer:
-    """A Jupyter Server that this user runs on this machine."""
+    """A Jupyter Server run by this user on this machine."""
 
     path: Path
     url: str
@@ -113,7 +114,7 @@ class Contents:
     kernels: tuple[ConnectionFile, ...] = ()
     servers: tuple[NotebookServer, ...] = ()
     errors: tuple[tuple[Path, str], ...] = ()
-    """Files that cannot be used, with the reasons."""
+    """Unusable files, with the reasons."""
 
 
 class RuntimeDirectory:
@@ -125,7 +126,7 @@ class RuntimeDirectory:
         self._contents = Contents()
 
     def contents(self) -> Contents:
-        """Return the current contents. Blocks if the directory has to be read again.
+        """Return the current contents. Blocks while the directory is read again, if necessary.
 
         Return the same object as long as the contents do not change.
         """
@@ -156,7 +157,7 @@ def is_in_private_directory(file: Path) -> bool:
         is_for_everybody = bool(file.lstat().st_mode & stat.S_IWOTH)
     except OSError:
         return False
-    directory = file.parent.resolve()  # the mode of a directory with a link in it does not protect the target
+    directory = file.parent.resolve()  # the mode of a directory that contains a link does not protect the link's target
     return HAS_MODES and not is_for_everybody and any(map(_is_closed_to_others, (directory, *directory.parents)))
 
 
@@ -207,7 +208,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     """Parse a connection file.
 
     Raises:
-        ValueError: the data is not that of a connection file.
+        ValueError: the data does not come from a connection file.
     """
     document = _parse_object(data)
     host, port, transport = document.get("ip"), document.get("shell_port"), document.get("transport", "tcp")
@@ -225,7 +226,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
 
 
 def read_server_file(path: Path, data: bytes) -> NotebookServer:
-    """Parse the file that a running Jupyter Server wrote to the runtime directory.
+    """Parse a file that a running Jupyter Server wrote to the runtime directory.
 
     Raises:
         ValueError: the file was not written by a Jupyter Server.

@@ -1,11 +1,11 @@
-"""A JSON parser for the contents of messages, which limits their size and does not block the event loop.
+"""A JSON parser for message contents that limits their size and does not block the event loop.
 
-`json.loads` holds the interpreter lock until it is done, even in a thread: 2 ms for a megabyte of text. So the elements
-and the depth of long contents are counted in chunks before anything is built. Long strings are parsed in chunks and
-inserted afterwards, so that `json.loads` only gets the short rest.
+`json.loads` holds the interpreter lock until it is done, even in a thread: 2 ms for a megabyte of text. So the number
+of elements and the depth of long contents are checked in chunks before anything is built. Long strings are parsed in
+chunks and inserted afterwards, so that `json.loads` gets only the short remainder.
 
-If the middle of a message's content was not stored, a mark replaces it. That only results in valid JSON if the gap is
-within one string.
+If the middle of a message's content was not stored, a marker replaces it. The result is valid JSON only if the gap is
+within a single string.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ MAX_SHORT_BYTES: Final = 32 * 1024
 CHUNK_BYTES: Final = 32 * 1024
 """Number of bytes to process between two pauses."""
 MAX_ELEMENTS: Final = 300_000
-"""Maximum number of values and containers in a message's content, as in a notebook. Figures have long lists, but more
-would fill the memory.
+"""Maximum number of values and containers in a message's content, as in a notebook. Figures contain long lists, but
+anything larger would fill the memory.
 """
 MAX_NESTING_DEPTH: Final = 100
 """Maximum depth of nested arrays and objects, the same as in a notebook."""
 TOKENS_PER_TURN: Final = 500
 """Number of tokens to scan between two pauses."""
 MAX_CUT_DISTANCE_BYTES: Final = 4096
-"""Maximum distance of a cut from the desired offset."""
+"""Maximum distance between the desired offset and the actual one when content is split."""
 
 _TOKEN: Final = re.compile(rb'["\[\]{},]')
-"""A quote, bracket or comma."""
+"""Matches a quote, bracket or comma."""
 _STRING_BODY: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""The rest of a string after its opening quote, up to the closing one."""
+"""Matches the rest of a string from its opening quote up to the closing one."""
 _SAFE_CUT_OFFSET: Final = re.compile(
     rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
 )
-"""An offset at which a JSON string can be cut: the first byte of a character that is far from any escape, or a
-backslash that starts an escape and does not follow another backslash. Low surrogates do not match, because they
-belong to the escape before them.
+"""Matches where a JSON string can be split: at the first byte of a character that is far from any escape, or at a
+backslash that starts an escape and does not follow another backslash. Low surrogates do not match, because they belong
+to the escape before them.
 """
 
 
 class UnreadableContentError(Exception):
-    """Raised when the content of a message is not a JSON object or exceeds a limit. `cause` explains why."""
+    """Raised when a message's content is not a JSON object or exceeds a limit. `cause` is the reason."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
@@ -57,11 +57,11 @@ class UnreadableContentError(Exception):
 
 
 class TooComplexError(UnreadableContentError):
-    """Raised when the content of a message has too many elements or is nested too deeply."""
+    """Raised when a message's content has too many elements or is nested too deeply."""
 
 
 def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes: int) -> tuple[bytes, ...]:
-    """Join the start and the end of a message's content, with a mark in place of the omitted bytes.
+    """Join the start and the end of a message's content, with a marker in place of the omitted bytes.
 
     The arguments and the result are lists of chunks. The result is valid JSON if the omitted bytes are part of one
     string.
@@ -87,7 +87,7 @@ def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes:
 
 
 def _first_chunks(chunks: Iterable[bytes]) -> list[bytes]:
-    """Return the first chunks that are needed to find a position where the content can be cut."""
+    """Return as many of the first chunks as are needed to find a position where the content can be split."""
     first: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -99,7 +99,7 @@ def _first_chunks(chunks: Iterable[bytes]) -> list[bytes]:
 
 
 def join_chunks(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
-    """Join chunks, and yield regularly so that other tasks can run."""
+    """Join chunks, yielding regularly to let other tasks run."""
     joined = bytearray(sum(map(len, chunks)))
     offset = 0
     for chunk in chunks:
@@ -110,7 +110,7 @@ def join_chunks(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
 
 
 def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[None, None, Mapping[str, object]]:
-    """Parse the content of a message, and yield regularly so that other tasks can run.
+    """Parse a message's content, yielding regularly to let other tasks run.
 
     `placeholder` must be a string that does not occur in the content, such as a random one.
 
@@ -181,7 +181,7 @@ def _without_long_strings(
 
 
 def _end_of_string(content: bytes | bytearray, offset: int) -> Generator[None, None, int]:
-    """Return the offset after the closing quote of a string whose first character is at `offset`."""
+    """Return the offset after the closing quote of the string whose first character is at `offset`."""
     while offset < len(content):
         stop = min(offset + CHUNK_BYTES, len(content))
         quote = content.find(b'"', offset, stop)
@@ -217,7 +217,7 @@ def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator
 
 
 def _with_strings(value: object, strings: Mapping[str, str]) -> object:
-    """Return a value in which the placeholders are replaced with the long strings."""
+    """Return the value with its placeholders replaced by the long strings."""
     if isinstance(value, str):
         return strings.get(value, value)
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
 """Evaluate code in a kernel, one request at a time, and report events and outcomes.
 
-One execution runs at a time. It is complete when its reply was received and the kernel is idle again. Some kernels send
-the value even later. If a kernel discards code without running it, because code of another client failed before, the
-code is sent again.
+One execution runs at a time. It is complete when its reply has been received and the kernel is idle again. Some kernels
+send the value even later. If a kernel discards code without running it, because another client's code failed before,
+the code is sent again.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 
 IDLE_TIMEOUT_S: Final = 2.0
-"""How long to wait for the kernel's `idle` after the reply and the last message of an execution. It may have been
-dropped.
+"""How long to wait for the kernel's `idle` after the reply and the last message of an execution. The `idle` may have
+been dropped.
 """
 
 REPLY_TIMEOUT_S: Final = 10.0
-"""How long to wait for the reply of an execution after the kernel's `idle`."""
+"""How long to wait for an execution's reply after the kernel's `idle`."""
 
 LATE_VALUE_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for a value after a flood of output, once the execution has ended."""
@@ -79,22 +79,22 @@ class _RunningEvaluation:
 
     request: Request
     execution: Execution | None = None
-    """The form that was sent and has not ended."""
+    """The form that was sent and is still running."""
     turn_scope: anyio.CancelScope | None = None
-    """The scope of the wait for a turn, during which the code can still be withdrawn."""
+    """The scope of the wait for a turn. During this wait, the code can still be withdrawn."""
     finished: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
     started_extras: list[Extra] = field(default_factory=list)
     """The extras that the kernel has started."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
-    """Lines of input that were given before the code requested them."""
+    """Lines of input received before the code requested them."""
 
 
 class Programs(Protocol):
-    """Code that Codriver runs in a kernel to load files, to evaluate in frames, and to describe failures.
+    """Code that Codriver runs in a kernel to load files, evaluate in frames and describe failures.
 
-    The coroutines run code on the main shell, so their caller must have reserved it.
+    The coroutines run code on the main shell, which their caller must have reserved.
     """
 
     def loading_code(self, request: Request) -> str:
@@ -106,13 +106,13 @@ class Programs(Protocol):
         ...
 
     async def prepare_load(self) -> None:
-        """Prepare the kernel for the code returned by `loading_code` or `frame_evaluation_code`."""
+        """Prepare the kernel for code returned by `loading_code` or `frame_evaluation_code`."""
         ...
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         """Return `user_expressions` that find outdated modules, to be sent together with `code`.
 
-        A module is outdated if `code` uses it and its file was edited after it was loaded.
+        A module is outdated if `code` uses it and its file has been edited since it was loaded.
         """
         ...
 
@@ -157,16 +157,16 @@ class Evaluator:
         self._steps = steps or EvaluationSteps()
         self._quirks = kernel.info.quirks
         self._queue: list[_RunningEvaluation] = []
-        """Evaluations in their order. The first one is running."""
+        """The queued evaluations, in order. The first one is running."""
         self._order = anyio.Lock()
         self._cells = cells or CellRuns()
         self._evaluations = EvaluationTasks()
         self.end = self._evaluations.end
         self._subshell: str | None = None
-        """The id of the subshell to which code is sent, or None for the main shell."""
+        """The id of the subshell that code is sent to, or None for the main shell."""
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Start an evaluation, which runs the code form by form or loads a file.
+        """Start an evaluation, which runs code form by form or loads a file.
 
         `on_end` is called when it has ended.
         """
@@ -216,7 +216,7 @@ class Evaluator:
                 self._listener(evaluation.request.id, FeatureReport(extra.report, report))
 
     def _check_namespace(self, request: Request) -> Ending | None:
-        """Return a failure if a request is for a namespace that the kernel does not have, or None.
+        """Return a failure if a request is for a namespace that does not exist. Otherwise, return None.
 
         A kernel has only one namespace.
         """
@@ -256,7 +256,7 @@ class Evaluator:
         return failure_from_error(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, evaluation: _RunningEvaluation, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
-        """Run a form. Return its execution and notes about it.
+        """Run a form. Return its execution, and notes about it.
 
         The execution is None if the evaluation was interrupted before the form was sent.
         """
@@ -292,7 +292,7 @@ class Evaluator:
             "store_history": self.stores_history,
             "user_expressions": dict(expressions),
             "allow_stdin": self.accepts_input,
-            "stop_on_error": False,  # a failure must not abort code that a person sent in the meantime
+            "stop_on_error": False,  # a failure must not abort code that a person has sent in the meantime
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.part} if request.part else {}
@@ -310,7 +310,7 @@ class Evaluator:
         return execution, notes
 
     async def _wait_for_end(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
-        """Wait for the kernel's reply and its `idle` status, in any order. Return notes about the execution."""
+        """Wait for the kernel's reply and its `idle` status, in either order. Return notes about the execution."""
         await exchange.replied_or_idle.wait()
         channel = self._kernel.channel
         if exchange.replied.is_set():
@@ -347,7 +347,7 @@ class Evaluator:
             self._reply_input(execution, evaluation.input_ahead.pop(0))
 
     async def send_input(self, text: str) -> None:
-        """Send text to code that reads from stdin. Lines that it has not requested yet are queued.
+        """Send text to code that is reading from stdin. Lines that it has not requested yet are queued.
 
         An empty text signals the end of the input.
         """
@@ -364,7 +364,7 @@ class Evaluator:
         self._kernel.channel.post("stdin", "input_reply", {"value": line})
 
     async def interrupt(self) -> Interruption:
-        """Interrupt the running evaluation of Codriver, or withdraw it if its code was not sent yet."""
+        """Interrupt Codriver's running evaluation, or withdraw it if its code has not been sent yet."""
         evaluation = self._queue[0] if self._queue else None
         if evaluation is None:
             return Interruption("idle")
@@ -372,7 +372,7 @@ class Evaluator:
         return await stop_evaluation(evaluation.turn_scope, evaluation.finished, self.interrupt_kernel)
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt the code that the kernel runs for another client."""
+        """Interrupt the code that the kernel is running for another client."""
         request_id = self._kernel.foreign_request_id
         if request_id is None:
             return Interruption("idle")
@@ -382,13 +382,13 @@ class Evaluator:
         return Interruption("requested", note=note)
 
     async def interrupt_kernel(self) -> str:
-        """Interrupt the kernel, by a signal or a message depending on the implementation.
+        """Interrupt the kernel with a signal or a message, depending on the implementation.
 
-        Return a note for the case that the code continues to run.
+        Return a note to use if the code continues to run.
         """
         quirks, channel = self._quirks, self._kernel.channel
         note = f"{STILL_RUNS_MESSAGE}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
-        # A kernel that gets a message may interrupt only itself, and continue to wait for a child process.
+        # A kernel that gets a message may interrupt only itself and continue to wait for a child process.
         if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
@@ -398,7 +398,7 @@ class Evaluator:
 
 
 def _message_handler(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
-    """Return a callback that passes each message to the execution, and to the outputs of the cell if there is one."""
+    """Return a callback that passes each message to the execution, and to the cell's outputs if there is a cell."""
     if cell is None:
         return execution.receive
 

@@ -1,6 +1,6 @@
 """One execution of code in a kernel, whose messages are converted to events.
 
-An execution ends with its reply and the kernel's `idle`, in any order. Replies to other clients are not visible, so
+An execution ends with its reply and the kernel's `idle`, in either order. Replies to other clients are not visible, so
 their executions end with `idle`. An execution failed if there was an `error` message or if the reply says so, because
 some kernels send only one of them.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PLAIN_TEXT_TYPE: Final = "text/plain"
 CUT_BY_SERVER_MESSAGE: Final = "the Jupyter Server omitted some of the output, because it exceeded its rate limit"
 INTERRUPT_TIMEOUT_S: Final = 2.0
-"""Maximum time to wait for the end of code after an interrupt."""
+"""Maximum time to wait for code to end after an interrupt."""
 NOT_SENT_MESSAGE: Final = "the code had not been sent, because the kernel was busy with other code"
 DISPLAYS_OMITTED_MESSAGE: Final = "[some displays are omitted from here on, because too many were sent at once]\n"
 
@@ -46,8 +46,8 @@ async def stop_evaluation(
 ) -> Interruption:
     """Interrupt running code, or withdraw it if it is still waiting in `turn_scope` for the shell.
 
-    `interrupt` interrupts the kernel, and returns a note for the case that the code continues to run. `finished` is set
-    when the code has ended.
+    `interrupt` interrupts the kernel and returns a note to use if the code continues to run. `finished` is set when the
+    code has ended.
     """
     if turn_scope is not None:
         turn_scope.cancel()
@@ -62,7 +62,7 @@ async def stop_evaluation(
 class Execution:
     """An execution of code in a kernel, which converts the messages about the code to events.
 
-    It remains in use after the code has ended, because late messages about it may be received.
+    It remains in use after the code has ended, because messages about the code may be received late.
     """
 
     def __init__(self, notify: Callable[[Event], None], quirks: Quirks) -> None:
@@ -70,7 +70,7 @@ class Execution:
         self._quirks = quirks
         self.error: KernelError | None = None
         self.locals: tuple[str, ...] = ()
-        """Simple local variables where the code failed, each as `name=value`."""
+        """Simple local variables at the point where the code failed, each as `name=value`."""
         self.count: int | None = None
         """The kernel's execution count."""
         self.status = ""
@@ -82,9 +82,9 @@ class Execution:
         self.is_cut = False
         """Whether a Jupyter Server omitted some of its messages."""
         self.omitted_bytes = 0
-        """Number of bytes of its messages that were not stored."""
+        """Number of bytes in its messages that were not stored."""
         self.read_error_cause = ""
-        """Why a message of it could not be read, or empty."""
+        """Why one of its messages could not be read, or empty."""
         self._has_noted_gap = False
         self.is_finished = False
 
@@ -98,7 +98,7 @@ class Execution:
         content = message.content
         self.omitted_bytes += message.omitted_bytes
         self.read_error_cause = message.read_error or self.read_error_cause
-        # The first count is right. The reply to code outside of the history has the previous one.
+        # The first count is correct. The reply to code outside the history has the previous one.
         if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
@@ -118,7 +118,7 @@ class Execution:
                 self._request_input(text_at(content, "prompt"))
 
     def _mark_omission(self) -> None:
-        """Print a mark at the position of the first omitted display."""
+        """Print a marker at the position of the first omitted display."""
         if not self._has_noted_gap:
             self._has_noted_gap = True
             self._notify(Output("err", DISPLAYS_OMITTED_MESSAGE))

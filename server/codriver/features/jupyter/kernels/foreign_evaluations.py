@@ -1,7 +1,7 @@
 """Report evaluations by other clients of a kernel, such as cells that a person runs.
 
 A kernel publishes its messages to all clients, but sends replies and requests for input only to the client that sent
-the code. Silent code and messages of widgets do not count as evaluations.
+the code. Silent code and widget messages do not count as evaluations.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ForeignEvaluations:
     def _report_unowned_output(self, message: Message) -> None:
         """Report output that belongs to no known execution.
 
-        It was printed at the start of the kernel, or by code that was already running when Codriver connected.
+        It was printed while the kernel was starting, or by code that was already running when Codriver connected.
         """
         if message.type == "stream" and (text := text_at(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -1,8 +1,8 @@
-"""One HTTP request to a Jupyter Server, and its complete response.
+"""A single HTTP request to a Jupyter Server, and its complete response.
 
 Size and duration are limited, and redirects are not followed. The request blocks, so callers run it in a thread. Each
-GET asks the server not to count it as activity of the user, because a server never culls a kernel that seems to be
-used. Source: Jupyter Server's REST API, `no_track_activity`.
+GET asks the server not to count it as user activity, because a server never culls a kernel that seems to be in use.
+Source: Jupyter Server's REST API, `no_track_activity`.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ class HttpExchange:
 
         Raises:
             OSError: the server is not reachable, TLS fails, or the response takes too long.
-            HTTPException: the response is not HTTP, or too long.
+            HTTPException: the response is not HTTP or is too long.
         """
         deadline = time.monotonic() + self._timeout_s
         with closing(self._create_connection(tls)) as connection:
             connection.connect()
-            self._socket = connection.sock  # the connection gives it up if the response has no length
+            self._socket = connection.sock  # if the response has no length, the connection releases its socket
             query = "?no_track_activity=1" if method == "GET" else ""
             connection.request(method, self._base.path.rstrip("/") + path + query, body, dict(headers))
             with connection.getresponse() as response:
                 return response.status, self._read_body(response, deadline)
 
     def abort(self) -> None:
-        """Close the connection, so that a blocked `run` fails. Can be called from any thread."""
+        """Close the connection, which makes a blocked `run` fail. Can be called from any thread."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,6 @@
 """A bounded queue of received messages, which drops some if a kernel sends too many at once.
 
-Only output and displays are dropped, and counted by their parent. The oldest and the newest of them remain. If other
+Only output and displays are dropped, and they are counted by parent. The oldest and the newest of them remain. If other
 messages alone exceed the bounds, `has_space` is false and the socket is not read.
 """
 
@@ -25,11 +25,11 @@ MAX_FLOOD_END_BYTES: Final = 8 * 2**20
 MESSAGE_OVERHEAD_BYTES: Final = 2048
 """Memory counted for a message in addition to its content: its header and parent as objects."""
 STREAM_NAME_SEARCH_BYTES: Final = 64
-"""Number of bytes at the start of the content in which the name of a stream is searched for."""
+"""Number of bytes at the start of the content to search for the name of a stream."""
 DROPPABLE_TYPES: Final = frozenset(
     {"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"}
 )
-"""Types of messages that may be sent in any number, and that nothing waits for."""
+"""Types of messages that may be sent in any number and that nothing waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class DroppedMessages:
 
     parent: Mapping[str, object]
     stream: str
-    """The stream of all of them. Empty for displays and similar messages."""
+    """The stream that all of them were printed to. Empty for displays and similar messages."""
     size: int
-    """Size of their contents in bytes."""
+    """Total size of their contents in bytes."""
 
 
 class Inbox:
@@ -70,7 +70,7 @@ class Inbox:
 
     @property
     def is_dropping(self) -> bool:
-        """Return whether the oldest part of the queue is full, so that another message may cause one to be dropped."""
+        """Return whether the oldest part of the queue is full. If so, another message may cause one to be dropped."""
         return self._first_bytes + self._last_bytes > self._max_first
 
     def put(self, message: ReceivedMessage) -> None:
@@ -126,7 +126,7 @@ def _memory_bytes(message: ReceivedMessage) -> int:
 
 
 def _stream_name(message: ReceivedMessage) -> str:
-    """Return the stream to which a message prints, found in the start of its unparsed content."""
+    """Return the stream that a message prints to, found at the start of its unparsed content."""
     if message.type != "stream":
         return ""
     return "stderr" if b'"stderr"' in message.content_start(STREAM_NAME_SEARCH_BYTES) else "stdout"

@@ -161,7 +161,7 @@ class JupyterAdapter(Adapter):
         return await self._kernel.wait_closed()
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Interrupt the code that Codriver runs in a session."""
+        """Interrupt the code that Codriver is running in a session."""
         self._check_capability("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
@@ -171,12 +171,12 @@ class JupyterAdapter(Adapter):
         return await self._evaluator.interrupt()
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt the code that the kernel runs for another client."""
+        """Interrupt the code that the kernel is running for another client."""
         self._check_capability("interrupt")
         return await self._evaluator.interrupt_others()
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Send text to code that reads from stdin."""
+        """Send text to code that is reading from stdin."""
         self._check_capability("stdin", session)
         await self._evaluator.send_input(text)
 
@@ -185,7 +185,7 @@ class JupyterAdapter(Adapter):
         return self._bundles.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Raise an error for any session other than the main one, because a kernel has a single namespace."""
+        """Raise an error for any session other than the main one, because a kernel has only one namespace."""
         del shares_names
         if name != MAIN_SESSION:
             raise CapabilityMissingError("sessions", ONE_NAMESPACE_HINT)
@@ -201,7 +201,7 @@ class JupyterAdapter(Adapter):
         return await self._introspection.python.call_op(op, fields, self._forward_reports)
 
     def _forward_reports(self, text: str) -> None:
-        """Report the fields of a JSON message that a thread in the kernel sent. Ignore invalid messages."""
+        """Report the fields of a JSON message sent by a thread in the kernel. Ignore invalid messages."""
         with suppress(ValueError, RecursionError):
             for field, report in mapping_or_empty(json.loads(text)).items():
                 if field in self._reply_fields and isinstance(report, str):
@@ -235,7 +235,7 @@ class JupyterAdapter(Adapter):
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
     async def finished_tests(self, evaluation: str) -> TestRun | None:
-        """Return the results so far of a running test run, or None if the evaluation runs no tests."""
+        """Return the results so far of a running test run, or None if the evaluation is not running tests."""
         return self._tests.finished_tests(evaluation) if self._tests is not None else None
 
     def _require_tests(self) -> KernelTestRunner:

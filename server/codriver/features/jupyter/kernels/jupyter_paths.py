@@ -20,7 +20,7 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 
 
 def data_directory(environ: Mapping[str, str]) -> Path:
-    """Return the user's data directory of Jupyter."""
+    """Return the user's Jupyter data directory."""
     if path := environ.get("JUPYTER_DATA_DIR"):
         return Path(path)
     home = Path(environ.get("HOME") or Path.home())

@@ -1,10 +1,9 @@
 """A connected kernel: requests and their replies, the execution state, and restarts.
 
-A kernel processes the requests of all clients to its main shell one at a time, and some kernels confuse waiting
-requests. So Codriver has its own queue: a request is sent when it is first in the queue and no code of another client
-is running. A request is complete after two messages on two sockets, in any order: its reply, and the kernel's `idle`.
-If anyone restarts the kernel, the connection ends, because the kernel's memory is lost and open requests will never be
-answered.
+A kernel processes all clients' requests to its main shell one at a time, and some kernels mix up waiting requests. So
+Codriver has its own queue: a request is sent when it is first in the queue and no other client's code is running. A
+request is complete after two messages on two sockets, in either order: its reply, and the kernel's `idle`. If anyone
+restarts the kernel, the connection ends, because the kernel's memory is lost and open requests will never be answered.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ if TYPE_CHECKING:
 
 
 CONNECT_TIMEOUT_S: Final = 2.5
-"""Maximum time to wait for a kernel's first reply. A busy kernel replies on control."""
+"""Maximum time to wait for a kernel's first reply. A busy kernel replies on the control socket."""
 
 RETRY_INTERVAL_S: Final = 0.5
 """Interval between the first requests."""
 FOREIGN_CODE_TIMEOUT_S: Final = 5.0
-"""How long to wait for the end of another client's code before the kernel is queried about it."""
+"""How long to wait for another client's code to end before querying the kernel."""
 
 CREATE_SUBSHELL_TIMEOUT_S: Final = 1.0
 """Maximum time to wait for a new subshell. Kernels without subshells may not answer the request."""
@@ -57,7 +56,7 @@ MAX_PAST_EXCHANGES: Final = 200
 
 EXECUTE_TYPE: Final = "execute_request"
 DELETE_SUBSHELL_TIMEOUT_S: Final = 0.5
-"""Maximum time to wait for a subshell to be deleted. Code that holds the interpreter lock delays that too."""
+"""Maximum time to wait for a subshell to be deleted. Code that holds the interpreter lock delays this, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class KernelInfo:
     language: str = ""
     language_version: str = ""
     features: frozenset[str] = frozenset()
-    """Unreliable, because kernels based on ipykernel claim all of its features."""
+    """The supported features. Unreliable, because kernels based on ipykernel claim all of its features."""
     quirks: Quirks = field(default_factory=Quirks)
 
 
@@ -121,14 +120,14 @@ class Kernel:
         self.cause: str | None = None
         self.closed = anyio.Event()
         self.received = 0
-        """Number of messages received so far, about requests of all clients."""
+        """Number of messages received so far, about requests from all clients."""
         self.session = ""
         """The kernel's session id. Empty for kernels that answer with the client's session id, such as R's."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: Recent[str, Exchange] = Recent(MAX_PAST_EXCHANGES)
         self.retained: dict[str, Exchange] = {}
-        """Completed exchanges, by id, that get late messages regardless of how many others follow."""
+        """Completed exchanges that get late messages regardless of how many others follow, by id."""
         self._running: dict[str, Message] = {}
         """The request that the main shell is processing, by its id, according to the kernel's messages."""
         self._changed = anyio.Event()
@@ -138,7 +137,7 @@ class Kernel:
         self._making_subshell = anyio.Lock()
 
     def receive(self, message: Message) -> None:
-        """Process a message from the kernel. Messages of the same socket must be passed in order."""
+        """Process a message from the kernel. Messages from the same socket must be passed in order."""
         if self.cause is not None:
             return
         self.received += 1
@@ -155,7 +154,7 @@ class Kernel:
             self._on_foreign(message)
 
     def _describe_end(self, message: Message) -> str:
-        """Return how the kernel ended or was restarted, or an empty string if the message reports neither."""
+        """Describe the end or the restart of the kernel, or return an empty string if the message reports neither."""
         if message.state == "starting" and self.session and message.session == self.session:
             return ""  # the kernel reports its start after it has answered the first request
         if message.state in ("starting", "restarting"):
@@ -194,12 +193,12 @@ class Kernel:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the main shell runs a request of any client, or Codriver has a request waiting for it."""
+        """Return whether the main shell is running any client's request, or one of Codriver's is waiting for it."""
         return bool(self._running) or self._turn.locked()
 
     @property
     def foreign_request_id(self) -> str | None:
-        """Return the id of the request that the main shell runs for another client, or None."""
+        """Return the id of the request that the main shell is running for another client, or None."""
         return next(
             (
                 request_id
@@ -224,7 +223,7 @@ class Kernel:
     async def _wait_until_free(self) -> None:
         """Wait until the main shell is idle.
 
-        If that takes long, send a request to the kernel, because its `idle` message may have been lost.
+        If this takes long, send a request to the kernel, because its `idle` message may have been lost.
         """
         probe: Exchange | None = None
         try:
@@ -279,7 +278,7 @@ class Kernel:
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """Stop tracking an exchange. Its `on_message` is still called with late messages."""
+        """Stop tracking an exchange. Its `on_message` is still called for late messages."""
         if self._exchanges.pop(exchange.id, None) is None:
             return
         self._past[exchange.id] = exchange
@@ -315,7 +314,7 @@ class Kernel:
     async def ensure_subshell(self) -> str | None:
         """Return the id of Codriver's subshell, or None if the kernel has no subshells.
 
-        The subshell is created at the first call.
+        The subshell is created on the first call.
         """
         async with self._making_subshell:
             if self.subshell_id is None and not self._has_no_subshell:
@@ -331,7 +330,7 @@ class Kernel:
                 "create_subshell_request", {}, socket="control", timeout_s=CREATE_SUBSHELL_TIMEOUT_S
             )
         except OpTimedOutError:
-            return None  # the kernel's control thread may be blocked, so the next call tries again
+            return None  # the kernel's control thread may be blocked, so the next call will try again
         subshell_id = reply.text("subshell_id") or None
         self._has_no_subshell = subshell_id is None
         return subshell_id
@@ -355,7 +354,7 @@ class Kernel:
     async def request_info(self, timeout_s: float) -> None:
         """Request the kernel's info, and wait until both the reply and a message on iopub are received.
 
-        The request is sent on both the shell and the control socket, because a busy kernel only answers on control.
+        The request is sent on both the shell and the control socket, because a busy kernel answers only on control.
 
         Raises:
             NotAReplError: the listener does not answer like a kernel.
@@ -393,7 +392,7 @@ class Kernel:
         self.info = read_kernel_info(replies[-1].content)
 
     async def watch_channel(self) -> None:
-        """Wait until the channel is closed, then end the connection."""
+        """Wait until the channel is closed, and then end the connection."""
         self.end(await self.channel.wait_closed())
 
     def end(self, cause: str) -> None:
@@ -423,7 +422,7 @@ class Kernel:
 class Exchange:
     """A request and the kernel's responses to it.
 
-    It is complete when both the reply and the status `idle` are received, in any order.
+    It is complete when both the reply and the status `idle` have been received, in either order.
     """
 
     __slots__ = ("id", "idle", "on_message", "received", "replied", "replied_or_idle", "reply")
@@ -436,7 +435,7 @@ class Exchange:
         self.received = 0
         """Number of messages received so far."""
         self.replied_or_idle = anyio.Event()
-        """Set by the first of the reply and `idle`."""
+        """Set when the first of the reply and `idle` is received."""
         self.replied = anyio.Event()
         self.idle = anyio.Event()
 

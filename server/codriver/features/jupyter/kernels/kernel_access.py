@@ -1,4 +1,4 @@
-"""The interface of a Python kernel for companions, which are extensions of REPLs by features."""
+"""The interface of a Python kernel for companions, with which features extend a REPL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.events import Listener
 
 CONNECT_TIMEOUT_S: Final = 0.5
-"""Maximum time that companions may query a kernel during their creation. The kernel may be busy with other code."""
+"""Maximum time that companions may spend querying a kernel when they are created. The kernel may be busy."""
 CALL_TIMEOUT_S: Final = 10.0
 """Maximum time to evaluate an expression."""
 

@@ -1,7 +1,7 @@
 """Connect to running kernels in the workspace that other programs started.
 
-They are listed and connected, but still belong to the person who started them. Codriver never shuts them down, and they
-are only restarted for a caller who names their session.
+They are listed and connected, but still belong to the person who started them. Codriver never shuts them down, and
+restarts them only for a caller who names their session.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 SEARCH_INTERVAL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
 """Interval between searches."""
 FIRST_RETRY_DELAY_S: Final = 15.0
-"""Time after which a kernel that was given up and still listens is tried again. It doubles each time."""
+"""Time after which a kernel that was given up but is still listening is tried again. It doubles each time."""
 MAX_RETRY_DELAY_S: Final = 600.0
-"""Maximum time between two such attempts. A kernel with another key prints a warning for each attempt."""
+"""Maximum time between two such attempts. A kernel with a different key prints a warning for each attempt."""
 NOT_INSTALLED_MESSAGE: Final = (
     f"it cannot be used because jupyter_client is not installed: {install_command('jupyter')}, and restart the server"
 )
@@ -51,8 +51,8 @@ class KernelDiscovery:
     ) -> None:
         """Create the discovery.
 
-        `protocols` are those of addresses that can be connected. `named_ids` returns the ids of kernels that are REPLs
-        already. `clock` returns monotonic seconds.
+        `protocols` are those of addresses that can be connected to. `named_ids` returns the ids of kernels that are
+        already REPLs. `clock` returns monotonic seconds.
         """
         self._core = core
         self._named_ids = named_ids
@@ -60,7 +60,7 @@ class KernelDiscovery:
         self._protocols = protocols
         self._clock = clock
         self._next_attempts: dict[str, tuple[float, float]] = {}
-        """When to try each kernel that was given up, and the time after which that is repeated."""
+        """When to retry each kernel that was given up, and the interval before that attempt."""
         self._written_ns: dict[str, int] = {}
         self._reported: Mapping[str, str] = {}
         self._last_result: SearchResult | None = None
@@ -75,7 +75,7 @@ class KernelDiscovery:
                 self._report({"": f"the search for kernels failed: {error!r}"})
 
     def _needs_reconciling(self, result: SearchResult) -> bool:
-        """Return whether the result of a search has to be compared with the registered REPLs. Called in a thread."""
+        """Return whether a search result has to be compared with the registered REPLs. Called in a thread."""
         previous, self._last_result = self._last_result, result
         repls = self._core.state.repls.values()
         return result != previous or bool(result.kernels) or any(repl.origin.is_discovered_only for repl in repls)
@@ -120,9 +120,9 @@ class KernelDiscovery:
         self._search.probe_again(repl.origin.text for repl in discovered.values() if repl.phase == "stopped")
 
     def _is_attempt_due(self, repl: Repl) -> bool:
-        """Return whether to try again to connect to a kernel, and schedule the next attempt.
+        """Return whether to try connecting to a kernel again, and schedule the next attempt.
 
-        The kernel still listens, so it may just have been too busy to answer while it was starting.
+        The kernel is still listening, so it may just have been too busy to answer while it was starting.
         """
         if repl.phase != "stopped" or find_spec("jupyter_client") is None:
             return False
@@ -145,7 +145,7 @@ class KernelDiscovery:
 
 
 def _kernel_id(address: str) -> str:
-    """Return the id of the kernel at an address. It is part of the kernel's connection file name or URL."""
+    """Return the id of the kernel at an address. The id is part of the connection file's name or the URL."""
     name = address.partition("?")[0].rpartition("/")[2]
     return name.removeprefix("kernel-").removesuffix(".json")
 

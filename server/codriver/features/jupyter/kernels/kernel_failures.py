@@ -1,7 +1,7 @@
 """Failures of code in a kernel, read from `ename`, `evalue` and `traceback`.
 
-A traceback is text for a terminal. All positions are read from IPython's tracebacks, and from those of other languages
-the first position that the engine names.
+A traceback is text for a terminal. All positions are read from IPython's tracebacks. From those of other languages,
+only the first position named by the engine is read.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 NOT_RUN_TYPE: Final = "not-run"
-"""Type of the failure of code that the kernel discarded without running it."""
+"""Failure type for code that the kernel discarded without running it."""
 
 WORKER_DIRECTORY: Final = "/codriver/worker/"
 """Directory of Codriver's modules in tracebacks. Frames from it are not the user's."""
 
 MAX_TRACE_FRAMES: Final = 10
-"""Maximum number of frames of a failure."""
+"""Maximum number of frames in a failure."""
 MAX_CAUSE_FRAMES: Final = 3
-"""Maximum number of frames of each cause."""
+"""Maximum number of frames in each cause."""
 
 _ANSI_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-"""An escape sequence with which terminals color text."""
+"""Matches an escape sequence with which terminals color text."""
 _CLASS_TEXT: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
 _FRAME_PATTERN: Final = re.compile(
     r"^ *(?:(?:Cell|Input) In ?\[(?P<cell>\d+)\], line (?P<line>\d+)"
@@ -43,24 +43,24 @@ _FRAME_PATTERN: Final = re.compile(
 _CELL_FILE_SUFFIX: Final = re.compile(r" \(\d+\.py, line \d+\)$")
 """Matches the nonexistent file name in IPython's message for a syntax error in a cell."""
 _V8_POSITION: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
-"""The line and column of code in a stack trace of V8."""
+"""Matches the line and column of code in a V8 stack trace."""
 _RELATIONS_BY_LINE: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
-"""How two chained exceptions are related, by the line between their tracebacks."""
+"""The relations between chained exceptions, by the line between their tracebacks."""
 _LINES_BY_RELATION: Final = {relation: line for line, relation in _RELATIONS_BY_LINE.items()}
 _RELATION_PATTERN: Final = re.compile("|".join(f"({re.escape(line)})" for line in _RELATIONS_BY_LINE))
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
-"""The line of a traceback that has the class and the message of the exception."""
+"""Matches the line of a traceback with the exception's class and message."""
 _SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _LIBRARY_FILE: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
-"""A path in an installed package or in the standard library."""
+"""Matches a path in an installed package or in the standard library."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelError:
-    """An error as a kernel reports it: the name of its class, its value as text, and its traceback."""
+    """An error as reported by a kernel: the name of its class, its value as text, and its traceback."""
 
     name: str
     value: str
@@ -94,7 +94,7 @@ def not_run_failure() -> Failure:
 def failure_from_error(error: KernelError, *, language: str, cell: int | None) -> Failure:
     """Convert a kernel's error to a failure.
 
-    `cell` is the execution count of the failed code. Frames with this count are frames of the code itself.
+    `cell` is the execution count of the failed code. Frames with this count belong to the code itself.
     """
     if language == "python":
         return _python_failure(error, cell)
@@ -109,7 +109,7 @@ def failure_from_error(error: KernelError, *, language: str, cell: int | None) -
 
 
 def format_report(failure: Failure, *, language: str) -> str:
-    """Format a failure for stderr, in the style of Python's tracebacks or as a message followed by the trace."""
+    """Format a failure for stderr, either in the style of Python tracebacks or as a message followed by the trace."""
     if language != "python":
         return f"{_message_line(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
     report = ""
@@ -129,7 +129,7 @@ def _message_line(failure: Failure) -> str:
 
 
 def _python_failure(error: KernelError, cell: int | None) -> Failure:
-    """Convert the error of a Python kernel. Earlier tracebacks become the chain of the failure, nearest first."""
+    """Convert an error from a Python kernel. Earlier tracebacks become the failure's chain, nearest first."""
     parts = _RELATION_PATTERN.split(error.traceback)
     step = 1 + len(_RELATIONS_BY_LINE)
     tracebacks = parts[::step]
@@ -153,9 +153,9 @@ def _parse_last_line(text: str) -> Failure:
 
 
 def _add_position(failure: Failure, text: str, cell: int | None) -> Failure:
-    """Add the trace, innermost frame first, and the position of the innermost frame that is the user's."""
+    """Add the trace, innermost frame first, and the position of the user's innermost frame."""
     all_frames = list(_FRAME_PATTERN.finditer(text))[::-1]
-    # Outside of Codriver's frames, there is only the cell that calls them.
+    # Apart from Codriver's frames, there is only the cell that calls them.
     frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(WORKER_DIRECTORY), all_frames))
     trace = tuple(_frame_text(frame) for frame in frames[:MAX_TRACE_FRAMES])
     outermost_cell = frames[-1]["cell"] if frames and not frames[-1]["function"] else None

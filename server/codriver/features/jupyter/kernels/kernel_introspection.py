@@ -1,7 +1,7 @@
-"""Answer queries about code in a kernel, by the means that the kernel supports.
+"""Answer queries about code in a kernel by whatever means the kernel supports.
 
-Python kernels are queried with Codriver's own modules, and other kernels with messages of the protocol. For other
-kernels, the last error is the last one that an evaluation reported.
+Python kernels are queried with Codriver's own modules, and other kernels with protocol messages. For other kernels, the
+last error is the last one that an evaluation reported.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ QUERY_TIMEOUT_S: Final = 10.0
 class KernelIntrospection:
     """Answers the queries of the adapter contract for one connected kernel.
 
-    A Python kernel is queried through Codriver's modules, and other kernels through the messages of the protocol.
+    Python kernels are queried through Codriver's modules, and other kernels through protocol messages.
     """
 
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
         self.queries = KernelQueries(kernel, op_timeout_s=QUERY_TIMEOUT_S)
         self.python: PythonQueries | None = None
-        """The queries that use expressions, or None for a kernel that evaluates none."""
+        """The queries that use expressions, or None for a kernel that does not evaluate expressions."""
         if is_python:
             self.python = PythonQueries(kernel, self.queries, op_timeout_s=QUERY_TIMEOUT_S, workspace=workspace)
         self._failure: Failure | None = None
@@ -74,13 +74,13 @@ class KernelIntrospection:
     async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """Return a few simple local variables from the frame of a failure. See `Programs.simple_locals`."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
-            return ()  # the names of a module are not local variables
+            return ()  # a module's names are not local variables
         return await self.python.simple_locals(cell)
 
     def loading_code(self, request: Request) -> str:
         """Return the code that loads a file.
 
-        In Python, tracebacks of the loaded code refer to the file. In other languages, the code is the file's text.
+        In Python, tracebacks from the loaded code refer to the file. In other languages, the code is the file's text.
         """
         if self.python is None:
             return request.code
@@ -93,7 +93,7 @@ class KernelIntrospection:
         return python_programs.frame_evaluation_code(request.code, request.frame or 0)
 
     def remember_failures(self, on_end: OnEnd) -> OnEnd:
-        """Wrap a callback for the end of an evaluation so that a failure becomes the kernel's last error."""
+        """Wrap a callback for the end of an evaluation so that failures are remembered as the kernel's last error."""
 
         def note(ending: Ending | Exception) -> None:
             if isinstance(ending, Ending) and ending.failure is not None:

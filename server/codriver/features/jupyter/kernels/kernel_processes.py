@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
 
 PROCESSES_DIRECTORY: Final = Path("/proc")
-"""The directory with a subdirectory for each process."""
+"""The directory that has a subdirectory for each process."""
 COMMAND_RULES: Final = FileRules(Links.NEVER, 64 * files.KIBIBYTE)
-"""Limits for reading the command line of a process."""
+"""Limits for reading a process's command line."""
 PARENT_FIELD: Final = 1
 GROUP_FIELD: Final = 2
-"""Indexes of fields in `/proc/PID/stat` after the command's name in parentheses: state, parent, group."""
+"""Indexes of the fields in `/proc/PID/stat` that follow the command's name in parentheses: state, parent, group."""
 
 EXISTING_OPTION: Final = "--existing"
-"""The option of consoles that join a running kernel."""
+"""The option with which consoles join a running kernel."""
 QUOTED_TEXT: Final = re.compile(r"""(["'])(.+?)\1""")
-"""Text in quotes on a command line."""
+"""Matches quoted text on a command line."""
 SHORT_OPTION: Final = re.compile(r"-[A-Za-z](?=[^-=])")
-"""A short option that is directly followed by its value."""
+"""Matches a short option that is directly followed by its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelProcess:
-    """A process on this machine that runs a kernel."""
+    """A process on this machine that is running a kernel."""
 
     id: int
     leads_group: bool
-    """Whether the process group contains only the kernel and its children, or a launcher of the kernel."""
+    """Whether the process group is led by the kernel or its launcher, and therefore contains nothing else."""
 
     @property
     def directory(self) -> str | None:
@@ -61,8 +61,8 @@ class KernelProcess:
     def interrupt(self) -> bool:
         """Send SIGINT and return whether that succeeded.
 
-        If the kernel leads a process group, the signal is sent to the whole group. A kernel that waits for a child
-        process only continues when the child is interrupted too.
+        If the kernel leads a process group, the signal is sent to the whole group. A kernel waiting for a child process
+        continues only when the child is interrupted, too.
         """
         return interrupt(self.id, is_group=self.leads_group)
 
@@ -135,9 +135,9 @@ def _find_connection_files(
 
 
 def _resolve_bare_name(process_id: int, name: str, paths_by_real_path: Mapping[str, Path]) -> set[Path]:
-    """Return the connection file to which a name without a directory refers.
+    """Return the connection file that a name without a directory refers to.
 
-    A file in the working directory of the process is preferred. Otherwise, the name must be unique.
+    A file in the process's working directory is preferred. Otherwise, the name must be unique.
     """
     sibling = os.path.join(_working_directory(process_id), name)  # noqa: PTH118  # as above
     if os.path.exists(sibling):  # noqa: PTH110  # as above
@@ -157,8 +157,8 @@ def _select_kernel(candidates: Sequence[int]) -> KernelProcess | None:
     """Return the kernel among processes whose command lines name the same file, or None if it cannot be identified.
 
     Unlike launchers and programs that display the file, kernels listen on ports. Child processes may inherit both the
-    command line and the sockets, so the outermost listener is the kernel. If no process listens on TCP, the innermost
-    process is the kernel.
+    command line and the sockets, so the outermost listener is the kernel. If no process is listening on TCP, the
+    innermost process is the kernel.
     """
     parents_and_groups: dict[int, tuple[int, int]] = {}
     for process_id in candidates:

@@ -1,4 +1,4 @@
-"""The profile of a connected kernel: the operations that it supports, and alternatives to the others.
+"""The profile of a connected kernel: the operations that it supports, and alternatives to those that it lacks.
 
 A capability is listed if the kernel's quirks and its answers show it, never because its kernelspec claims it.
 """
@@ -42,10 +42,10 @@ MISSING_CAPABILITY_HINTS: Final = {
     "drift": "only Python kernels report what they loaded: load the file again to be sure",
     "restore": "only Python kernels retain old definitions",
 }
-"""What to do instead of using capabilities that most kernels lack."""
+"""Hints on what to use instead of capabilities that most kernels lack."""
 NO_INPUT_NOTE: Final = "code that reads from stdin gets no input in this kernel, and may wait forever: interrupt it"
 PROBE_TIMEOUT_S: Final = 0.5
-"""Maximum time for an unknown kernel to show that it can evaluate Python expressions."""
+"""Maximum time for an unknown kernel to demonstrate that it can evaluate Python expressions."""
 EXPRESSIONS_CAPABILITY: Final = Capability("user_expressions", adapted=True)
 PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
 """Capabilities that are implemented with Python expressions."""
@@ -56,7 +56,7 @@ ONLY_PYTHON_TESTS_HINT: Final = "only Python's tests can be run in a kernel: eva
 async def build_profile(kernel: Kernel, *, has_expressions: bool) -> Profile:
     """Return the profile of a connected kernel.
 
-    If the kernel's process id is not known, the kernel is queried for it.
+    If the kernel's process id is unknown, the kernel is queried for it.
     """
     info, channel = kernel.info, kernel.channel
     process_id = channel.process_id or await _reported_process(kernel)
@@ -125,7 +125,7 @@ async def _reported_process(kernel: Kernel) -> int | None:
 async def supports_expressions(kernel: Kernel) -> bool:
     """Return whether the kernel runs Python and evaluates `user_expressions`.
 
-    If the implementation is not known, a test expression is evaluated.
+    If the implementation is unknown, a test expression is evaluated.
     """
     if kernel.info.language != "python" or kernel.info.quirks.supports_expressions:
         return kernel.info.quirks.supports_expressions

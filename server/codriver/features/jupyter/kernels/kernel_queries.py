@@ -1,7 +1,7 @@
-"""Complete, inspect and check code with messages of the Jupyter protocol.
+"""Complete, inspect and check code with Jupyter protocol messages.
 
-They run none of the user's code. A query waits until the kernel's main shell is free. While a cell runs, it is sent to
-a subshell if the kernel has one. Otherwise the kernel is reported as busy.
+Queries run none of the user's code. A query waits until the kernel's main shell is free. While a cell is running, the
+query is sent to a subshell if the kernel has one. Otherwise, the kernel is reported as busy.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ BUSY_TIMEOUT_S: Final = 2.0
 SYNTAX_CHECK_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for a busy kernel before a syntax check. Kernels are busy for a moment after each reply."""
 MAX_CHECKED_CHARACTERS: Final = 2**18
-"""Maximum length of code to check. Checking longer code would take longer than running it until it fails."""
+"""Maximum length of code to check. For longer code, a check would take more time than running it until it fails."""
 MAX_COMPLETIONS: Final = 500
 """Maximum number of completions to return."""
 COMPLETION_TYPES_KEY: Final = "_jupyter_types_experimental"
-"""The key of IPython's metadata that contains the kinds of the completions."""
+"""The key in IPython's metadata that contains the kinds of completions."""
 _ANSI_SEQUENCE: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""An escape sequence with which terminals color text."""
+"""Matches an escape sequence with which terminals color text."""
 _OVERPRINTED_CHARACTER: Final = re.compile(".\x08")
-"""Matches a character that the next one overprints, as in R's bold titles."""
+"""Matches a character that is overprinted by the next one, as in R's bold titles."""
 _R_NO_HELP_TEXT: Final = re.compile(
     r"(?:# Help document:\s*)?No documentation for .* in specified packages and libraries:"
 )
-"""Matches the text that IRkernel returns for an unknown name."""
+"""Matches the text returned by IRkernel for an unknown name."""
 _TITLE_LINE: Final = re.compile(r"^([A-Z][A-Za-z ]{1,20}): ?(.*)$")
-"""A line of IPython's description of a name, such as `Signature: f(x)`."""
+"""Matches a line in IPython's description of a name, such as `Signature: f(x)`."""
 _IPYTHON_TITLES: Final = frozenset({
     "Signature", "Init signature", "Call signature", "Docstring", "Class docstring", "Init docstring", "Call docstring",
     "File", "Type", "String form", "Length", "Namespace", "Subclasses", "Source", "Repr", "Base Class",
@@ -55,7 +55,7 @@ _KINDS_BY_JEDI_TYPE: Final = {
     "<unknown>": None,
     "": None,
 }
-"""Our kind of a name for each type of jedi that is called something else here. None if the kind is unknown."""
+"""Codriver's kinds of names, by the jedi type if it is called differently. None if the kind is unknown."""
 INCOMPLETE_MESSAGE: Final = "the code is incomplete"
 INVALID_MESSAGE: Final = "the kernel cannot parse the code"
 
@@ -67,16 +67,16 @@ class KernelQueries:
         self._kernel = kernel
         self._op_timeout_s = op_timeout_s
         self._completing = anyio.Lock()
-        """IPython returns no completions for one of two simultaneous requests, or never answers it."""
+        """Held during a request. IPython returns nothing for one of two simultaneous requests, or never answers it."""
 
     async def complete(self, prefix: str) -> Mapping[str, object]:
-        """Return the completions of `prefix` in the user's namespace, as fields for the query `Complete`."""
+        """Return the completions of `prefix` in the user's namespace as fields for the query `Complete`."""
         async with self._completing:
             reply = await self._request("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
         return {"completions": read_completions(prefix, reply.content)}
 
     async def inspect(self, symbol: str) -> Mapping[str, object]:
-        """Return the kernel's description of `symbol`, as fields for the query `Lookup`."""
+        """Return the kernel's description of `symbol` as fields for the query `Lookup`."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._request("inspect_request", content)
         if reply.content.get("found") is not True:
@@ -86,14 +86,14 @@ class KernelQueries:
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return the syntax error in `code`, or None if there is none or it cannot be determined.
 
-        If the kernel is busy and has no subshells, the check is skipped. The error appears when the code runs.
+        If the kernel is busy and has no subshells, the check is skipped. Any error then appears when the code runs.
         """
         reliability = self._kernel.info.quirks.syntax_check
         is_checked = reliability in ("complete", "incomplete") and code.strip() and len(code) <= MAX_CHECKED_CHARACTERS
         if not is_checked or not await self._is_free_within(SYNTAX_CHECK_TIMEOUT_S):
             return None
         try:
-            # The blank lines end a block, because nobody continues to type.
+            # The blank lines end a block, because nobody is typing more.
             reply = await self._request("is_complete_request", {"code": f"{code}\n\n"})
         except OpTimedOutError:
             return None
@@ -103,7 +103,7 @@ class KernelQueries:
         return SyntaxIssue(INVALID_MESSAGE) if status == "invalid" and reliability == "complete" else None
 
     async def can_query(self) -> bool:
-        """Return whether the kernel can answer a query without waiting for running code."""
+        """Return whether the kernel can answer a query without waiting for code that is running."""
         return not self._kernel.is_busy or await self._kernel.ensure_subshell() is not None
 
     async def wait_until_free(self) -> None:

@@ -1,7 +1,7 @@
 """Differences between kernel implementations.
 
-They are listed by the implementation's name in `kernel_info_reply`, because the protocol version, `supported_features`
-and a kernelspec's `interrupt_mode` are not reliable. Each entry was observed with that kernel.
+They are listed by the implementation name in `kernel_info_reply`, because the protocol version, `supported_features`
+and a kernelspec's `interrupt_mode` are unreliable. Each entry was observed with that kernel.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ SyntaxCheck = Literal["complete", "incomplete", "none", "unseen"]
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """The ways in which an implementation of kernels deviates from the protocol."""
+    """The ways in which a kernel implementation deviates from the protocol."""
 
     interrupt_by: InterruptBy = "message"
     """`message`: by an `interrupt_request` on control. `signal`: by SIGINT to its process group. `none`: not at all."""
     interrupt_note: str = ""
-    """The limits of an interrupt, or why there is none."""
+    """The limits of interrupts, or why there are none."""
     survives_signal: bool = False
-    """Whether a signal interrupts the kernel too. If its process is known, the signal also reaches child processes that
-    it waits for.
+    """Whether a signal interrupts the kernel as well. If its process is known, the signal also reaches child processes
+    that the kernel is waiting for.
     """
     late_value_s: float = 0.0
-    """How long after the end of an evaluation its value may still be received."""
+    """How long after its end an evaluation's value may still be received."""
     displays_values: bool = False
     """Whether values are sent as `display_data`, never as `execute_result`."""
     supports_expressions: bool = False
     """Whether the kernel runs Python and answers `user_expressions`."""
     reads_input: bool = True
-    """Whether code that reads from stdin gets input. Otherwise it reads nothing and may wait forever."""
+    """Whether code that reads from stdin gets input. Otherwise, it reads nothing and may wait forever."""
     syntax_check: SyntaxCheck = "unseen"
     """How reliable `is_complete_request` is. `complete`: for all code. `incomplete`: only if the reply is `incomplete`,
     because invalid code may be reported as `complete`. `none`: the kernel does not know. `unseen`: not verified, so
-    code is sent without a check. Octave's kernel reports whole lines as incomplete and runs them, and SoS reports
+    code is sent without being checked. Octave's kernel reports whole lines as incomplete and runs them, and SoS reports
     all code as incomplete.
     """
     supports_inspect: bool = True
-    """Whether the kernel describes names with `inspect_request`. Others never find one."""
+    """Whether the kernel describes names with `inspect_request`. Other kernels never find any."""
     answers_on_control: bool = True
     has_subshells: bool = False
     """Whether the kernel may have subshells. `create_subshell_request` shows whether it does."""
     reports_process: bool = False
     """Whether the kernel answers `usage_request`."""
     notes: tuple[str, ...] = ()
-    """Sentences that a user should know."""
+    """Notes for users, in full sentences."""
 
 
 _IPYTHON_QUIRKS: Final = Quirks(
@@ -106,5 +106,5 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
 
 
 def find_quirks(implementation: str) -> Quirks:
-    """Return the known quirks of an implementation, or the defaults if it is not known."""
+    """Return the known quirks of an implementation, or the defaults for an unknown one."""
     return QUIRKS_BY_IMPLEMENTATION.get(implementation, Quirks())

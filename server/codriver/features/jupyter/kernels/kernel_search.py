@@ -1,13 +1,13 @@
-"""Search for running kernels of the workspace in connection files and on Jupyter Servers.
+"""Search for the workspace's running kernels in connection files and on Jupyter Servers.
 
 A kernel belongs to the workspace if its notebook does. The notebook is the one in the session that a Jupyter Server
 lists for the kernel, or else the one in its connection file. For a kernel without a notebook, the working directory of
-its process decides, where the system shows it.
+its process is used, if the system reveals it.
 
-The runtime directory is checked once a second, which costs one `stat`. Files are read after the directory has changed.
-Servers are queried then, and every half minute. A connection file without a listener is not a kernel. It is reported
-once and probed again: at each check while it is young, because a kernel takes some seconds to start, and later every 10
-s.
+The runtime directory is checked once a second, which costs one `stat`. When the directory has changed, files are read
+and servers are queried. Servers are also queried every half minute. A connection file without a listener is not a
+kernel. It is reported once and probed again: on each check while it is new, because a kernel takes some seconds to
+start, and later every 10 s.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 SERVER_QUERY_INTERVAL_S: Final = 30.0
 """Interval between queries of the servers."""
 CHANGE_QUERY_INTERVAL_S: Final = 3.0
-"""The same interval after a change, because a server writes a kernel's file before it lists the session."""
+"""Interval between queries after a change. A server writes a kernel's file before it lists the session."""
 MAX_KERNEL_START_S: Final = 60.0
-"""Maximum time between the writing of a kernel's file and the time when the kernel listens."""
+"""Maximum time between the writing of a kernel's file and the moment when the kernel starts listening."""
 PROBE_INTERVAL_S: Final = 10.0
-"""Interval between probes of a kernel that belongs to the workspace and does not listen."""
+"""Interval between probes of a kernel that belongs to the workspace but is not listening."""
 UNASSIGNED_PROBE_INTERVAL_S: Final = 600.0
 """Interval between probes of files that are not known to belong to the workspace. There may be hundreds of old ones."""
 
@@ -66,7 +66,7 @@ class DiscoveredKernel:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The kernels of the workspace at the time of a search, and errors about files that could not be used."""
+    """The workspace's kernels at the time of a search, and errors about unusable files."""
 
     kernels: tuple[DiscoveredKernel, ...] = ()
     errors: tuple[tuple[str, str], ...] = ()
@@ -76,7 +76,7 @@ class SearchResult:
 class KernelSearch:
     """Finds the kernels of a workspace. Not thread-safe.
 
-    Searches block while they read the disk, query servers and probe ports. `clock` returns monotonic seconds.
+    Searches block while reading the disk, querying servers and probing ports. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class KernelSearch:
         self._server_errors: dict[str, str] = {}
         self._next_query_at = 0.0
         self._assignments: dict[ConnectionFile, tuple[bool, str | None]] = {}
-        """Whether a kernel belongs to the workspace, and its notebook, once both are known."""
+        """Whether each kernel belongs to the workspace, and its notebook, once both are known."""
         self._alive: set[ConnectionFile] = set()
         self._suspects: frozenset[str] = frozenset()
         self._next_probe_at: dict[ConnectionFile, float] = {}
@@ -123,7 +123,7 @@ class KernelSearch:
             self._query_servers(contents.servers, now)
         self._assign_kernels(contents.kernels)
         self._probe(contents.kernels, now)
-        self._assign_kernels(contents.kernels)  # the probes may have found kernels whose working directory is needed
+        self._assign_kernels(contents.kernels)  # the probes may have found kernels whose working directories are needed
         errors = [(str(path), f"the file {path} cannot be used: {reason}") for path, reason in contents.errors]
         errors += list(self._server_errors.items())
         kernels = []
@@ -137,11 +137,11 @@ class KernelSearch:
         return SearchResult(tuple(kernels), tuple(errors))
 
     def may_wait(self) -> bool:
-        """Return whether the next search may block on servers or ports, and not only on the disk."""
+        """Return whether the next search may block on servers or ports, and not just on the disk."""
         return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
     def probe_again(self, paths: Iterable[str]) -> None:
-        """Probe the kernels with these connection files at the next search, although they were alive before."""
+        """Probe the kernels with these connection files during the next search, although they were alive before."""
         self._suspects = frozenset(paths)
 
     def _query_servers(self, servers: Iterable[NotebookServer], now: float) -> None:
@@ -190,8 +190,8 @@ class KernelSearch:
     def _assign_kernels(self, kernels: Iterable[ConnectionFile]) -> None:
         """Determine which kernels belong to the workspace.
 
-        A kernel belongs to it if its notebook is in the workspace, or if it has no notebook and its working directory
-        is.
+        A kernel belongs to it if the kernel's notebook is in the workspace, or if the kernel has no notebook and its
+        working directory is in the workspace.
         """
         sessions_by_kernel = {session.kernel_id: session for session in self._sessions}
         unassigned = []
@@ -212,7 +212,7 @@ class KernelSearch:
                 self._assignments[file] = (directory is not None and self._is_within(directory), None)
 
     def _kernels_without_file(self, known_ids: set[str]) -> list[DiscoveredKernel]:
-        """Return the kernels of the workspace that are listed by a server and have no readable connection file."""
+        """Return the workspace's kernels that are listed by a server but have no readable connection file."""
         sessions = {
             session.kernel_id: session
             for session in self._sessions
@@ -228,7 +228,7 @@ class KernelSearch:
 
 
 def _notebook_path(path: str) -> str | None:
-    """Return the path if it is that of a notebook. A server lists consoles under a name without a suffix."""
+    """Return the path if it is that of a notebook. Servers list consoles under a name without a suffix."""
     return path if session_key_for_notebook(path) else None
 
 

@@ -1,7 +1,7 @@
 """Run tests in a Python kernel.
 
 A run is an expression that calls Codriver's program on the kernel's main thread. It waits for its turn like an
-evaluation, other clients do not see its code, and the tests' output is reported as it is printed.
+evaluation. Other clients do not see its code, and the tests' output is reported as it is printed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 LAST_OUTPUT_TIMEOUT_S: Final = 2.0
-"""How long to wait for the last output of tests after the reply."""
+"""How long to wait for the tests' last output after the reply."""
 CALL_SUBJECT: Final = "the test run"
 STOPPED_RUN: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST_NAME, UNKNOWN_TEST_NAME, "error"))
 """The result of a test run that was interrupted."""
@@ -46,7 +46,7 @@ STOPPED_RUN: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST_NAM
 class KernelTestRunner:
     """Runs tests in one connected Python kernel. `interrupt` is called to interrupt the kernel."""
 
-    __test__ = False  # pytest would collect the class as a test
+    __test__ = False  # pytest would otherwise collect the class
 
     def __init__(
         self, kernel: Kernel, python: PythonQueries, listener: Listener, interrupt: Callable[[], Awaitable[str]]
@@ -66,7 +66,7 @@ class KernelTestRunner:
         self._evaluations.start(request, on_end)
 
     def finished_tests(self, evaluation: str) -> TestRun | None:
-        """Return the results so far of a running test run, or None if the evaluation runs no tests."""
+        """Return the results so far of a running test run, or None if the evaluation is not running tests."""
         test_run = next((run.progress.run for run in self._running if run.evaluation == evaluation), None)
         return self._mark_user_frames(test_run) if test_run is not None else None
 
@@ -107,7 +107,7 @@ class KernelTestRunner:
                 self._listener(evaluation, FeatureReport(extra.report, report))
 
     def _mark_user_frames(self, run: TestRun) -> TestRun:
-        """Mark the stack frames in files of the workspace as the user's."""
+        """Mark the stack frames in workspace files as the user's."""
         workspace = self._python.workspace
         results = [replace(result, frames=mark_user_frames(result.frames, workspace)) for result in run.results]
         return replace(run, results=tuple(results))
@@ -120,7 +120,7 @@ class _RunningTests:
         self.printed: list[str] = []
         self.progress = TestProgress(partial(parse_frame_maps, dialect=WORKER_PYTHON))
         self.turn_scope: anyio.CancelScope | None = None
-        """The scope of the wait for a turn, during which the run can still be withdrawn."""
+        """The scope of the wait for a turn. During this wait, the run can still be withdrawn."""
         self.finished = anyio.Event()
         self.evaluation = evaluation
         self._listener = listener

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 SPEC_RULES: Final = FileRules(Links.ANY, 64 * files.KIBIBYTE)
-"""Limits for reading a specification. Links are allowed, because environments may consist of them. Another check
+"""Limits for reading a specification. Links are allowed, because environments may consist of them. A separate check
 decides whether the program may be started.
 """
 
@@ -53,7 +53,7 @@ class KernelSpec:
 
 
 def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the directories to search for kernelspecs, starting with that of the interpreter's environment."""
+    """Return the directories to search for kernelspecs, starting with the one in the interpreter's environment."""
     listed = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
     environment_data = Path(python).parent.parent / "share" / "jupyter"
     directories = (

@@ -1,7 +1,7 @@
-"""Count the messages that a kernel dropped, using the numbers in message ids.
+"""Count the messages that a kernel has dropped, using the numbers in message ids.
 
 A kernel silently drops messages for a slow reader. Kernels that use jupyter_client number their messages, including
-replies to other clients. For other kernels, losses are not detected.
+replies to other clients. In other kernels, losses are not detected.
 
 Source: jupyter_client, `Session.msg_id`.
 """
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
 MAX_SERIES: Final = 64
-"""Maximum number of series of message numbers, from a kernel and the processes that it forks."""
+"""Maximum number of series of message numbers from a kernel and the processes that it forks."""
 MAX_NUMBER_DIGITS: Final = 18
-"""Maximum number of digits of a message number."""
+"""Maximum number of digits in a message number."""
 MAX_FOREIGN_REPLIES: Final = 50
 """Maximum number of messages between two `idle` states that may be replies to other clients. A kernel that publishes
-too fast drops hundreds of messages at once.
+too quickly drops hundreds of messages at once.
 """
 IDLE_STATE: Final = b'"idle"'
 STATUS_SEARCH_BYTES: Final = 1024
-"""Number of bytes at the start of the content in which the execution state is searched for."""
+"""Number of bytes at the start of the content to search for the execution state."""
 
 
 class LostMessageCounter:
@@ -38,7 +38,7 @@ class LostMessageCounter:
 
     def __init__(self) -> None:
         self.lost = 0
-        """Number of messages lost so far, updated whenever the kernel is idle."""
+        """Number of messages lost so far, updated whenever the kernel becomes idle."""
         self._series_by_prefix: Recent[str, _Series] = Recent(MAX_SERIES)
 
     def add(self, message: ReceivedMessage) -> None:

@@ -1,4 +1,4 @@
-"""Messages of the Jupyter protocol, independent of their transport.
+"""Jupyter protocol messages, independent of their transport.
 
 Source: Jupyter documentation, "Messaging in Jupyter"; JEP 65 (`iopub_welcome`), JEP 91 (subshells).
 """
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Socket = Literal["shell", "control", "stdin", "iopub"]
-"""A socket of a kernel. Messages of one socket are ordered, messages of different sockets are not."""
+"""One of a kernel's sockets. Messages on the same socket are ordered, but messages on different sockets are not."""
 
 SOCKET_NAMES: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
 
 PROTOCOL_VERSION: Final = "5.3"
-"""The version of the protocol that Codriver's messages declare."""
+"""The protocol version that Codriver's messages declare."""
 RATE_LIMIT_PREFIXES: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
-"""Beginnings of the text that a Jupyter Server prints when it omits messages of its kernel.  Source: jupyter_server,
-`ZMQChannelsWebsocketConnection`.
+"""Prefixes of the text that a Jupyter Server prints when it omits messages from its kernel.
+
+Source: jupyter_server, `ZMQChannelsWebsocketConnection`.
 """
 OMITTED_TYPE: Final = "codriver/left-out"
 """Type of a message that Codriver inserts in place of dropped ones. It is never sent."""
@@ -32,7 +33,7 @@ OMITTED_TYPE: Final = "codriver/left-out"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message from a kernel. Its parent is the request of a client that caused it."""
+    """A message from a kernel. Its parent is the client request that caused it."""
 
     socket: Socket
     type: str
@@ -42,16 +43,16 @@ class Message:
     content: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     metadata: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     parent_id: str = ""
-    """Empty for messages without a cause, such as those at the start of a kernel."""
+    """Empty for messages without a cause, such as those sent while a kernel is starting."""
     parent_type: str = ""
     parent_session: str = ""
     """The session id of the client that sent the parent."""
     parent_subshell: str = ""
     """The subshell of the parent, or empty for the main shell."""
     omitted_bytes: int = 0
-    """Number of bytes that were not stored, of this message or of those that it replaces."""
+    """Number of bytes that were not stored, either from this message or from those that it replaces."""
     read_error: str = ""
-    """Why the content could not be read, or empty."""
+    """Why the content could not be read, or an empty string."""
 
     def text(self, key: str) -> str:
         """Return the string at `key` in the content, or an empty string."""

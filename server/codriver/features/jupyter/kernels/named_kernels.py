@@ -1,4 +1,4 @@
-"""Kernels that the user names: a connection file on this machine, or a kernel of a Jupyter Server by its URL.
+"""Kernels named by the user: a connection file on this machine, or the URL of a kernel on a Jupyter Server.
 
     /run/user/1000/jupyter/kernel-1234.json              a connection file
     https://host/base/api/kernels/ID                     a running kernel
@@ -6,7 +6,7 @@
     https://host/base/?kernel=python3                    a kernel to start, which ends with Codriver's server
 
 URLs contain no secrets, because they appear in process lists, logs and answers. The token is read from a file or an
-environment variable for each connection, so it may change while the server runs.
+environment variable for each connection, so it may change while the server is running.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
 
 CLI_TOKEN_VARIABLE: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
-"""Environment variable with the token for a server that is only named on the command line."""
+"""Environment variable with the token for a server that is named only on the command line."""
 TOKEN_RULES: Final = FileRules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
 PLAIN_HTTP_REFUSED_TEMPLATE: Final = (
     "{base} is not connected, because it is another machine and http is not encrypted: others on the network could "
@@ -40,13 +40,13 @@ PLAIN_HTTP_REFUSED_TEMPLATE: Final = (
 )
 NAME_FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
 _KEY_AND_LOCATION: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
-"""An optional session key with `=`, and a location."""
+"""Matches an optional session key with `=`, and a location."""
 _KERNEL_PATH: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
-"""The path of a URL that names a running kernel."""
+"""Matches the path of a URL that names a running kernel."""
 _PAGE_PATH: Final = re.compile(r"/(?:lab|tree|notebooks|nbclassic|retro|doc|edit|login)(?:/.*)?\Z")
-"""Matches the path of a server's page for people. The base URL of the server precedes it."""
+"""Matches the path of a web page on a server. The server's base URL precedes it."""
 _TOKEN_PATTERN: Final = re.compile(r"[!-~]{1,8192}")
-"""Valid tokens: printable ASCII characters without spaces."""
+"""Matches valid tokens: printable ASCII characters without spaces."""
 
 
 class KernelNameError(ValueError):
@@ -71,12 +71,12 @@ class TokenSource:
 
     @property
     def name(self) -> str:
-        """Return the placeholder for the token in redacted text."""
+        """Return the token's placeholder in redacted text."""
         return self.variable or "KERNEL_TOKEN"
 
     @property
     def hint(self) -> str:
-        """Return a hint for a token that is missing or wrong."""
+        """Return a hint about a missing or wrong token."""
         if self.file or self.variable:
             return f"the token is read from {self} for each attempt: put the server's token there"
         return (
@@ -119,7 +119,7 @@ class TokenSource:
 class KernelUrl:
     """The URL of a kernel on a Jupyter Server.
 
-    The kernel is identified by its id or by an open notebook, or is started from a kernelspec.
+    The kernel is identified by its id or an open notebook, or is started from a kernelspec.
     """
 
     base: str
@@ -128,7 +128,7 @@ class KernelUrl:
     notebook: str | None = None
     spec: str | None = None
     name: str = ""
-    """Distinguishes kernels of the same kernelspec: the text after `#`."""
+    """The text after `#`, which distinguishes kernels with the same kernelspec."""
 
     def __str__(self) -> str:
         """Return the URL as users write it."""
@@ -159,14 +159,14 @@ class KernelUrl:
 
 @dataclass(frozen=True, slots=True)
 class NamedKernel:
-    """A kernel that the user configured, with what is needed to connect to it."""
+    """A kernel configured by the user, with what is needed to connect to it."""
 
     location: KernelUrl | Path
     """The URL or the path of a connection file."""
     key: str | None = None
     token: TokenSource = field(default_factory=TokenSource)
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The variables `KERNEL_…` that are sent to the server when it starts the kernel."""
+    """The `KERNEL_…` variables that are sent to the server when it starts the kernel."""
     is_plain_allowed: bool = False
     """Whether unencrypted connections to the server are allowed."""
 
@@ -185,7 +185,7 @@ def _parse_token(text: str, file: str) -> str:
 
 
 def split_key(text: str) -> tuple[str | None, str]:
-    """Split `[KEY=]FILE|URL` into the key, or None, and the rest."""
+    """Split `[KEY=]FILE|URL` into the key and the rest. The key is None if it is missing."""
     match = _KEY_AND_LOCATION.fullmatch(text)
     assert match is not None  # noqa: S101  # the pattern matches every text
     return match[1], match[2]

@@ -1,7 +1,7 @@
 """Load modules of Codriver's worker into a Python kernel, and call them.
 
-The modules are loaded once. They need Python 3.8 or later and only the standard library. They are in a private package
-that remains until the kernel ends and adds no name to the user's namespace.
+The modules are loaded once. They require Python 3.8 or later, and only the standard library. They are in a private
+package that remains until the kernel ends and adds no names to the user's namespace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SOURCE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=2**20)
 ENTRY_MODULE: Final = "python.kernel_answers"
 """The module that answers queries in a kernel."""
 _IMPORT_LINE: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
-"""Matches an import of a module in the same package or in another one."""
+"""Matches an import of a module in the same package or a different one."""
 
 
 def parse_printed_json(query: str, answer: Mapping[str, object]) -> object:
@@ -62,7 +62,7 @@ def parse_printed_json(query: str, answer: Mapping[str, object]) -> object:
 def edited_modules(answer: Mapping[str, object]) -> tuple[str, ...]:
     """Return the names of outdated modules from the values of `user_expressions`.
 
-    A module is outdated if its file was edited after it was loaded.
+    A module is outdated if its file has been edited since it was loaded.
     """
     modules: object = ()
     with suppress(EvaluationFailedError):
@@ -85,7 +85,7 @@ def answer_data(query: str, answer: object) -> object:
 
 @cache
 def _module_sources() -> tuple[tuple[str, str], ...]:
-    """Return the names and sources of the modules to load. Each module follows the modules that it imports."""
+    """Return the names and sources of the modules to load, each preceded by the modules that it imports."""
     needs: dict[str, set[str]] = {}
     sources: dict[str, str] = {}
     features = {
@@ -125,7 +125,7 @@ def package_name() -> str:
 def _load_expression() -> str:
     """Return the expression that loads the modules. Its value is the module `answers`.
 
-    The expression does not depend on any name that the user may have redefined.
+    The expression does not depend on names that the user may have redefined.
     """
     packed = base64.b85encode(zlib.compress(json.dumps(_module_sources()).encode(), 9)).decode()
     return (
@@ -158,7 +158,7 @@ def call_expression(function: str, /, **fields: object) -> str:
 
 
 def loading_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how: str = "") -> str:
-    """Return the code that loads a file, for a kernel in which the modules are loaded."""
+    """Return code that loads a file, for a kernel in which the modules have been loaded."""
     has_options = lines is not None or undo_id or how
     arguments = [
         path,
@@ -169,7 +169,7 @@ def loading_code(path: str, text: str, lines: tuple[int, ...] | None, undo_id: s
 
 
 def frame_evaluation_code(code: str, frame: int) -> str:
-    """Return the code that evaluates `code` in a stack frame, for a kernel in which the modules are loaded."""
+    """Return code that evaluates `code` in a stack frame, for a kernel in which the modules have been loaded."""
     return f"__import__('sys').modules[{package_name()!r}].answers.frame({_literal(code)}, {frame})"
 
 

@@ -1,4 +1,4 @@
-"""Answer queries about code in a Python kernel, with modules of Codriver's worker in the kernel."""
+"""Answer queries about code in a Python kernel, using modules from Codriver's worker in the kernel."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _DOTTED_NAME: Final = re.compile(r"[\w.]*")
 LOCALS_TIMEOUT_S: Final = 2.0
-"""Maximum time that an error waits for its local variables."""
+"""Maximum time that the report of an error waits for local variables."""
 MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
 """Names that refer to the only namespace of a kernel."""
 
@@ -55,7 +55,7 @@ class EvaluateExpression(Protocol):
     """A function that evaluates an expression in a kernel and returns the result."""
 
     async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
-        """Return the result as the kernel sent it."""
+        """Return the result as sent by the kernel."""
         ...
 
 
@@ -103,7 +103,7 @@ class PythonQueries:
         with (
             anyio.move_on_after(LOCALS_TIMEOUT_S),
             suppress(CodriverError),
-        ):  # the error is reported without locals then
+        ):  # the error is then reported without local variables
             await self.load_modules_in_turn()
             code = call_expression("locals", cell=cell)
             value = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
@@ -141,7 +141,7 @@ class PythonQueries:
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
-        """Return the expression that runs code of a test run in the project's directory, if that exists."""
+        """Return the expression that runs a test run's code in the project's directory, if that exists."""
         return call_expression("test", code=code, directory=str(self.workspace or ""))
 
     async def _send_modules(self, evaluate: EvaluateExpression) -> None:
@@ -152,8 +152,8 @@ class PythonQueries:
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
         """Return the fields of the kernel's answer to a query.
 
-        Only prefixes that are not dotted names are completed by IPython, because its first completion may take seconds,
-        and concurrent completions of a notebook may make it fail.
+        IPython completes only prefixes that are not dotted names, because its first completion may take seconds, and
+        concurrent completions in a notebook may make it fail.
         """
         is_main = query.namespace in MAIN_NAMESPACES
         if isinstance(query, Complete) and is_main and not _DOTTED_NAME.fullmatch(query.prefix):
@@ -165,7 +165,7 @@ class PythonQueries:
     async def call_op(self, op: str, fields: Mapping[str, str], on_text: Callable[[str], object]) -> str:
         """Call an operation that a feature adds, and return its answer.
 
-        Texts that threads of the operation send are passed to `on_text`, even after it has returned.
+        Texts sent by the operation's threads are passed to `on_text`, even after the operation has returned.
 
         Raises:
             RefusedError: the kernel is busy.
@@ -184,7 +184,7 @@ class PythonQueries:
             return None  # the check would delay the evaluation
         if await self._queries.check_syntax(code) is None:
             return None
-        # If the two disagree, the parser is right, because it also parses the code for the run.
+        # If the two disagree, the parser is right, because it also parses the code when it runs.
         fields = mapping_or_empty(await self._call_modules("syntax", code=code))
         if not (message := text_or_none(fields.get("message"))):
             return None
@@ -197,7 +197,7 @@ class PythonQueries:
         )
 
     async def stacks(self) -> ThreadDump | None:
-        """Return the stacks of the threads that run user code, or None if the kernel is busy or the query fails."""
+        """Return the stacks of the threads running user code, or None if the kernel is busy or the query fails."""
         try:
             if not await self._queries.can_query():
                 return None
@@ -216,7 +216,7 @@ class PythonQueries:
         return {"trace": replace(trace, frames=mark_user_frames(trace.frames, self.workspace), chain=chain)}
 
     async def _call_modules(self, query: str, **fields: object) -> object:
-        """Return the modules' answer to a query. Load the modules first if necessary.
+        """Return the modules' answer to a query, loading the modules first if necessary.
 
         Raises:
             RefusedError: the kernel is busy.
@@ -230,7 +230,7 @@ class PythonQueries:
 
 
 def is_plain_python(code: str) -> bool:
-    """Return whether code is plain Python, without IPython's magics. Code that is too long to check counts as plain."""
+    """Return whether code is plain Python, without IPython magics. Code that is too long to check counts as plain."""
     if len(code) > MAX_CHECKED_CHARACTERS:
         return True
     try:

@@ -1,7 +1,7 @@
 """The REST API of a Jupyter Server: list, start, interrupt, restart and delete kernels.
 
 It is the same for Jupyter Server, JupyterHub (where a user's server is `https://hub/user/NAME/`), Kernel Gateway and
-Enterprise Gateway. The token is only sent in the header `Authorization`, and only to the named server: redirects are
+Enterprise Gateway. The token is sent only in the header `Authorization`, and only to the named server. Redirects are
 not followed. Source: jupyter_server, "REST API".
 """
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S: Final = 10.0
 """Maximum duration of a request."""
 START_TIMEOUT_S: Final = 120.0
-"""Maximum duration of a request that starts a process. A gateway responds when its kernel runs, and a cluster may have
-to find resources first.
+"""Maximum duration of a request that starts a process. A gateway responds once its kernel is running, and a cluster may
+have to find resources first.
 """
 MAX_EXCERPT_CHARACTERS: Final = 200
 """Maximum number of characters of a server's error message to display."""
 OK, REDIRECTS, SERVER_ERRORS = range(200, 300), range(300, 400), range(500, 600)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 SERVER_NOT_RUNNING_STATUSES: Final = (424, 503)
-"""Statuses with which a Hub responds if the user's server is not running."""
+"""Statuses with which JupyterHub responds if the user's server is not running."""
 
 
 class ServerAnswerError(RefusedError):
@@ -54,7 +54,7 @@ class ServerAnswerError(RefusedError):
 
 
 class TokenRefusedError(ServerAnswerError):
-    """Raised when a server requires a token, or rejects the one that was sent."""
+    """Raised when a server requires a token or rejects the one that was sent."""
 
 
 class KernelNotFoundError(ServerAnswerError):
@@ -101,7 +101,7 @@ class ServerApi:
         timeout_s: float = REQUEST_TIMEOUT_S,
         add_secret: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`timeout_s` is for requests that start no process. `add_secret` gets the token before it is sent."""
+        """`timeout_s` applies to requests that start no process. `add_secret` gets the token before it is sent."""
         self.base = base
         self._timeout_s = timeout_s
         self._token = token
@@ -111,7 +111,7 @@ class ServerApi:
         self._tls: ssl.SSLContext | None = None
 
     async def kernels(self) -> tuple[KernelModel, ...]:
-        """Return the running kernels. A Kernel Gateway only lists them if its configuration allows it."""
+        """Return the running kernels. A Kernel Gateway lists them only if its configuration allows it."""
         return tuple(map(_parse_kernel, mappings_or_empty(await self._request("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
@@ -132,7 +132,7 @@ class ServerApi:
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
         """Start a kernel and return it. An empty `spec` selects the server's default kernelspec.
 
-        `env` is only used by a Kernel Gateway, which accepts variables that start with `KERNEL_`.
+        `env` is used only by a Kernel Gateway, which accepts variables that start with `KERNEL_`.
         """
         body = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
         return _parse_kernel(
@@ -140,7 +140,7 @@ class ServerApi:
         )
 
     async def interrupt(self, kernel: str) -> None:
-        """Interrupt the code that a kernel runs.
+        """Interrupt the code that a kernel is running.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
@@ -148,7 +148,7 @@ class ServerApi:
         await self._request("POST", f"{_kernel_path(kernel)}/interrupt", {})
 
     async def restart(self, kernel: str) -> None:
-        """Restart the process of a kernel. The kernel's id does not change.
+        """Restart a kernel's process. The kernel's id does not change.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
@@ -240,7 +240,7 @@ class ServerApi:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return a description of the reason why a server could not be reached."""
+    """Describe the reason why a server could not be reached."""
     from http.client import HTTPException  # noqa: PLC0415  # as above
 
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -265,7 +265,7 @@ def _kernel_path(kernel: str) -> str:
 
 
 def _error_message(response: bytes) -> str:
-    """Return the `message` or `reason` in the JSON of an unsuccessful response."""
+    """Return the `message` or `reason` from the JSON of an unsuccessful response."""
     try:
         data = json.loads(response)
     except (ValueError, RecursionError):

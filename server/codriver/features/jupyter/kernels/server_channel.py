@@ -1,8 +1,8 @@
-"""A channel to a kernel of a Jupyter Server, which reconnects its WebSocket after a loss.
+"""A channel to a kernel on a Jupyter Server. It reopens its WebSocket after losing it.
 
 When the WebSocket of the only client is lost, the server stores the kernel's messages and sends them to a client that
 returns with the same session id. So a channel never changes its id, and gets the stored messages in order. If another
-client is connected, such as a JupyterLab tab, the server stores nothing.
+client, such as a JupyterLab tab, is connected, the server stores nothing.
 
 No message is sent twice. After each reconnection, the channel sends a request to the kernel, which is processed after
 everything that was sent before. If it is answered and earlier code is not, the end of that code was lost, and the
@@ -53,11 +53,11 @@ RECONNECT_TIMEOUT_S: Final = 30.0
 RECONNECT_BUSY_TIMEOUT_S: Final = 600.0
 """Maximum time for attempts to reconnect while code is running, because the server may be storing its messages."""
 FIRST_RECONNECT_DELAY_S: Final = 0.1
-"""Delay after the first failed attempt to reconnect. It is doubled after each further attempt."""
+"""Delay after the first failed attempt to reconnect. The delay doubles after each further attempt."""
 MAX_RECONNECT_DELAY_S: Final = 5.0
 """Maximum delay between two attempts to reconnect."""
 POLL_INTERVAL_S: Final = 30.0
-"""Interval between checks for whether the kernel exists. The WebSocket of a deleted kernel remains open."""
+"""Interval between checks whether the kernel exists. The WebSocket of a deleted kernel remains open."""
 EXECUTE_TYPE: Final = "execute_request"
 
 
@@ -73,7 +73,7 @@ class _SentCode:
 async def open_server_channel(
     api: ServerApi, kernel: str, on_message: OnMessage, *, first_message_s: float = FIRST_MESSAGE_TIMEOUT_S
 ) -> AsyncIterator[Channel]:
-    """Open a channel to a kernel of a server, and wait for the kernel's first message.
+    """Open a channel to a kernel on a server, and wait for the kernel's first message.
 
     Raises:
         ReplUnreachableError: nothing listens at the server's URL.
@@ -121,7 +121,7 @@ class ServerChannel(Channel):
 
     @property
     def session(self) -> str:
-        """Return the session id, which identifies this channel to the server when it reconnects."""
+        """Return the session id, which identifies this channel when it reconnects to the server."""
         return self._session
 
     @property
@@ -171,7 +171,7 @@ class ServerChannel(Channel):
         )
 
     async def interrupt(self) -> bool:
-        """Request the server to interrupt the kernel, in the way that the kernelspec specifies."""
+        """Request the server to interrupt the kernel in the way specified by the kernelspec."""
         await self._api.interrupt(self._kernel)
         return True
 
@@ -185,7 +185,7 @@ class ServerChannel(Channel):
         self._closed.set()
 
     async def wait_for_message(self, within_s: float) -> None:
-        """Wait for any message from the kernel. Send requests to the kernel repeatedly in the meantime.
+        """Wait for any message from the kernel. Repeatedly send requests to the kernel in the meantime.
 
         Raises:
             NotAReplError: the kernel does not answer, or the connection was closed.
@@ -215,7 +215,7 @@ class ServerChannel(Channel):
         """Send and receive messages over one WebSocket until it is lost. Return the cause.
 
         Raises:
-            FrameError: the received data are not a message.
+            FrameError: the received data is not a message.
         """
         async with task_group_cancelled_on_exit() as tasks:
             tasks.start_soon(self._write_messages, socket)
@@ -279,7 +279,7 @@ class ServerChannel(Channel):
             )
 
     async def poll(self) -> None:
-        """Check regularly whether the kernel still exists. When a kernel is deleted, its WebSocket stays open."""
+        """Regularly check whether the kernel still exists. When a kernel is deleted, its WebSocket stays open."""
         while self._cause is None:
             self._poll_now = anyio.Event()
             with anyio.move_on_after(POLL_INTERVAL_S):
@@ -356,7 +356,7 @@ def _parts(frame: Frame) -> Mapping[str, object]:
 
 
 def _convert_server_message(message: Message) -> Message:
-    """Convert a message that the server itself created.
+    """Convert a message created by the server itself.
 
     Remove the session id, and shorten the server's text about omitted output.
     """

@@ -35,7 +35,7 @@ SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
 """The WebSocket subprotocol with binary frames."""
 
 MAX_FRAME_BYTES: Final = 32 * 2**20
-"""Maximum size of a frame: far more than anybody reads, and small enough to be in memory three times."""
+"""Maximum size of a frame: far more than anybody reads, and small enough to fit in memory three times."""
 TOO_LONG_MESSAGE: Final = f"the Jupyter Server sent a message of more than {MAX_FRAME_BYTES:,} bytes"
 MAX_FRAME_BUFFERS: Final = 1024
 """Maximum number of buffers in a frame."""
@@ -66,7 +66,7 @@ class FrameError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A message and the name of the channel on which it is sent."""
+    """A message, and the name of the channel that it is sent on."""
 
     channel: str
     header: Mapping[str, Any]
@@ -75,7 +75,7 @@ class Frame:
     content: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     buffers: tuple[bytes, ...] = ()
     read_error: str = ""
-    """Why the content was not parsed, because it has too many elements, or empty."""
+    """Why the content was not parsed, such as too many elements, or an empty string."""
 
 
 def encode(frame: Frame) -> bytes:
@@ -93,7 +93,7 @@ def decode(data: bytes) -> Frame:
 
 
 def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Frame]:
-    """Decode a binary frame of the WebSocket subprotocol v1, and yield regularly so that other tasks can run.
+    """Decode a binary frame of the WebSocket subprotocol v1, yielding regularly to let other tasks run.
 
     `placeholder` must be a string that does not occur in the message, such as a random one.
 
@@ -130,7 +130,7 @@ def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Fram
 def encode_text(frame: Frame) -> str:
     """Encode a message as JSON text, for a server without the subprotocol.
 
-    Buffers are omitted, because no request has any.
+    Buffers are omitted, because requests have none.
     """
     message = {
         "channel": frame.channel, "header": dict(frame.header), "parent_header": dict(frame.parent_header),
@@ -145,9 +145,9 @@ def decode_legacy(data: str | bytes) -> Frame:
 
 
 def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[None, None, Frame]:
-    """Decode a frame from a server without the subprotocol, and yield regularly so that other tasks can run.
+    """Decode a frame from a server without the subprotocol, yielding regularly to let other tasks run.
 
-    Such a frame is text, or binary if the message has buffers. `placeholder` is as for `decode_in_turns`.
+    Such a frame is text, or binary if the message has buffers. `placeholder` is as in `decode_in_turns`.
 
     Raises:
         FrameError: the frame is malformed or too large.
@@ -214,7 +214,7 @@ def _parse_small_part(text: bytes) -> Mapping[str, Any]:
 
 
 def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[str, Any]]:
-    """Parse a JSON object that may be long, and yield regularly."""
+    """Parse a JSON object that may be long, yielding regularly."""
     if len(text) <= MAX_SHORT_BYTES:
         return _parse_small_part(text)
     try:

@@ -1,11 +1,11 @@
-"""Kernels of Jupyter Servers that one Codriver server uses.
+"""Kernels on Jupyter Servers that one Codriver server uses.
 
-A kernel that is reached by its connection file is restarted by the Jupyter Server that started it, if that runs on this
-machine.
+A kernel that is reached through its connection file is restarted by the Jupyter Server that started it, if that server
+is on this machine.
 
-Only kernels that Codriver started are deleted when its server ends. A lost connection does not end such a kernel: the
-next connection attaches to it again. If Codriver's server is killed, the Jupyter Server's culling is responsible for
-the kernel.
+Only kernels that Codriver started are deleted when its server ends. A lost connection does not end such a kernel, and
+the next connection attaches to it again. If Codriver's server is killed, it is left to the Jupyter Server to cull the
+kernel.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import AdapterHooks
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
-"""Protocols, in the address of a REPL, of kernels that are reached through a Jupyter Server."""
+"""Protocols in REPL addresses for kernels that are reached through a Jupyter Server."""
 DELETE_TIMEOUT_S: Final = 5.0
 """Maximum time to delete a kernel when Codriver's server ends."""
 LOCAL_SERVER_TIMEOUT_S: Final = 2.0
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServerKernels:
-    """Connects to kernels of Jupyter Servers, and owns the kernels that Codriver has started on them."""
+    """Connects to kernels on Jupyter Servers, and owns the kernels that Codriver has started there."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ServerKernels:
 
         `add_secret` gets each token and its name before the token is sent. `catch_up` waits until a kernel's messages
         are stored, if they are received faster. `named` returns the kernels that the user has named, with their tokens
-        and variables. `hooks` has the additions of features to adapters.
+        and variables. `hooks` contains what features add to adapters.
         """
         self._hooks = hooks
         self._environ = environ
@@ -79,7 +79,7 @@ class ServerKernels:
         self._started: dict[str, tuple[ServerApi, str]] = {}
         """The kernels that Codriver started, by address."""
         self._ids_by_address: dict[str, str] = {}
-        """The ids of kernels that were named by a notebook or kernelspec, by address."""
+        """The ids of kernels that are named by a notebook or kernelspec, by address."""
 
     def ids(self) -> frozenset[str]:
         """Return the ids of connected kernels that the user named by a notebook or a kernelspec."""
@@ -119,7 +119,7 @@ class ServerKernels:
             yield channel
 
     async def _find_server(self, file: Path, kernel: str) -> ServerApi | None:
-        """Return the Jupyter Server on this machine that started a kernel, or None if none did.
+        """Return the Jupyter Server on this machine that started a kernel, or None if there is none.
 
         `file` is the kernel's connection file, and `kernel` its id.
         """
@@ -169,9 +169,9 @@ class ServerKernels:
             yield adapter
 
     async def _token_source(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
-        """Return where the token is read from.
+        """Return the source to read the token from.
 
-        If the user named no source, use the file of a server that this user runs on this machine.
+        If the user named no source, use the file of a server run by this user on this machine.
         """
         if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK_HOSTS:
             return named.token
@@ -217,7 +217,7 @@ async def _delete(api: ServerApi, kernel: str) -> None:
 
 
 def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
-    """Return the base URL and the token source of each server that this user runs on this machine."""
+    """Return the base URL and token source of each server run by this user on this machine."""
     contents = RuntimeDirectory(runtime_directory(environ)).contents()
     servers = [server for server in contents.servers if is_alive(server)]
     return [
@@ -228,7 +228,7 @@ def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
 
 
 def _local_token_source(base: str, environ: Mapping[str, str]) -> TokenSource:
-    """Return the token file of the server that this user runs at the port of a URL, or an empty source."""
+    """Return the token file of the server run by this user at a URL's port, or an empty source."""
     port = urlsplit(base).port
     token_sources = (token for url, token in _local_servers(environ) if urlsplit(url).port == port)
     return next((token for token in token_sources if token.file), TokenSource())
@@ -237,7 +237,7 @@ def _local_token_source(base: str, environ: Mapping[str, str]) -> TokenSource:
 def describe_start_delay(address: str, seconds: float) -> str | None:
     """Return a note that the server has not started the kernel at `address` yet.
 
-    Return None if the kernel at this address is not started by the server on demand.
+    Return None if the kernel at this address is not one that the server starts on demand.
     """
     if "/?" not in address:
         return None

@@ -39,7 +39,7 @@ VSCODE_SUFFIX: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
 
 
 class NotebookServerError(CodriverError):
-    """Raised when a Jupyter Server does not list its sessions. The message is a clause that explains why."""
+    """Raised when a Jupyter Server does not list its sessions. The message is a clause with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class NotebookSession:
 def is_alive(server: NotebookServer) -> bool:
     """Return whether the process that wrote the server's file is still running.
 
-    If it is not, another program may listen on the server's port.
+    If it is not, another program may be listening on the server's port.
     """
-    return is_running(server.process_id, of_this_user=True)  # another user's process did not write this user's file
+    return is_running(server.process_id, of_this_user=True)  # a process of another user did not write this user's file
 
 
 def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
@@ -104,7 +104,7 @@ def describe_server_with_notebook(notebook: Path, servers: Iterable[NotebookServ
             is_open = any(session.path.resolve() == notebook for session in list_sessions(server))
         except NotebookServerError as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
-                continue  # the server is gone, and another process has its id
+                continue  # the server is gone, and a different process now has its id
             return f"possibly the Jupyter Server at {server.url} ({error})"
         if is_open:
             return f"the Jupyter Server at {server.url}"

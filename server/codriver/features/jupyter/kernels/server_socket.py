@@ -1,6 +1,6 @@
-"""A WebSocket to a kernel of a Jupyter Server. It is opened once and not reconnected.
+"""A WebSocket to a kernel on a Jupyter Server. It is opened once and not reconnected.
 
-`websockets` is imported when the first one is opened.
+`websockets` is imported when the first WebSocket is opened.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ PING_INTERVAL_S: Final = 10.0
 PONG_TIMEOUT_S: Final = 15.0
 """Maximum time to wait for an answer to a ping."""
 FIRST_PONG_TIMEOUT_S: Final = 75.0
-"""Maximum time to wait for the first answer. A server only reads after its kernel has answered, for which it waits up
-to a minute.
+"""Maximum time to wait for the first answer. A server reads nothing until its kernel has answered, for which it waits
+up to a minute.
 """
 CLOSE_TIMEOUT_S: Final = 1.0
 """Maximum time to close a WebSocket."""
 MESSAGE_TOO_BIG_STATUS: Final = 1009
-"""The status code with which a receiver closes if a message is too large.
+"""The status code with which a receiver closes the connection if a message is too large.
 
 Source: RFC 6455, "Defined Status Codes".
 """
 MAX_QUEUED_FRAMES: Final = 2
-"""Maximum number of frames that wait to be read. More frames wait in the system, and then in the server."""
+"""Maximum number of frames waiting to be read. Further frames wait in the system, and then in the server."""
 MAX_PINGS_PER_SECOND: Final = 100
-"""Maximum number of pings from a server within a second. Servers send one every 30 s."""
+"""Maximum number of pings from a server per second. Servers normally send one every 30 s."""
 PING_CHUNK_BYTES: Final = 4096
 """Number of bytes to process at once if they may contain more than `MAX_PINGS_PER_SECOND`. Each ping has two bytes and
-takes some 10 µs.
+takes about 10 µs.
 """
 PING_FIRST_BYTE: Final = b"\x89"
 """The first byte of a ping. Source: RFC 6455, "Base Framing Protocol"."""
 
 
 class SocketLostError(Exception):
-    """Raised when a WebSocket is closed. `cause` explains why.
+    """Raised when a WebSocket is closed. `cause` is the reason.
 
-    `is_stalled` is true if the connection stopped responding. Then the last messages may be lost.
+    `is_stalled` is true if the connection stopped responding, in which case the last messages may be lost.
     """
 
     def __init__(self, cause: str, *, is_stalled: bool = False) -> None:
@@ -82,20 +82,20 @@ class SocketLostError(Exception):
 
 
 class PingFloodError(FrameError):
-    """Raised when a server sends pings without end, each of which would have to be answered."""
+    """Raised when a server sends endless pings, each of which would have to be answered."""
 
     def __init__(self) -> None:
         super().__init__(f"more than {MAX_PINGS_PER_SECOND} pings were received within a second")
 
 
 class ServerWebSocket:
-    """An open WebSocket to a kernel of a Jupyter Server."""
+    """An open WebSocket to a kernel on a Jupyter Server."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
         self._uses_v1 = connection.subprotocol == SUBPROTOCOL
         self._has_received = False
-        """Whether anything was received."""
+        """Whether anything has been received."""
         self._is_stalled = False
 
     @property
@@ -108,7 +108,7 @@ class ServerWebSocket:
 
         Raises:
             SocketLostError: the WebSocket is closed.
-            FrameError: the received data are not a message, or pings without end.
+            FrameError: the received data is not a message or consists of endless pings.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415  # see the module's docstring
 
@@ -124,7 +124,7 @@ class ServerWebSocket:
         return await self._decode(data)
 
     async def _decode(self, data: str | bytes) -> Frame:
-        """Decode a frame. Let other tasks run in between if it is long."""
+        """Decode a frame. If it is long, let other tasks run in between."""
         is_short, placeholder = len(data) <= MAX_SHORT_BYTES, secrets.token_hex(16)
         if self._uses_v1 and isinstance(data, bytes):
             return decode(data) if is_short else await run_in_turns(decode_in_turns(data, placeholder))
@@ -144,7 +144,7 @@ class ServerWebSocket:
             raise self._lost_error(closed) from None
 
     async def watch(self) -> None:
-        """Ping the server regularly. If a ping is not answered, close the connection and return.
+        """Regularly ping the server. If a ping is not answered, close the connection and return.
 
         Without pings, a proxy might keep the connection open long after the server is gone.
         """
@@ -159,7 +159,7 @@ class ServerWebSocket:
     async def _is_alive(self, within_s: float) -> bool:
         with anyio.move_on_after(within_s):
             pong = asyncio.ensure_future(await self._connection.ping())
-            # Otherwise asyncio logs an exception that nobody retrieved.
+            # Otherwise, asyncio logs an exception that was never retrieved.
             pong.add_done_callback(lambda future: future.cancelled() or future.exception())
             finished, _ = await asyncio.wait({pong}, timeout=within_s)
             self._has_received = self._has_received or bool(finished)
@@ -221,10 +221,10 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSoc
 
 @cache
 def _client_class() -> type[connect]:
-    """Return a `connect` class that keeps the token secret by neither logging nor following redirects."""
+    """Return a `connect` class that keeps the token secret: it neither logs nor follows redirects."""
     from websockets.asyncio.client import connect  # noqa: PLC0415
 
-    # At level DEBUG, the client logs the header with the token.
+    # At the DEBUG level, the client logs the header with the token.
     silent_logger = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # independent of the root logger
     connection_class = _connection_class()
 
@@ -282,7 +282,7 @@ def _connection_class() -> type[ClientConnection]:
 
 
 def _acknowledge_immediately(transport: asyncio.BaseTransport) -> None:
-    """Disable delayed TCP acknowledgements, which would delay each small chunk from a server by 40 ms."""
+    """Disable delayed TCP acknowledgments, which would delay each small chunk from a server by 40 ms."""
     raw_socket, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
     if raw_socket is not None and option is not None:
         with suppress(OSError):

@@ -1,8 +1,8 @@
-"""Messages of a kernel, assembled from their parts and verified with the kernel's key.
+"""Messages from a kernel, assembled from their parts and verified with the kernel's key.
 
 The identities, header, parent and metadata of a message are small, and its buffers are not stored. Content of up to
-`MAX_CONTENT_BYTES` is stored completely, which is enough for nearly all messages. Of longer content, only the head and
-the tail are stored. They remain in chunks, because joining 12 MiB needs new memory and blocks the event loop for
+`MAX_CONTENT_BYTES` is stored completely, which is enough for nearly all messages. Only the head and the tail of longer
+content are stored. They remain in chunks, because joining 12 MiB requires new memory and blocks the event loop for
 milliseconds. Messages with a wrong signature are dropped and counted. Source: Jupyter documentation, "Messaging in
 Jupyter", "The wire protocol".
 """
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 DELIMITER: Final = b"<IDS|MSG>"
 """The part of a message between the identities and the signature."""
 MAX_CONTENT_BYTES: Final = 12 * 2**20
-"""Maximum size of content that is stored completely: far more than anybody reads, and small enough to be in memory
-twice.
-"""
+"""Maximum size of content to store completely: far more than anybody reads, and small enough to fit in memory twice."""
 MAX_CONTENT_HEAD_BYTES: Final = 2 * 2**20
 """Maximum size of the stored head of larger content."""
 MAX_CONTENT_TAIL_BYTES: Final = 2**20
@@ -39,7 +37,7 @@ MAX_HEADER_BYTES: Final = 64 * 1024
 MAX_METADATA_BYTES: Final = 2**20
 """Maximum size of the metadata. Larger metadata is dropped."""
 MAX_SIGNATURES: Final = 8192
-"""Maximum number of latest signatures to remember. A second message with the same signature is a replay of a recorded
+"""Maximum number of latest signatures to remember. A second message with the same signature is a replay of an earlier
 one.
 """
 
@@ -49,12 +47,12 @@ _PART_LIMITS: Final = {
     _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER_BYTES, 0), _PARENT: (MAX_HEADER_BYTES, 0),
     _METADATA: (MAX_METADATA_BYTES, 0), _CONTENT: (MAX_CONTENT_BYTES, 0),
 }  # fmt: skip
-"""Maximum number of bytes stored of the beginning and the end of each part of a message."""
+"""Maximum number of bytes to store from the start and the end of each part of a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message whose signature was verified and whose content is not parsed yet."""
+    """A message whose signature has been verified and whose content has not been parsed yet."""
 
     header: Mapping[str, object]
     parent: Mapping[str, object]
@@ -62,7 +60,7 @@ class ReceivedMessage:
     head: tuple[bytes, ...]
     """The content, or its start, in chunks."""
     tail: tuple[bytes, ...] = ()
-    """The end of the content in chunks, if bytes before it are omitted."""
+    """The end of the content in chunks, if bytes before it were omitted."""
     omitted_bytes: int = 0
     """Number of bytes between `head` and `tail`."""
     size_bytes: int = field(init=False)
@@ -93,7 +91,7 @@ class Signer:
     """
 
     def __init__(self, key: bytes, scheme: str) -> None:
-        """`key` and `scheme` are `key` and `signature_scheme` of a connection file.
+        """`key` and `scheme` are `key` and `signature_scheme` from a connection file.
 
         Raises:
             ValueError: this Python does not support the scheme.
@@ -106,7 +104,7 @@ class Signer:
         return self._prepared.copy() if self._prepared else None
 
     def sign_parts(self, *objects: Mapping[str, object]) -> list[bytes]:
-        """Encode a header, a parent header, metadata and a content, and return the parts of the signed message."""
+        """Encode a header, parent header, metadata and content, and return the parts of the signed message."""
         # ASCII, because code may contain lone surrogates. They are valid in JSON, but not in UTF-8.
         dumped = [json.dumps(dict(item)).encode("ascii") for item in objects]
         signature = self.new_signature()
@@ -123,7 +121,7 @@ class Assembler:
         self._signer = signer
         self._seen: Recent[bytes, None] = Recent(MAX_SIGNATURES)
         self.unsigned = 0
-        """Number of messages so far that are invalid or not signed with the kernel's key."""
+        """Number of messages so far that were invalid or not signed with the kernel's key."""
         self._start_message()
 
     def _start_message(self) -> None:

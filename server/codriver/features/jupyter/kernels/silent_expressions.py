@@ -1,6 +1,6 @@
 """Evaluate expressions in a Python kernel without visible output or history.
 
-No other client sees them, and they do not change the execution count.
+No other client sees the expressions, and they do not change the execution count.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 MESSAGE_MARK: Final = "\x1e"
-"""The first character of a message from a thread of the kernel. The last message consists of it alone."""
+"""The first character of a message from one of the kernel's threads. The last message consists of it alone."""
 
 
 async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
-    """Evaluate an expression silently, and return the result as the kernel sends it.
+    """Evaluate an expression silently, and return the result as sent by the kernel.
 
     If the kernel is busy, use a subshell if it has any, or wait until it is free.
 
@@ -40,7 +40,7 @@ async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) ->
 async def evaluate_with_messages(
     kernel: Kernel, code: str, on_text: Callable[[str], object], *, timeout_s: float
 ) -> Mapping[str, object]:
-    """Evaluate an expression like `evaluate_expression`, and pass texts that it sends to `on_text`.
+    """Evaluate an expression as `evaluate_expression` does, and pass the texts that it sends to `on_text`.
 
     Threads that the expression started may send texts even after it has returned.
     """

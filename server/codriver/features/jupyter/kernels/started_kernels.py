@@ -1,7 +1,7 @@
-"""The connection files of kernels that Codriver starts, and the shutdown of such a kernel.
+"""The connection files of kernels started by Codriver, and the shutdown of such kernels.
 
-A kernel's file keeps its ports and key when the kernel is restarted, so that a person's console remains connected. It
-is in Jupyter's runtime directory, where `jupyter console --existing` finds it, until the server ends.
+A kernel's file keeps its ports and key when the kernel is restarted, so a person's console remains connected. It is in
+Jupyter's runtime directory, where `jupyter console --existing` finds it, until the server ends.
 """
 
 from __future__ import annotations

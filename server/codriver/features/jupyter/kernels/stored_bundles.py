@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 MAX_STORED_CHARACTERS: Final = 8 * 2**20
-"""Maximum number of characters stored for all evaluations together. The oldest data is dropped first."""
+"""Maximum total number of characters stored for all evaluations. The oldest data is dropped first."""
 MAX_COUNTED_EVALUATIONS: Final = 1000
-"""Maximum number of latest evaluations whose values are counted."""
+"""Number of latest evaluations whose values are counted."""
 
 DEFAULT_PART_CHARACTERS: Final = 100_000
-"""Maximum number of characters that are read of a part if no length is requested."""
+"""Maximum number of characters to read from a part if no length is requested."""
 
 
 class StoredBundles:

@@ -1,7 +1,7 @@
 """Background evaluations in a kernel, each on its own subshell next to the main shell.
 
-A subshell is a thread of the kernel. No message interrupts it, so an expression in another shell raises an exception in
-its thread. That does not stop code that blocks outside of Python. Such code is abandoned, and the answer names its
+A subshell is a thread in the kernel. No message can interrupt it, so an expression in another shell raises an exception
+in its thread. This does not stop code that is blocked outside Python. Such code is abandoned, and the answer names its
 thread. Source: JEP 91, "Kernel subshells"; ipykernel 7, `SubshellThread`.
 """
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Extra
 
 SUBSHELLS_FEATURE: Final = "kernel subshells"
-"""The name of the feature in a kernel's info. Source: JEP 91."""
+"""The name of the subshells feature in a kernel's info. Source: JEP 91."""
 STOP_TIMEOUT_S: Final = 2.0
-"""Maximum time for code to end after the exception was raised in its thread."""
+"""Maximum time for code to end after the exception has been raised in its thread."""
 RAISE_INTERVAL_S: Final = 0.25
 """Interval at which the exception is raised again."""
 NO_SUBSHELL_MESSAGE: Final = "this kernel created no subshell, which background evaluations need: omit background"
@@ -48,10 +48,10 @@ RAISE_CODE: Final = (
     "try: send(ctypes.c_ulong(this_ident), ctypes.py_object(KeyError)); [None for _ in range(1000)]\n"
     "except KeyError: pass"
 )
-"""Code that raises KeyboardInterrupt in the threads with a name.
+"""Code that raises KeyboardInterrupt in all threads with a given name.
 
 It also raises an exception in its own thread and catches it immediately. In Python 3.11, the next traced call never
-starts while any thread has a pending exception, and code that blocks does not receive its exception. Source: Python
+starts while any thread has a pending exception, and blocked code does not receive its exception. Source: Python
 documentation, `PyThreadState_SetAsyncExc`.
 """
 
@@ -87,7 +87,7 @@ class SubshellEvaluations:
         evaluator.start(replace(request, session=MAIN_SESSION), on_finished)
 
     async def interrupt(self, session: str) -> Interruption:
-        """Interrupt the evaluation of a session. Abandon it if it has not stopped after two seconds."""
+        """Interrupt a session's evaluation. Abandon it if it has not stopped after two seconds."""
         return await self._running[session].interrupt()
 
     async def end(self) -> None:

@@ -1,7 +1,7 @@
 """A channel to a kernel over ZeroMQ, with four sockets that are always read.
 
-Before they are connected, the kernel's port is probed to find out whether it speaks ZeroMQ. Messages are parsed here,
-in turns, after they were taken from the inboxes of the sockets.
+Before they are connected, the kernel's port is probed to find out whether it speaks ZeroMQ. Messages are parsed in
+steps by this module, after being taken from the sockets' inboxes.
 
 Source: Jupyter documentation, "Connection files" and "Messaging in Jupyter".
 """
@@ -64,19 +64,19 @@ PROTOCOL_NAME: Final = "Jupyter kernel"
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
 """Maximum size of a connection file."""
 SHARED_DIRECTORY_RULES: Final = FileRules(Links.OF_USER, MAX_FILE_BYTES, is_granting=True)
-"""Rules for a file that other users can reach. No other user may write it, because it determines where code is sent."""
+"""Rules for a file that other users can access. None of them may write to it: it determines where code is sent."""
 PRIVATE_DIRECTORY_RULES: Final = FileRules(Links.OF_USER, MAX_FILE_BYTES)
-"""Rules for a file that no other user can reach, whatever its mode."""
+"""Rules for a file that no other user can access, whatever its mode."""
 
 PROBE_TIMEOUT_S: Final = 1.0
-"""Maximum time to wait for the first bytes of a kernel."""
+"""Maximum time to wait for the first bytes from a kernel."""
 DRAIN_TIMEOUT_S: Final = 0.2
 """How long to wait for a kernel's last messages on the other sockets after one was closed."""
 DELIVERY_TIMEOUT_S: Final = 10.0
-"""Maximum time to deliver the messages received until then."""
+"""Maximum time to deliver the messages received by then."""
 
 HEARTBEAT_TIMEOUT_S: Final = 5.0
-"""How long a kernel behind a tunnel may be without a heartbeat. Busy kernels of some languages have none."""
+"""How long a kernel behind a tunnel may be without a heartbeat. Busy kernels for some languages have none."""
 
 MAX_STREAM_CHARACTERS: Final = 64 * 1024
 """Maximum number of printed characters in one delivered message."""
@@ -93,9 +93,9 @@ async def open_zmq(
 ) -> AsyncIterator[ZmqChannel]:
     """Open a channel to the kernel with the connection file `address`.
 
-    `found_by` is the same file if it was discovered and not named by the user. In this case, the listeners on its ports
-    must belong to this user. `catch_up` is awaited before each message is delivered, and more messages are queued in
-    the meantime, up to a limit.
+    `found_by` is the same file if it was discovered rather than named by the user. In this case, the listeners on its
+    ports must belong to this user. `catch_up` is awaited before each message is delivered, and more messages are queued
+    in the meantime, up to a limit.
 
     Raises:
         ReplUnreachableError: the file is missing or not a connection file, or nothing listens there.
@@ -150,7 +150,7 @@ class ZmqChannel(Channel):
         self._is_idle = False
         """Whether the kernel's last execution state was `idle`."""
         self._parsing: set[Socket] = set()
-        """The sockets with a received message that is being parsed."""
+        """The sockets with a received message that is currently being parsed."""
         self.restart_kernel: Callable[[], Awaitable[None]] | None = None
         """Restarts the kernel through the server that started it, if there is one."""
 
@@ -206,12 +206,12 @@ class ZmqChannel(Channel):
 
     @property
     def can_interrupt(self) -> bool:
-        """Return whether the kernel's process is known, so that it can be sent a signal."""
+        """Return whether the kernel's process is known and can therefore be sent a signal."""
         return self._process is not None
 
     @property
     def process_id(self) -> int | None:
-        """Return the id of the kernel's process, or None if the process was not found."""
+        """Return the kernel's process id, or None if the process was not found."""
         return self._process.id if self._process else None
 
     def post(
@@ -256,9 +256,9 @@ class ZmqChannel(Channel):
         self._set_closed("the kernel exited or was restarted" if is_closed else cause)
 
     async def deliver(self, socket: Socket) -> None:
-        """Deliver the messages of one socket until cancelled.
+        """Deliver messages from one socket until cancelled.
 
-        Long messages are parsed in steps, so that other tasks can run.
+        Long messages are parsed in steps to let other tasks run.
         """
         turns = TurnTimer()
         while True:
@@ -347,10 +347,10 @@ class ZmqChannel(Channel):
 
 
 async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
-    """Parse a JSON object in steps, so that other tasks can run.
+    """Parse a JSON object in steps to let other tasks run.
 
     Raises:
-        UnreadableError: the text is not an object, or exceeds a limit.
+        UnreadableError: the text is not an object or exceeds a limit.
     """
     return await run_in_turns(parse_content(text, secrets.token_hex(16)))
 
@@ -379,7 +379,7 @@ async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
 def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
     """Return a message that takes the place of dropped messages.
 
-    If they were output to a stream, the message prints a mark to this stream.
+    If they were output to a stream, the message prints a marker to this stream.
     """
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
     msg_type = "stream" if dropped.stream else OMITTED_TYPE
@@ -448,7 +448,7 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
 async def _receive_greeting(connection_info: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
     """Return the first bytes sent by the listener on the shell port, or None if nothing listens on it.
 
-    A ZeroMQ socket sends its greeting without being asked.
+    A ZeroMQ socket sends its greeting unprompted.
 
     Raises:
         UntrustedListenerError: the file was discovered, and a listener on its ports may not belong to this user.
@@ -498,7 +498,7 @@ def _is_loopback(connection_info: Mapping[str, object]) -> bool:
 
 
 def _create_signer(address: str, connection_info: Mapping[str, object]) -> Signer:
-    """Return the signer with the kernel's key."""
+    """Return a signer with the kernel's key."""
     if text_at(connection_info, "curve_publickey"):
         raise ReplUnreachableError(
             address, "the kernel encrypts its connections (CURVE), which is not supported: start it without encryption"

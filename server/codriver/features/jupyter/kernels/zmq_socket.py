@@ -1,8 +1,8 @@
-"""A ZeroMQ socket that is connected to a socket of a kernel.
+"""A ZeroMQ socket connected to one of a kernel's sockets.
 
 Codriver implements ZeroMQ because libzmq buffers complete messages, and any number of them. A kernel drops messages for
-a slow reader: once 1,000 messages of libzmq and the buffers of the system are full, everything is lost, including the
-end of an evaluation. So published bytes are received immediately, and are decoded when there is time. Bytes are cheap,
+a slow reader: once libzmq's queue of 1,000 messages and the system's buffers are full, everything is lost, including
+the end of an evaluation. So published bytes are received immediately, and decoded when there is time. Bytes are cheap,
 while decoded messages take three times as much memory.
 """
 
@@ -32,29 +32,29 @@ CLOSED_MESSAGE: Final = "the kernel closed the connection"
 OPEN_TIMEOUT_S: Final = 2.0
 """Maximum time to connect to a kernel that is starting."""
 RETRY_INTERVAL_S: Final = 0.02
-"""Interval between attempts to connect, because a starting kernel does not listen on all sockets yet."""
+"""Interval between attempts to connect. A kernel that is starting is not listening on all sockets yet."""
 MAX_BACKLOG_BYTES: Final = 16 * 1024
-"""Maximum number of bytes that wait to be decoded, apart from the last read. More bytes wait in the system, and then in
-the kernel.
+"""Maximum number of bytes waiting to be decoded, apart from the last read. Further bytes wait in the system, and then
+in the kernel.
 """
 MAX_PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
-"""Maximum number of published bytes that wait to be decoded, enough for some 20,000 printed lines. The kernel would
-drop them if they were not received.
+"""Maximum number of published bytes waiting to be decoded, enough for about 20,000 printed lines. The kernel would drop
+them if they were not received.
 """
 RECEIVE_BUFFER_BYTES: Final = 4 * 2**20
-"""Requested size of the system's buffer for published bytes, for times when this process does not run. With ten times
-as many processes as processors, that can take seconds. By default, Linux starts with a thirtieth of this size.
+"""Requested size of the system's buffer for published bytes, which fills up while this process is not running. With ten
+times as many processes as processors, this can last seconds. By default, Linux starts with a thirtieth of this size.
 """
 MAX_JOINED_BYTES: Final = 64 * 1024
-"""Maximum size up to which queued reads are joined. Otherwise each small read would occupy a page of memory."""
+"""Maximum size up to which queued reads are joined. Otherwise, each small read would occupy a page of memory."""
 SLICE_BYTES: Final = 2 * 1024
-"""Number of bytes of small parts to decode between two checks of the time."""
+"""Number of bytes to decode from small parts between two checks of the time."""
 LONG_SLICE_BYTES: Final = 64 * 1024
-"""Number of bytes of a long part to decode between two checks of the time."""
+"""Number of bytes to decode from a long part between two checks of the time."""
 
 
 class ZmqSocket:
-    """A connected ZeroMQ socket. A task of its owner must run `read` while messages are received."""
+    """A connected ZeroMQ socket. One of its owner's tasks must run `read` while messages are being received."""
 
     def __init__(
         self,
@@ -75,16 +75,16 @@ class ZmqSocket:
         self._close_cause: str | None = None
         """Why no more bytes will be received."""
         self._has_bytes = anyio.Event()
-        """Set when bytes were received or the connection was closed."""
+        """Set when bytes have been received or the connection has been closed."""
         self._has_item = anyio.Event()
         """Set when the inbox has a message."""
         self._may_continue = anyio.Event()
-        """Set when a message was taken from the inbox, or more bytes are queued than allowed."""
+        """Set when a message has been taken from the inbox or more bytes are queued than allowed."""
         self.received_bytes = 0
         """Number of bytes received so far."""
         transport.waits_for_acks = False  # send messages immediately
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if socket_type == "SUB" else []
-        """Frames to send after the handshake, because libzmq disconnects peers that send them earlier."""
+        """Frames to send after the handshake. If they were sent earlier, libzmq would disconnect."""
         transport.set_callbacks(self._on_data, self._on_closed)
         transport.write(GREETING + ready_command(socket_type, identity))
 
@@ -102,7 +102,7 @@ class ZmqSocket:
             self._unsent.append(data)
 
     async def receive_next(self) -> ReceivedMessage | DroppedMessages:
-        """Return the next message, or the number of bytes that were dropped in its place.
+        """Return the next message, or a placeholder for dropped messages.
 
         After the connection is closed, wait forever.
         """
@@ -114,7 +114,7 @@ class ZmqSocket:
         return item
 
     async def read(self) -> str:
-        """Decode received bytes until the connection is closed, and return the cause."""
+        """Decode received bytes until the connection is closed. Return the cause."""
         turns = TurnTimer()
         try:
             while self._backlog or self._close_cause is None:
@@ -165,7 +165,7 @@ class ZmqSocket:
             start = end
 
     def _send_answers(self) -> None:
-        """Send the answers that the protocol requires. After the handshake, also send queued frames."""
+        """Send the answers required by the protocol. After the handshake, also send queued frames."""
         while self._decoder.answers:
             self._transport.write(self._decoder.answers.pop())
         if self._unsent is not None and self._decoder.is_ready:
@@ -235,7 +235,7 @@ async def _connect(connection_info: Mapping[str, object], name: str, *, has_larg
 
 
 def _supports_large_buffers(family: int) -> bool:
-    """Return whether the system grants the requested buffer. If it grants less, the size can never grow later."""
+    """Return whether the system grants the requested buffer size. If it grants less, the buffer can never grow."""
     with socket.socket(family, socket.SOCK_STREAM) as raw_socket, suppress(OSError):
         raw_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         return raw_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= RECEIVE_BUFFER_BYTES

@@ -1,7 +1,7 @@
-"""ZMTP 3.0 without I/O: the protocol of a connection between two ZeroMQ sockets.
+"""ZMTP 3.0 without I/O: the protocol for a connection between two ZeroMQ sockets.
 
 Parts of messages are returned in chunks as they arrive, so the caller decides how much of them to store. libzmq offers
-no such choice: it buffers each message completely, and can only limit the size of one part.
+no such choice: it buffers each message completely and can limit only the size of a single part.
 
 Source: ZeroMQ RFC 23, "ZeroMQ Message Transport Protocol" 3.0, with the mechanism NULL; RFC 37 for PING and PONG.
 """
@@ -30,16 +30,16 @@ MAX_COMMAND_BYTES: Final = 8 * 1024
 
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _SHORT_HEAD_BYTES: Final = 2
-"""Length of the header of a frame whose size has one byte."""
+"""Length of a frame header with a one-byte size."""
 _LONG_HEAD_BYTES: Final = 9
-"""Length of the header of a frame whose size has eight bytes."""
+"""Length of a frame header with an eight-byte size."""
 _MAX_SHORT_BYTES: Final = 255
-"""Maximum size of a frame whose size has one byte."""
+"""Maximum size of a frame with a one-byte size."""
 _MAJOR, _MECHANISM = 10, slice(12, 32)
 
 
 class ZmtpError(PeerError):
-    """Raised when received bytes are not unencrypted ZMTP 3. The following bytes cannot be decoded either."""
+    """Raised when received bytes are not unencrypted ZMTP 3. Subsequent bytes cannot be decoded either."""
 
     def __init__(self, error: str) -> None:
         super().__init__(f"the received bytes are not supported ZeroMQ: {error}")
@@ -53,7 +53,7 @@ class PartChunk(NamedTuple):
     ends_part: bool
     ends_message: bool
     part_bytes: int
-    """Size of the complete part in bytes, known from its first chunk on."""
+    """Size of the complete part in bytes, known as of its first chunk."""
 
 
 def is_greeting(first_bytes: bytes) -> bool:
@@ -96,7 +96,7 @@ class Decoder:
         self._buffer = b""
         self._is_greeted = False
         self._part_bytes = self._missing = 0
-        """Size of the current part in bytes. `_missing` is how much of it has not arrived yet."""
+        """Size of the current part in bytes. `_missing` is the number of bytes that have not been received yet."""
         self._is_last = False
         """Whether the current part is the last one of its message."""
         self.is_ready = False
@@ -106,7 +106,7 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """Return how many bytes of the current part are still missing. Feeding no more than these only copies them."""
+        """Return how many bytes of the current part are still missing. Feeding at most this many just copies them."""
         return self._missing
 
     def feed(self, data: bytes) -> list[PartChunk]:
@@ -138,7 +138,7 @@ class Decoder:
         return chunks
 
     def _read_greeting(self, greeting: bytes) -> bool:
-        """Check the part of the peer's greeting that has arrived. Return whether it is complete."""
+        """Check the part of the peer's greeting that has been received. Return whether the greeting is complete."""
         if len(greeting) >= SIGNATURE_BYTES and not is_greeting(greeting):
             raise ZmtpError("the data does not start with a ZMTP greeting")
         if len(greeting) > _MAJOR and greeting[_MAJOR] < GREETING[_MAJOR]:
@@ -152,7 +152,7 @@ class Decoder:
         return True
 
     def _start_frame(self, data: bytes, offset: int, chunks: list[PartChunk]) -> int:
-        """Decode a frame's header or a complete command, and return the offset after it, or -1 if bytes are missing."""
+        """Decode a frame header or a complete command. Return the offset after it, or -1 if bytes are missing."""
         flags = data[offset]
         header_bytes = _LONG_HEAD_BYTES if flags & _LONG else _SHORT_HEAD_BYTES
         start = offset + header_bytes
