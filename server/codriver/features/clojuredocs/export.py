@@ -41,8 +41,7 @@ MAX_EXPORT_BYTES: Final = 128 * 2**20
 CHUNK_BYTES: Final = 2**18
 """Number of bytes to read at a time."""
 RETRY_DELAY_S: Final = 60.0
-"""Time to wait after a failed download before trying again. Without it, every call would wait while offline.
-"""
+"""Time to wait after a failed download before trying again. Without it, every call would wait while offline."""
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 """Maximum length of the cached file's first line, which contains the address of the source."""
 NO_DOWNLOAD_URL: Final = "none"

@@ -33,7 +33,9 @@ SOURCE_RULES: Final = FileRules(Links.NEVER, 256 * files.KIBIBYTE)
 APPLICATION_PATTERN: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
 """Matches the creation of an application at the top level of a module."""
 FLASK_VARIABLE_NAMES: Final = ("app", "application")
-"""Variable names for which Flask finds an application by itself.  Source: Flask's documentation, Application Discovery.
+"""Names of variables in which Flask finds an application by itself.
+
+Source: Flask's documentation, "Application Discovery".
 """
 UNSUPPORTED_MESSAGE: Final = "`codriver run` only works on Linux"
 

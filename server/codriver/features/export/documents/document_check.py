@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import CheckedStep
 
 MAX_ROUNDS: Final = 12
-"""Maximum number of attempts to create a document that passes.  Each failed attempt removes an assertion, or everything
-from a test.
+"""Maximum number of attempts to create a document that passes.
+
+Each failed attempt removes an assertion, or everything from a test.
 """
 
 

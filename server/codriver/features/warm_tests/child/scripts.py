@@ -58,8 +58,7 @@ class RunRecord:
         self.imported_s = 0.0
         """Total time spent importing libraries that were not preloaded."""
         self.started: dict[str, None] = {}
-        """The modules in the order in which their imports started. `sys.modules` has the order in which they finished.
-        """
+        """The modules in the order in which imports started. `sys.modules` has the order in which they finished."""
         self.under_replaced_clock: dict[str, None] = {}
         """Modules whose imports started while `time.time` was replaced, as by freezegun."""
 
