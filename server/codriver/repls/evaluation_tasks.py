@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
-    """Evaluate forms in order until one fails. Return the last ending, with the notes of all forms.
+    """Evaluate forms in order until one fails. Return the last ending, with the notes from all forms.
 
     `evaluate` is called with a form and its number, starting at 1, and returns the ending.
     """

@@ -187,7 +187,7 @@ class EventRecorder:
         )
 
     def flush_output(self, repl_id: str) -> None:
-        """Record the remaining buffered output of a REPL after its connection has ended."""
+        """Record the remaining buffered output from a REPL after its connection has ended."""
         repl = self._core.state.repls.get(repl_id)
         for stream, rest in self._logbook.flush_chunks(repl_id):
             if rest and repl is not None:

@@ -1,4 +1,4 @@
-"""Report internal errors of the server."""
+"""Report internal errors in the server."""
 
 from __future__ import annotations
 

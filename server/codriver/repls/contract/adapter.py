@@ -318,7 +318,7 @@ class Adapter(SharedReplOperations, Protocol):
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run a single test, all tests of a namespace, or all loaded tests.
+        """Run a single test, all tests in a namespace, or all loaded tests.
 
         A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL supports it. For a finer selection,
         start an evaluation of the kind `run-tests`, whose value is the run as formatted by `encode_report`.

@@ -34,7 +34,7 @@ class Extra(Protocol):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Return the additional fields of the request to Codriver's worker."""
+        """Return the additional fields for the request to Codriver's worker."""
 
     @property
     def report(self) -> str:

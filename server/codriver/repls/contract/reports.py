@@ -255,7 +255,7 @@ def _repetition_at(lines: Sequence[str], start: int) -> tuple[int, int]:
 def call_start_indexes(frames: Sequence[tuple[str, str]]) -> list[int]:
     """Return the indexes of frames that begin a call. A frame is a pair of class and method, innermost first.
 
-    Only the innermost frame of a call has the current line. The others have the line where the function starts.
+    Only the innermost frame of a call has the current line. The others have the line on which the function starts.
     """
     starts: list[int] = []
     owner, passed = "", [""]

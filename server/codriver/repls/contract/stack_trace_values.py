@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """A frame of a stack trace. `tooling` means that the code belongs to the language or its tools, not to the user."""
+    """A frame in a stack trace. `tooling` means that the code belongs to the language or its tools, not to the user."""
 
     text: str
     file: str | None = None

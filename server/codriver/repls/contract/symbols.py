@@ -58,7 +58,7 @@ class ListedName:
     parameters: str = ""
     doc: str = ""
     line: int | None = None
-    """For a class member, its line in the file of the class."""
+    """For a class member, its line in the file that defines the class."""
 
 
 @dataclass(frozen=True, slots=True)

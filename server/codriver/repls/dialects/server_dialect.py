@@ -129,7 +129,7 @@ class Dialect:
         for_session: bool = False,
         preserves_loaders: bool = False,
     ) -> dict[str, Value]:
-        """Return the fields of a request that limit how `eval` prints.
+        """Return the request fields that limit what `eval` prints.
 
         In a REPL that `knows_defaults`, the user's settings take precedence over default limits. With `for_session`,
         Codriver's printer remembers the limits in the session. With `preserves_loaders`, it does not discard class

@@ -228,7 +228,7 @@ class ReplProcess:
 
 
 def _crash_text(lines: Sequence[str]) -> str:
-    """Return the message of a crash, and the innermost frames of the crashed thread.
+    """Return the crash message and the innermost frames of the crashed thread.
 
     Source: Python's `faulthandler`, which prints the innermost frame first.
     """

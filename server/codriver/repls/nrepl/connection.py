@@ -52,7 +52,7 @@ FAILED_STATUSES = frozenset({"eval-error", "error", "namespace-not-found", "unkn
 """Statuses of a failed request. Some servers send only the field `ex`, which means the same."""
 
 ADDRESS_FIELDS = frozenset({"id", "session"})
-"""The fields of a message that say which request it belongs to."""
+"""The fields of a message that identify its request."""
 
 
 class NotAMessageError(PeerError):

@@ -24,7 +24,7 @@ TOOL_SESSION: Final = "codriver/tool"
 """The session for Codriver's own programs, so that the caller's `*1`, `*e` and namespace do not change."""
 
 CODRIVER_SESSIONS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
-"""The sessions that Codriver opens for itself. They share the names of the main session."""
+"""The sessions that Codriver opens for itself. They share the main session's names."""
 
 
 class Route(Enum):

@@ -57,7 +57,7 @@ CONNECTION_LOSS_TIMEOUT_S: Final = 0.25
 
 THREAD_DEATH_CLASS: Final = "java.lang.ThreadDeath"
 THREAD_STOPPED_MESSAGE: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
-"""The message of a failure with a `ThreadDeath`, which nREPL does not report."""
+"""The message for a failure with a `ThreadDeath`, which nREPL does not report."""
 
 EVALUATIONS_PER_CLEANUP: Final = 200
 """Number of evaluations in a session between clean-ups of the server, unless Codriver's printer already cleans up."""
@@ -185,7 +185,7 @@ class Evaluation:
 
     @property
     def _op(self) -> str:
-        """Return the op for the request: in a frame of an error, in the background, or a plain `eval`."""
+        """Return the op that evaluates in an error's frame, in the background, or as a plain `eval`."""
         if self._request.frame is not None:
             return FRAME_OP
         return BACKGROUND_OP if self._request.background and BACKGROUND_OP in self._shared.probed.ops else "eval"

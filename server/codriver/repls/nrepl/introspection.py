@@ -71,7 +71,7 @@ FOLLOW_UP_TIMEOUT_S: Final = 5.0
 """Seconds that the end of an evaluation waits for a failure's chain or for a value to be stored."""
 
 LOCALS_OP: Final = "codriver/locals"
-"""The worker's op that returns the local variables in the frames of the last error."""
+"""The worker's op that returns the local variables in the last error's frames."""
 
 VALUE_NOT_STORED_MESSAGE: Final = (
     "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
@@ -240,7 +240,7 @@ class Introspection:
         return {"trace": self._mark_user_frames(trace) if trace else None}
 
     async def add_error_details(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
-        """Add the class, data and chain of the last error of `session` to the failure `error`.
+        """Add the class, data and chain of the last error in `session` to the failure `error`.
 
         Returns `error` unchanged if the REPL does not report these details, or if other code has failed since.
         """
@@ -331,7 +331,7 @@ class Introspection:
             logger.info("could not clean up after evaluations: %s", error)
 
     def _mark_user_frames(self, trace: StackTrace) -> StackTrace:
-        """Mark frames in files of the workspace as user code."""
+        """Mark frames in workspace files as user code."""
         chain = tuple(self._mark_user_frames(link) for link in trace.chain)
         return replace(trace, frames=mark_user_frames(trace.frames, self._workspace), chain=chain)
 

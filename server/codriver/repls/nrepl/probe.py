@@ -130,7 +130,7 @@ class ProbeResult:
     file_evaluator: str | None = None
     """The function sent as `eval` with code from a file, or None if the server does not support it."""
     description: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
-    """The fields of the server's reply to `describe`."""
+    """The fields in the server's reply to `describe`."""
 
 
 def parse_ops(answer: Sequence[Message]) -> frozenset[str]:

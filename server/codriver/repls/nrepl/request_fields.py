@@ -80,7 +80,7 @@ class RequestFields:
         session: NreplSession,
         rewrite: Rewrite | None = None,
     ) -> dict[str, Value]:
-        """Return the fields of a request that evaluates one form in a session. `rewrite` may change them."""
+        """Return the fields for a request that evaluates one form in a session. `rewrite` may change them."""
         fields: dict[str, Value] = {"code": form.text, **self._common_fields(request, limits, session, rewrite)}
         if request.frame is not None:
             fields["frame"] = request.frame
@@ -101,7 +101,7 @@ class RequestFields:
         return rewrite(fields) if rewrite is not None else fields
 
     def fields_for_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
-        """Return the fields of a request that loads a whole file in a session."""
+        """Return the fields for a request that loads a whole file in a session."""
         path = request.file or ""
         fields: dict[str, Value] = {
             "file": request.code,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MAX_ERR_CHARS: Final = 64 * 1024
-"""Maximum number of characters of `err` that are kept for parsing a failure. It exceeds any known traceback."""
+"""Maximum number of characters kept from `err` for parsing a failure. It exceeds any known traceback."""
 
 TRUNCATED_STATUS: Final = "nrepl.middleware.print/truncated"
 """The status of a value that the server truncated."""
@@ -45,7 +45,7 @@ DECLINED_START_NOTE: Final = (
 )
 """The note about a call to `start_repl()` that had no effect."""
 FRAME_OP: Final = "codriver/frame"
-"""The worker's op that evaluates in a frame of an error."""
+"""The worker's op that evaluates in an error's frame."""
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops that forward output from threads outside evaluations, in order of preference."""
 STORED_VALUE_OP: Final = "codriver/value"
@@ -214,7 +214,7 @@ def _beginning_and_end(text: str) -> str:
 
 
 def parse_value_part(answer: Sequence[Message]) -> events.Value | str:
-    """Parse a worker's reply with part of a stored value. Return the reason if the value is missing."""
+    """Parse a worker's reply with part of a stored value, or return why the value is missing."""
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED_STATUS in message.status

@@ -31,7 +31,7 @@ CACHE_HEADER_BYTES = 24
 
 
 class Loader(SourceFileLoader):
-    """A loader for modules of the embedded REPL that hides their code from tools and caches it."""
+    """A loader for the embedded REPL's modules that hides their code from tools and caches it."""
 
     _paused_at = 0.0
     """When a module last paused."""

@@ -1,7 +1,7 @@
 """Run tests with pytest, in the given files and directories or those from the project's settings.
 
 Test modules and `conftest.py` are imported again for each run, so an edit takes effect as soon as it is saved. The
-modules that they import stay loaded. If the REPL records which functions run, the functions of each test are recorded.
+modules that they import stay loaded. If the REPL records which functions run, those run by each test are recorded.
 After the run, the REPL's modules, paths and streams are restored.
 """
 
@@ -288,7 +288,7 @@ class Plugin:
         *,
         how: str = "",
     ) -> None:
-        """Add a result, and the output of a failed test."""
+        """Add a result and, for a failed test, its output."""
         trace = error.tb if error else None
         row = dict(self.location(item, trace), outcome=outcome, message=message, how=how, trace=trace)
         if report is not None:

@@ -56,7 +56,7 @@ __all__ = [
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
 FAILED_TEST_MODULE = "_codriver_red_test"
-"""The module that retains the frames of the last failed test for `codriver.repls.worker.basics.frame_spaces`."""
+"""The module that retains the last failed test's frames for `codriver.repls.worker.basics.frame_spaces`."""
 HY_SESSION_PREFIX = "hy-nrepl-session-"
 RECORD_SEPARATOR = "\x1e"
 REPORTED_FIELDS = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
@@ -182,7 +182,8 @@ def is_test(name: str, value: object, module: ModuleType) -> bool:
 def ignore_interrupts() -> None:
     """Ignore interrupts until the results are reported. The worker accepts them again afterwards.
 
-    An interrupt may be repeated until the run has ended, and must not prevent the report of the tests that passed.
+    An interrupt may be repeated until the run has ended, and must not prevent the tests that passed from being
+    reported.
     """
     if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "_on_signal":
         signal.signal(signal.SIGINT, signal.SIG_IGN)

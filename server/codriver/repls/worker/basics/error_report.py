@@ -33,7 +33,7 @@ STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.__file__) + os.sep
 MAX_TEXT_FRAMES = 50
 """Maximum number of frames in the text of a failure."""
 MAX_REPORTED_FRAMES = 2000
-"""Maximum number of frames in the report of a failure.
+"""Maximum number of frames in a failure report.
 
 It exceeds Python's recursion limit, because the server folds repeated frames.
 """
@@ -52,10 +52,10 @@ PHASE_ATTRIBUTE = "codriver_phase"
 
 
 def common_error_fields(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
-    """Return the fields of a failure that all dialects share, and its frames with the outermost first.
+    """Return the fields of a failure that are common to all dialects, and its frames, outermost first.
 
     The worker's own frames are omitted. `words` returns the type and message of an error, for languages with their own
-    kinds of errors.
+    kinds of error.
     """
     describe = words or error_summary
     frames = select_user_frames(traceback.extract_tb(error.__traceback__))

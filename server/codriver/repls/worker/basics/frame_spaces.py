@@ -23,7 +23,7 @@ _ABSENT = object()
 FRAME_OP = "codriver/frame"
 """The op that evaluates in the frame with the number `frame`. With `test`, it is from the last failed test."""
 FAILED_TEST_MODULE = "_codriver_red_test"
-"""The module in which the program that runs tests stores the frames of the last failure."""
+"""The module in which the program that runs tests stores the last failure's frames."""
 NO_CLASS_MESSAGE = (
     "super() needs arguments here, because the code is not part of the method: pass the class and the object"
 )

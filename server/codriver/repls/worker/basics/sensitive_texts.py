@@ -120,7 +120,7 @@ SEAM_PACKAGE = "codriver_seam"
 """The name of the seam's package."""
 SEAM_RELATIVE_FILE = os.path.join(SEAM_PACKAGE, "__init__.py")
 SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), SEAM_RELATIVE_FILE)
-"""The file of the seam next to the package of this module."""
+"""The seam's file next to this module's package."""
 
 
 class _SeamFinder:

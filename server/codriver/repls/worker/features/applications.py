@@ -22,7 +22,7 @@ SEAM_OP = "codriver/seam"
 EVENTS_FIELD = "codriver/app-events"
 """The field with a frame of events. Frames are sent with the id of the request that subscribed to them."""
 ORIGIN_FIELD = "codriver/origin"
-"""The field of a request that identifies its caller in the application's events."""
+"""The request field that identifies the caller in the application's events."""
 
 
 def seam_field() -> dict[str, str]:

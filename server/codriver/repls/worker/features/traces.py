@@ -45,7 +45,7 @@ Its field `watch` is an id chosen by the client, and `args` is a JSON object tha
 `limit`, or is empty to end the watch. The reply has `answer`, a JSON object.
 """
 WATCHED_CALLS_FIELD = "codriver/watched-calls"
-"""The field with calls of a watched function as JSON, sent with the id of the request that started the watch."""
+"""The field with calls to a watched function as JSON, sent with the id of the request that started the watch."""
 STREAM_MISSING_MESSAGE = "watch_calls needs ipykernel, because this kernel cannot send messages while it runs no code"
 MAX_PROFILED_FUNCTIONS = 10
 """Maximum number of functions in a profile."""

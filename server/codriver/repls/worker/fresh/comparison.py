@@ -60,7 +60,7 @@ MAX_REQUESTED_ROWS = 20
 MAX_WATCHED_PATHS = 2000
 """Maximum number of paths changed by loads that are compared."""
 MAX_ERROR_MESSAGE_CHARACTERS = 200
-"""Maximum number of characters of an internal error's message that are reported."""
+"""Maximum number of characters reported from an internal error's message."""
 NATIVE_CLIENT_LIBRARIES = frozenset(
     (
         "psycopg", "psycopg_c", "psycopg2", "pymssql", "pyodbc", "MySQLdb", "mysql.connector", "oracledb", "cx_Oracle",

@@ -39,7 +39,7 @@ FUNCTIONS_WITHOUT_EVENT = (
 MEMORY_DATABASE_NAMES = (":memory:", b":memory:")
 """Names of SQLite databases without a file."""
 MAX_DETAIL_CHARACTERS = 80
-"""Maximum number of characters of a path or other argument that are reported."""
+"""Maximum number of characters reported from a path or other argument."""
 
 
 class EffectRefusedError(PermissionError):

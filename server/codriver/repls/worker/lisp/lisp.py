@@ -182,7 +182,7 @@ class Lisp(Dialect):
         return next((space for space in spaces if space.module.__dict__ is names), None)
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
-        """Return a form wrapped in a function of a frame's local variables, and the values of these variables."""
+        """Wrap a form in a function of a frame's local variables. Return it, and the values of the variables."""
         local_values = {name: value for key, value in frame.locals.items() if (name := self.source_name(key))}
         lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
         symbol = self._symbol.symbol

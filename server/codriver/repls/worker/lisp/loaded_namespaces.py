@@ -30,7 +30,7 @@ WALKED, DEEP = 10_000, 6
 
 
 class LispLoaded:
-    """The loaded code of a worker. It can be queried repeatedly for changes."""
+    """The code loaded in a worker. It can be queried repeatedly for changes."""
 
     def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))

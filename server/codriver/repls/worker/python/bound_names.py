@@ -1,8 +1,8 @@
 """Find names that were rebound after a module was loaded.
 
-A name counts as rebound if a statement of the loaded source binds it, and it has had a different value since. Rebinding
-by the project's own functions is not counted. A new name counts only if it refers to an evaluated function, because
-libraries add many names to modules at run time.
+A name counts as rebound if a statement in the loaded source binds it and its value has changed since. Rebinding by the
+project's own functions is not counted. A new name counts only if it refers to an evaluated function, because libraries
+add many names to modules at run time.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Names:
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
         module = space.get("__name__")
-        # An inlined `_belongs_to`, because few of the thousands of names are classes of this module.
+        # An inlined `_belongs_to`, because few of the thousands of names are classes in this module.
         self._classes = [
             (name, dict(space_of(value)))
             for name, value in self._raw.items()

@@ -1,10 +1,10 @@
 """Watch functions while the program is running, and report calls whose arguments meet a condition.
 
-Only the code of watched functions has local events of `sys.monitoring`, so other functions are unaffected. The
-exception is `PY_UNWIND`, which Python only offers for all code. While a reported call is in progress, a short callback
-runs when an exception leaves any function. At other times, no callback is registered for the end of a call. Arguments
-and results are converted to short texts on the program's thread without running any of its code. Another thread formats
-and sends them. It polls for them, because waking it would cost the program more time than everything else.
+Only the code of watched functions has local `sys.monitoring` events, so other functions are unaffected. The exception
+is `PY_UNWIND`, which Python only offers for all code. While a reported call is in progress, a short callback runs when
+an exception leaves any function. At other times, no callback is registered for the end of a call. Arguments and results
+are converted to short texts on the program's thread without running any of its code. Another thread formats and sends
+them. It polls for them, because waking it would cost the program more time than everything else.
 
 Source: Python's library reference, `sys.monitoring`.
 """

@@ -36,7 +36,7 @@ STANDARD_BASE_MODULES = (
 
 
 class ClassFollowUp:
-    """Updates the classes of a module after a change.
+    """Updates the classes in a module after a change.
 
     `remade` are the class statements that have been run again, by module and position.
     """

@@ -304,7 +304,7 @@ class Followers:
     # One statement
 
     def follow(self, text: Text, top: int) -> None:
-        """Update what a statement of a module has computed, if it depends on a change. `top` is its position."""
+        """Update what a statement in a module has computed if it depends on a change. `top` is its position."""
         if (text.name, top) in self.rebuilds.done:
             return
         node = text.body[top]
@@ -388,7 +388,7 @@ class Followers:
             self._run_or_report(text, node, effects)
 
     def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
-        """Return whether a statement is only affected because it reads all names of its module.
+        """Return whether a statement is only affected because it reads all names in its module.
 
         Such a statement is not run again, because names bound after it now exist.
         """
@@ -853,7 +853,7 @@ class Followers:
         return homes.isdisjoint({"", *(name.partition(".")[0] for name in self._loads.values())})
 
     def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
-        """Report a part of the edited module, unless its previous function is no longer in use after the load.
+        """Report a part of the edited module unless its previous function is no longer in use after the load.
 
         Libraries such as Django and blinker hold only weak references to the functions that they register.
         """
@@ -1073,7 +1073,7 @@ def _source_of_import(node: Any, text: Text) -> str:
 
 
 def _star_imported_names(space: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of a module that `import *` imports, with their values."""
+    """Return the names that `import *` imports from a module, with their values."""
     names = space.get("__all__")
     if isinstance(names, (list, tuple)):
         return {name: space[name] for name in names if name in space}

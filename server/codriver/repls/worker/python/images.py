@@ -125,7 +125,7 @@ class Figures:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(Exception):  # do not hide the error of the evaluation
+            with contextlib.suppress(Exception):  # do not hide the evaluation's error
                 self._send_displayed(None)
             raise
         else:

@@ -1175,7 +1175,7 @@ class _Walk:
             return self._run(caller, [Value(function.roots | _roots(live), live, function.kind), *given], node, named)
         if is_decorator and live is UNKNOWN_OBJECT and not function.roots and function.bound is None:
             return Value(given[0].roots)  # the decorator was returned by a pure call to a library
-        is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator returned by another call
+        is_made = isinstance(call, ast.Call) and len(given) == 1  # a call to a decorator returned by another call
         if live is not UNKNOWN_OBJECT and (is_decorator or is_made) and is_wrapping_decorator(live):
             return Value(given[0].roots if given else NO_ROOTS)
         if (
@@ -1302,7 +1302,7 @@ class _Walk:
     def _pure_call(  # noqa: C901, PLR0912  # one branch per case
         self, live: Any, every: list[Value], node: ast.AST, *, is_decorator: bool = False
     ) -> Value:
-        """Visit a call of a function that has no effects itself, and return the value of its result.
+        """Visit a call to a function that has no effects itself, and return the value of its result.
 
         The function may call functions passed as arguments.
         """
@@ -1721,7 +1721,7 @@ def _distinct(values: list[Value]) -> list[Value]:
 
 
 def code_position_name(node: Any) -> str:
-    """Return a name for the code of a function or lambda that is based on its position in the source."""
+    """Return a name for the code of a function or lambda, based on its position in the source."""
     return f"<{node.lineno}:{node.col_offset}>()"
 
 

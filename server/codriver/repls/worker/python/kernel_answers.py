@@ -170,7 +170,7 @@ class KernelAnswers:
         return Loaded(name or HOME_MODULE, path) if value is ABSENT else value
 
     def frame(self, code: str, number: int) -> object:
-        """Evaluate code in a frame of the last error. Return its value, or None if the code ends with a statement.
+        """Evaluate code in one of the last error's frames. Return its value, or None if the code ends with a statement.
 
         An error in that code does not replace the error being examined.
         """

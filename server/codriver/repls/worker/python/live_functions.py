@@ -296,7 +296,7 @@ def _compiled_docstring(code: types.CodeType) -> str | None:
 def _find_loaded_code(
     code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
 ) -> types.CodeType | None:
-    """Return the code object of the loaded source that equals the code of an existing object, or None."""
+    """Return the code object in the loaded source that equals an existing object's code, or None."""
     if code.co_filename != file:
         return None
     for item in positions.get((code.co_name, code.co_firstlineno), ()):

@@ -390,7 +390,7 @@ class LoadedSources:
         return file_stamp(status) if is_old else None
 
     def _modules(self) -> Iterator[tuple[str, types.ModuleType, str]]:
-        """Yield the name, module and file of each loaded module of the project."""
+        """Yield the name, module and file of each loaded project module."""
         installed = self._installed
         for name, module in list(sys.modules.items()):
             known = installed.get(name)

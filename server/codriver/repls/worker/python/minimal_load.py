@@ -73,7 +73,7 @@ TRANSPARENT_DECORATORS = (
 )  # fmt: skip
 """Decorators that do not read the signature of the decorated function."""
 MEMBER_CREATION_METHODS = ("_generate_next_value_", "__init__", "__new__")
-"""Methods of an enumeration that affect how members are created."""
+"""Enumeration methods that affect how members are created."""
 COLUMN_FUNCTIONS = ("mapped_column", "Column")
 """SQLAlchemy functions that create columns.
 
@@ -298,7 +298,7 @@ class MinimalLoad:
 
     @property
     def changes_classes(self) -> bool:
-        """Return whether a class has changed in other ways than the code of its methods."""
+        """Return whether a class has changed in ways other than the code of its methods."""
         return any(
             (change.current_statement.owner or change.current_statement.kind == CLASS)
             and not (
@@ -1056,7 +1056,7 @@ class MinimalLoad:
         return [self._guard(step) for step in steps]
 
     def _guard(self, step: Step) -> Step:
-        """Wrap a step to report errors of the worker. If the step only follows a change, report all errors."""
+        """Wrap a step to report errors in the worker. If the step only follows a change, report all errors."""
         act = step.act
 
         def guarded_act() -> object:

@@ -148,7 +148,7 @@ class ModuleLoad:
         if not minimal.is_possible:
             return None
         self._minimal = minimal
-        # Values that were bound to names of the module at run time are its state.
+        # Values bound to names in the module at run time are its state.
         left = {*standing} - definitions - minimal.names
         self._standing = {attribute: standing[attribute] for attribute in left}
         self._followers = Followers(minimal, self._drift, name, self._undo)

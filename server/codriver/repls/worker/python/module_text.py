@@ -228,7 +228,7 @@ def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozens
 
 
 def _names_imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
-    """Yield each name that an import binds, with the words in the names of the module and of the imported name."""
+    """Yield each name that an import binds, with the words in the module's name and the imported name."""
     source = (getattr(node, "module", None) or "").split(".")
     for alias in node.names:
         yield frozenset((*source, *alias.name.split("."))), alias.asname or alias.name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Track which names of the workspace's modules have changed since a load began.
+"""Track which names in the workspace's modules have changed since a load began.
 
 A name has changed if it is bound to a different object, or if its object was refilled or has new code.
 """
@@ -35,7 +35,7 @@ class NameChanges:
     """The name changes since the load of a module began.
 
     `edited`: the names whose statements differ.
-    `before`: the previous names of each module.
+    `before`: the previous names in each module.
     `public_before`: the previous `__all__` of each module.
     `updated`: the names whose objects were changed in place.
     `codes`: the functions whose code changed.
@@ -82,7 +82,7 @@ class NameChanges:
                     space["_member_names_"] = list(space["_member_names_"])
 
     def remember_module(self, name: str) -> None:
-        """Store the names of another module before they change."""
+        """Store the names in another module before they change."""
         if name not in self.before:
             module = sys.modules[name]
             self.before[name] = dict(module_dict(module))

@@ -145,7 +145,7 @@ Web frameworks and dependency injection libraries derive parameters from them, p
 checks the arguments of tasks. Source: the documentation of each library.
 """
 SIGNATURE_READING_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
-"""Functions of `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
+"""Functions in `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
 CLASS_READING_FUNCTIONS = frozenset({
     "vars", "dir", "list", "tuple", "set", "frozenset", "sorted", "len", "iter", "enumerate", "map", "filter", "max",
     "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",

@@ -62,7 +62,7 @@ MAX_PARSED_CHARACTERS = 2**20
 For a file with 300,000 lines, parsing would take 7 of 9 s.
 """
 MAX_SOURCE_LINE_CHARACTERS = 500
-"""Maximum number of characters of the source line that is sent with a syntax error."""
+"""Maximum number of characters in the source line sent with a syntax error."""
 COROUTINE_FLAG = 128
 """The same as `inspect.CO_COROUTINE`. Importing `inspect` takes long."""
 
@@ -106,7 +106,7 @@ class Python(Dialect):
 
     def create_session_namespace(self) -> types.ModuleType:
         module = _new_module(f"user{next(self._homes)}")
-        # The new module can read the names of the first one, but its own assignments are separate.
+        # The new module can read the names in the first one, but its own assignments are separate.
         module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_unshared_value)
         sys.modules[module.__name__] = module
         return module
@@ -432,7 +432,7 @@ class Python(Dialect):
 
 
 def _is_partial(job: Job) -> bool:
-    """Return whether more requests of the same evaluation follow, so that figures must wait."""
+    """Return whether more requests from the same evaluation follow, in which case figures must wait."""
     return bool(job.message.get("codriver/partial"))
 
 
@@ -459,7 +459,7 @@ LOOP_REQUIRING_NAMES = {
     "get_running_loop",
     "current_task",
 }
-"""Functions of `asyncio` that need a running event loop."""
+"""`asyncio` functions that need a running event loop."""
 LOOP_RUNNING_NAMES = {"run", "run_until_complete", "run_forever"}
 """Functions that cannot be called while an event loop is running."""
 

@@ -49,7 +49,7 @@ longer exists in its module.
 
 
 class Drift:
-    """Finds differences between loaded modules of the project and their files.
+    """Finds differences between the project's loaded modules and their files.
 
     Results are cached until the file or module changes.
     """

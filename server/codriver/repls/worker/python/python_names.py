@@ -138,7 +138,7 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
 
 
 def list_names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleType) -> dict[str, Any] | None:
-    """Return the public names of a module, the members of a class, or all names that match a pattern.
+    """Return the public names in a module, the members of a class, or all names that match a pattern.
 
     For a name that is none of these, the functions and classes of that name in the working directory are returned. See
     `Dialect.names` for the result. Names in `current` and in `home`, the first module, are not qualified, because code
@@ -231,7 +231,7 @@ def _iter_matches(pattern: str, current: types.ModuleType, home: types.ModuleTyp
         if not is_bare and name[:1] == "_" and not with_private and _sort_rank(module) == INSTALLED_RANK:
             continue
         last = (name.rpartition(".")[2], id(module))
-        # A module in a package is also one of the names of the package.
+        # A module in a package is also one of the names in the package.
         if not is_bare and is_match(name) and last not in seen:
             seen.add(last)
             yield name, module

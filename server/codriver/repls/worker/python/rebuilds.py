@@ -109,7 +109,7 @@ class Rebuilds:
         )
 
     def rerun(self, text: Text, top: int) -> None:
-        """Run a statement of a chain again."""
+        """Run a statement in a chain again."""
         self.done.add((text.name, top))
         node = text.body[top]
         if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
@@ -168,7 +168,7 @@ class Rebuilds:
 
     @staticmethod
     def binds_name(text: Text, name: str) -> bool:
-        """Return whether a statement of the source, other than an import, binds a name."""
+        """Return whether a statement in the source, other than an import, binds a name."""
         return any(
             name in names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
         )
@@ -249,7 +249,7 @@ class Rebuilds:
         return True
 
     def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
-        """Run the statements of a chain again.
+        """Run the statements in a chain again.
 
         A statement runs immediately if its position has been passed, otherwise when the position is reached. `at` and
         `upto` are the module and position of the statement that is being updated.

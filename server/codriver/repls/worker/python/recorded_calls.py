@@ -37,7 +37,7 @@ FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = r
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Code flags of functions, and of functions with `*args` or `**kwargs`. Source: `inspect`."""
 EVALUATED_PREFIXES = ("<eval ", "<ipython-input-", "<cell ")
-"""Prefixes of the pseudo file names of evaluated code."""
+"""Prefixes of pseudo file names for evaluated code."""
 CELL_PATH_PART = os.sep + "ipykernel_"
 """Part of the paths that ipykernel assigns to cells."""
 
@@ -353,7 +353,7 @@ class CallPrinter:
     def _text(self, value: Any, most: int, short: int) -> str:
         if len(value) <= most:
             return repr(value)
-        # The server would not recognize a part of a secret.
+        # The server would not recognize part of a secret.
         if type(value) is str and any(secret in value for secret in self._secrets):
             return HIDDEN_TEXT
         return f"{value[:short]!r}+{len(value) - short}"

@@ -170,7 +170,7 @@ class Registrations:
         return type(hook) is types.FunctionType and self._analysis.source(hook) is not None
 
     def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
-        """Return whether the workspace's hooks that registered a class did not read these names of the class."""
+        """Return whether the workspace hooks that registered a class did not read these names from it."""
         if type(kind).__module__ not in ("builtins", "abc") or not self.registers_again(kind, text):
             return False
         space = space_of(kind)

@@ -72,7 +72,7 @@ def update_remaining_objects(
 def remove_previous_definitions(
     module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]
 ) -> list[str]:
-    """Remove functions and classes of the previous load whose names are not in `written`, and return their names.
+    """Remove functions and classes from the previous load whose names are not in `written`, and return their names.
 
     Evaluated definitions are not removed.
     """
@@ -194,7 +194,7 @@ def _note_function(old: types.FunctionType, new: types.FunctionType, record: Und
 
 
 def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRecord) -> None:
-    """Make a wrapper call the function of the new wrapper. Other closure variables are not changed."""
+    """Make a wrapper call the new wrapper's function. Other closure variables are not changed."""
     with contextlib.suppress(ValueError):  # the cell is empty
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
             before, now = cell.cell_contents, other.cell_contents
@@ -203,7 +203,7 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRec
 
 
 def _renew_methods(old: type, new: type, undone: UndoRecord) -> None:
-    """Give methods of a previous class the code of the new ones, because other objects may refer to the methods."""
+    """Give methods of a previous class the code of the new ones, because other objects may refer to them."""
     for name, undo in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(undo) in (staticmethod, classmethod) and type(other) is type(undo):

@@ -1,4 +1,4 @@
-"""Find functions and classes by name in the source files of the working directory.
+"""Find functions and classes by name in the source files below the working directory.
 
 The search covers files that code in the REPL could import. These are the files below each directory on the module
 search path that is the working directory or inside it.

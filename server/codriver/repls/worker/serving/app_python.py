@@ -100,7 +100,7 @@ class AppPython(Python):
     def module_of(self, path: str) -> str | None:
         """Return the name of the module that a file defines.
 
-        For the file of the program, this is `__main__`, unless the file was also imported under its own name.
+        For the program's file, this is `__main__`, unless the file was also imported under its own name.
         """
         name = super().module_of(path)
         return "__main__" if is_loaded("__main__", path) and not is_loaded(name, path) else name

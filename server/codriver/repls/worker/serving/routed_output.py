@@ -1,4 +1,4 @@
-"""Capture the output of an evaluation in a running program, and pass all other output through.
+"""Capture an evaluation's output in a running program, and pass all other output through.
 
 Child processes and C code print to the program's own descriptors, so their output is not captured.
 """

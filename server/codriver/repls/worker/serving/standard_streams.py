@@ -274,7 +274,7 @@ class Output:
             job.flush()
 
     def finish(self, job: Job) -> None:
-        """Pass on the remaining output of a finished evaluation, and discard its unread input."""
+        """Pass on the remaining output from a finished evaluation, and discard its unread input."""
         if self._pipes is not None:
             self._pipes.finish()
         self._in.forget(job.session)
