@@ -40,7 +40,7 @@ def add_position(error: Failure, request: Request, form: int | None, *, counts_l
     if error.form is None and error.phase in PHASES_BEFORE_RUNNING:
         error = replace(error, form=_find_form(position, error, forms))
     if error.form and error.phase in READING_PHASES and position >= _end_position(forms[error.form - 1]):
-        # A reader that fails at the end of a token reports its own position, which is behind the token and may be on
+        # A reader that fails at the end of a token reports its own position, which is after the token and may be on
         # the next line.
         culprit = forms[error.form - 1]
         error = replace(error, line=culprit.line, column=culprit.column)

@@ -24,7 +24,7 @@ REPLY_TIMEOUT_S = 3.0
 """Seconds to wait for the reply to an interrupt."""
 
 STACKS_AT_INPUT_TIMEOUT_S = 0.5
-"""Seconds to wait for the stacks of code waiting for input, whose position matters less."""
+"""Seconds to wait for the stacks of code that is waiting for input. Its position matters less."""
 
 
 INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"

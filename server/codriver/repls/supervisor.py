@@ -1,4 +1,4 @@
-"""The supervisor of a server's REPLs, which owns their connections and processes, and reports both to the core.
+"""The supervisor of a server's REPLs. It owns their connections and processes, and reports both to the core.
 
 Each REPL has at most one connection task. The task starts the process if Codriver owns it, connects, and waits until
 the connection is closed. It dispatches `ReplLost` if the connection ends by itself, and nothing if it is cancelled.
@@ -68,7 +68,7 @@ DISCONNECTED_GRACE_S = 2.0
 
 
 def without_capabilities(profile: Profile, withheld: Mapping[str, str]) -> Profile:
-    """Return a copy of the profile without the withheld capabilities, which are listed as missing with their hints."""
+    """Return a copy of the profile in which the withheld capabilities are listed as missing, with their hints."""
     if not withheld:
         return profile
     capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
@@ -125,7 +125,7 @@ class ReplSupervisor:
         self._address_files: dict[Path, recipes.AddressFile] = {}
         """The files that this server has written for REPLs that it started."""
         self._logged: dict[str, str] = {}
-        """The last logged reason why a REPL is unavailable, by REPL id, so that repeated failures are logged once."""
+        """The last logged reason why each REPL is unavailable, by id, so that repeated failures are logged once."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._errors = InternalErrorReporter(core)

@@ -1,4 +1,4 @@
-"""The interface of an adapter, which is a connection to one REPL, and the errors that it raises.
+"""The interface of an adapter (a connection to one REPL), and the errors that it raises.
 
 Every adapter guarantees the following, whatever its server does:
 

@@ -39,8 +39,8 @@ CAPABILITIES = (
 class ServerCapability:
     """A REPL capability that a feature defines.
 
-    A REPL has the capability if its server supports one of `ops`, which are in order of preference, or if a companion
-    provides it.
+    A REPL has the capability if its server supports one of `ops` or if a companion provides it. The `ops` are in order
+    of preference.
     """
 
     name: str

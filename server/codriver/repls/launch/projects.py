@@ -298,7 +298,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Whether the user has accepted a checkout, so that its programs may run.
+    """Whether the user has accepted a checkout, in which case its programs may run.
 
     `directories` are the accepted environments relative to the checkout, or None for all. `lapsed` is the reason why an
     earlier acceptance no longer counts.

@@ -49,7 +49,7 @@ EMPTY_STATUS: frozenset[str] = frozenset()
 """The status of a message without one."""
 
 FAILED_STATUSES = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
-"""Statuses of a failed request. Some servers send only the field `ex`, which means the same."""
+"""Statuses of a failed request. Some servers only send the field `ex`, which means the same."""
 
 ADDRESS_FIELDS = frozenset({"id", "session"})
 """The fields of a message that identify its request."""

@@ -139,7 +139,7 @@ class Evaluation:
         self._is_followed = False
         """Whether a step of a companion follows the first request."""
         self.is_stopping = False
-        """Whether an interrupt was requested, so that no further form is sent."""
+        """Whether an interrupt was requested, in which case no further form is sent."""
         shared.main_connection.check_open()
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The sessions of one nREPL server, which are clones or, if the server does not isolate them, connections."""
+"""The sessions on one nREPL server. They are clones or, if the server does not isolate sessions, connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stoppable(Protocol):
     """An evaluation that can be interrupted."""
 
     is_stopping: bool
-    """Whether an interrupt was requested, so that no further form is sent."""
+    """Whether an interrupt was requested, in which case no further form is sent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +47,7 @@ class NreplSession:
     namespace: str | None = None
     """The namespace of the next evaluation, if the server has reported it."""
     turn: SessionTurn = field(default_factory=SessionTurn)
-    """The turn, which is acquired during an evaluation."""
+    """The session's turn, which is held during an evaluation."""
     evaluation: Stoppable | None = None
     """The evaluation that was started in this session and has not ended."""
     running: Exchange | None = None

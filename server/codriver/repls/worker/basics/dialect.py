@@ -1,4 +1,4 @@
-"""The interface of a dialect, which is a language that the worker evaluates."""
+"""The interface of a dialect: a language that the worker evaluates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Dialect:
     reports_drift = False
     """Whether the dialect compares loaded code with its files."""
     reports_loaded = False
-    """Whether the dialect can list the code loaded from each file, so that the server can compare it."""
+    """Whether the dialect can list the code loaded from each file for the server to compare."""
     has_hooks = False
     """Whether `sys.excepthook` decides how errors are displayed."""
     is_lisp = False

@@ -143,7 +143,7 @@ def _lines(frames: Frames) -> list[str]:
 
 
 def add_position(parts: dict[str, Any], frames: Frames) -> None:
-    """Add the position of a failure, which is that of the innermost frame of user code or else of any code."""
+    """Add the position of a failure: that of the innermost frame of user code, or else of any code."""
     user_frames = [frame for frame in frames if not is_library_file(frame.filename)] or frames
     if user_frames:
         parts.update(file=user_frames[-1].filename, line=user_frames[-1].lineno or 1)

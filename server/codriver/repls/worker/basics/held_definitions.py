@@ -1,4 +1,4 @@
-"""Undo records, which restore the definitions that a load changed, and access to definitions without user code.
+"""Undo records, which restore definitions changed by a load, and access to definitions without running user code.
 
 Restoring runs no user code. A name is restored only if it still has the value that the load gave it. Later definitions
 are left alone and reported. Classes created by an undone load are detached from their base classes, because they exist

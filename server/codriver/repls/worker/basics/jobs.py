@@ -112,7 +112,7 @@ class Job:
         self.is_started = False
         self.is_interrupted = False
         self.is_cut_off = False
-        """Whether the code has received the end of its input, so that its next error counts as interrupted."""
+        """Whether the code has received the end of its input, in which case its next error counts as interrupted."""
         self.is_concurrent = False
         """Whether the job runs on its own thread, concurrently with the main thread."""
         self.interrupts: Interrupts | None = None

@@ -103,7 +103,7 @@ else:
             Returns None if it takes longer than `seconds`, not counting pauses, or is no longer needed.
             """
             try:
-                with contextlib.suppress(BrokenPipeError):  # it ended early, which an incomplete result will show
+                with contextlib.suppress(BrokenPipeError):  # it ended early, so the result will be incomplete
                     self._send(json.dumps(spec).encode())
                 data = self._read(seconds, is_requested)
             finally:

@@ -1,6 +1,7 @@
 """Decide which differences between a process and a fresh import are reported.
 
-All other leaves are ignored, so that data accumulated while the program runs is not reported. This module has no I/O.
+All other leaves are ignored, so that data accumulated while the program is running is not reported. This module has no
+I/O.
 """
 
 from __future__ import annotations

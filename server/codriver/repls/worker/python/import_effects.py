@@ -134,7 +134,7 @@ CLASS_HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 class Value:
     """What is known about the value of an expression.
 
-    - `live` is the existing object itself, `kind` its class, and `inner` the node of its function, as far as known.
+    - `live` is the existing object itself, `kind` its class, and `inner` its function's node, where known.
     - `roots` are the ids of the existing objects that the value may be part of.
     - `items` are the values that an iteration yields. `options` are the objects of which the value is one, and
       `alternatives` are the same for values of several types.

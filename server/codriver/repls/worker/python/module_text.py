@@ -168,7 +168,7 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 
 
 class Outline:
-    """A summary of the words in a module's statements that does not keep the syntax tree. It lives as long as the load.
+    """A summary of the words in a module's statements, without the syntax tree. It lives as long as the load.
 
     `imported_names` is that of `Text`. A statement is quiet if it is an import, or a function without decorators,
     default values or annotations.

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 ORIGINAL_DISPLAYHOOK = sys.displayhook
-"""The display hook when the interpreter started, which some systems replace. Any other hook was set by the user."""
+"""The display hook at interpreter start, which some systems replace. Any other hook was set by the user."""
 MAX_RENEWED_ROWS = 100
 """Maximum number of rows about updated objects that are reported after a load."""
 MAX_PARSED_CHARACTERS = 2**20

@@ -25,7 +25,7 @@ MAX_REFERENCE_STEPS = 5
 
 
 class Rebuilds:
-    """The statements that run again because an object is created again.
+    """The statements to run again because an object is created again.
 
     `forced` are the statements to run when their turn comes, and `done` are those that have been run. `revived` are
     names that were bound again and may be deleted by later statements. `objects` are the ids of the objects that are

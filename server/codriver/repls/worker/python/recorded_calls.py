@@ -1,8 +1,8 @@
 """Record calls to the project's functions: select the functions, and return the recorded calls as JSON.
 
-`call_monitor` has the recorders. Arguments and results are converted to short texts while the program runs, which must
-be fast and not run any of its code. Classes are compared by identity and their attributes are read without their
-metaclass, which may override attribute access.
+`call_monitor` has the recorders. Arguments and results are converted to short texts while the program is running. This
+must be fast and not run any of the program's code. Classes are compared by identity and their attributes are read
+without their metaclass, which may override attribute access.
 """
 
 from __future__ import annotations
@@ -423,7 +423,7 @@ class CallPrinter:
             if type(found) is types.GetSetDescriptorType:
                 fields = found.__get__
                 break
-        # Modules, classes and functions are shown by name, because their attributes are code.
+        # Modules, classes and functions are displayed by name, because their attributes are code.
         if kind is types.ModuleType or kind is types.FunctionType or any(one is type for one in bases):
             fields = None
         known = self._kinds[id(kind)] = kind, base, fields, class_name(kind)

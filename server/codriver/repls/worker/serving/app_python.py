@@ -31,7 +31,7 @@ CANCEL_GRACE_S = 0.5
 
 
 class AppFigures(Figures):
-    """Figures of a running program, which displays them itself and may be drawing on them at the same time."""
+    """Figures in a running program, which displays them itself and may be drawing on them at the same time."""
 
     def __init__(self) -> None:
         self._send = None

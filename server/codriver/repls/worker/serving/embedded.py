@@ -297,7 +297,7 @@ RELOADER_VARIABLES = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
 PREFORK_MODULE = "gunicorn.arbiter"
 """A module used by servers that may load the program in the parent and fork the serving processes."""
 SUPERVISOR_PACKAGES = ("uvicorn",)
-"""Packages whose `multiprocessing` processes serve while the parent waits."""
+"""Packages whose `multiprocessing` processes serve while the parent is waiting."""
 OPEN_DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 """Flags for opening a directory, which must not be a link."""
 READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)

@@ -394,7 +394,7 @@ class Server:
                 self._evaluate(job)
 
     def _evaluate(self, job: Job) -> None:
-        """Run the operation of a job, which depends on its op."""
+        """Run a job's operation, which depends on its op."""
         if job.message["op"] == "codriver/value":
             self._dialect.send_part(job)
         else:
@@ -449,7 +449,7 @@ class Server:
         """Send the last reply to a job, unless the job has been abandoned."""
         with self._lock:
             if job not in self._open:
-                return  # the job was abandoned, which was reported
+                return  # the job was abandoned, and this was reported
             self._open = [one for one in self._open if one is not job]
         last: dict[str, Any] = {"status": status, **(fields or {})}
         for about in self._about_features:
@@ -468,7 +468,7 @@ class Server:
             job.session.error, job.session.spaces = error, FrameSpaces()
             store_error(error)
         fields: list[tuple[dict[str, Any], str]] = []
-        # The message may be created by user code, which may fail again or never end.
+        # The message may be created by user code, which may itself fail or never end.
         failure = self._interrupts_of(job).run_interruptibly(
             job, lambda: fields.append(self._dialect.describe_failure(error, job))
         )

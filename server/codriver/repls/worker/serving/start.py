@@ -51,7 +51,7 @@ def main() -> None:
     os.close(nothing)
     make_dialect = _dialect_factory(options.dialect)
     roots = find_roots(os.path.abspath(options.workspace))
-    # The directory of the worker must not be searched, so that none of its modules is imported by accident.
+    # The worker's directory must not be searched, so that none of its modules are imported by accident.
     not_again = {"", CODRIVER_DIRECTORY.rstrip(os.sep), *roots}
     sys.path[:] = [entry for entry in sys.path if entry not in not_again]
     sys.argv = [""]
