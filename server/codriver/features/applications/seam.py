@@ -1,4 +1,4 @@
-"""Access an application through its seam, the functions with which it exposes its state in a REPL.
+"""Access an application through its seam, the functions that expose its state in a REPL.
 
 In Codriver's worker, the seam is an op. Everywhere else, it is called by evaluating code (see `seam_providers`). If no
 application is found when the REPL connects, the search is repeated after code that may have loaded one. The search
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import ReplSupervisor
 
 SEAM_CAPABILITY: Final = "seam"
-"""The capability of a REPL whose application has a seam, and the name of the report of its session id."""
+"""The capability of a REPL whose application has a seam. Also the name of the report with the seam's session id."""
 SEAM_OP: Final = "codriver/seam"
 """The worker's op that calls the seam, and the field of its messages that contains the session id."""
 CALL_SUBJECT: Final = "the application's seam"

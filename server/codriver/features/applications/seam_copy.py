@@ -34,7 +34,7 @@ COPY_RULES: Final = FileRules(Links.NEVER, files.MEBIBYTE)
 _RECORD_HEADER: Final = "# Files of codriver "
 """The first characters of the record of copied files."""
 _RECORD_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
-"""Matches a line of the record. Paths contain no `..`, so that they cannot leave the directory."""
+"""Matches a line of the record. Paths contain no `..`, so they cannot leave the directory."""
 
 
 @dataclass(frozen=True, slots=True)

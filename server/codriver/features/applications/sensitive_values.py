@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SENSITIVE_ACCESSOR: Final = "sensitive"
 """The accessor that returns the sensitive values. Only the redactor may use it."""
 CHUNK_CHARACTERS: Final = 4096
-"""Length of the chunks into which a long value is split for the redactor."""
+"""Length of the chunks that a long value is split into for the redactor."""
 MAX_CHUNKS: Final = 16
 """Maximum number of chunks per value. The rest of a longer value is not passed to the redactor."""
 LEARN_TIMEOUT_S: Final = 1.0

@@ -102,7 +102,7 @@ class ClojureDocsExport:
         )
 
     async def _refresh(self, url: str) -> str | None:
-        """Download the export. Return the reason if that fails, or None."""
+        """Download the export. Return the reason if this fails, and otherwise None."""
         if url == NO_DOWNLOAD_URL:
             return "the setting clojuredocsUrl is none"
         if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < RETRY_DELAY_S:

@@ -291,7 +291,7 @@ def is_same_caller(state: State, submission: Submission, other: Submission) -> b
 
 
 def _is_effective(state: State, submission: Submission) -> bool:
-    """Return whether the code of a submission has run or is running, so that its definitions took effect."""
+    """Return whether a submission's code has run or is running, in which case its definitions took effect."""
     evaluation = state.evaluations.get(submission.evaluation)
     return evaluation is None or evaluation.status in ("done", "running", "needs-input")
 

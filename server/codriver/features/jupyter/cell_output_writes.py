@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 MAX_REMEMBERED_RUNS: Final = 1000
 """Maximum number of remembered runs, the same as for evaluations."""
 CHECK_INTERVAL_S: Final = 5.0
-"""Maximum time between two checks whether an evaluation has finished, which it may do without printing anything."""
+"""Maximum time between two checks for the end of an evaluation, which may end without printing anything."""
 WRITE_TIMEOUT_S: Final = 10.0
 """Maximum time that an answer waits for a write. After that, it reports that the outputs are still being written."""
 

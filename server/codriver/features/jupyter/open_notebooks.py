@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def find_open_notebook(path: Path) -> str | None:
-    """Return a description of the Jupyter Server on which a notebook is open, or None.
+    """Describe the Jupyter Server on which a notebook is open. Return None if there is none.
 
     Blocks until the servers have answered.
     """

@@ -32,14 +32,14 @@ MAX_INVALID_CODES: Final = 64
 NONCE_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
 """Matches a nonce. From a nonce, the server computes a proof that it knows the token."""
 PROOF_PREFIX: Final = "codriver page "
-"""Prefix of the nonce in a proof, so that the proof cannot be used for anything else."""
+"""Prefix of the nonce in a proof. It keeps proofs from being used for anything else."""
 
 Spent = Literal["used", "expired", "replaced", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Code:
-    """A one-time code, with its host and the time at which it was issued."""
+    """A one-time code, with its host and the time when it was issued."""
 
     host: str
     issued_at: float

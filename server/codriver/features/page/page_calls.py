@@ -89,7 +89,7 @@ class PageCalls:
         self._services = services
         self._caller = caller
         self._frames: Recent[str, tuple[float, str]] = Recent(MAX_VALID_FRAMES)
-        """Tables by address, with the time at which the address was created. Each can be displayed once."""
+        """Tables by address, with the time when the address was created. Each can be displayed once."""
 
     async def answer(self, name: str, body: RequestBody, client: ClientSession) -> str:
         """Return the answer to a call as JSON.
@@ -196,7 +196,7 @@ class PageCalls:
                 found[name] = parse_markdown_blocks(text) if kind == MARKDOWN_TYPE else text
 
     def _store_frame(self, html: str) -> str:
-        """Store a document, and return an address at which it can be displayed once."""
+        """Store a document, and return an address where it can be displayed once."""
         address = f"{FRAME_PATH_PREFIX}{secrets.token_urlsafe(24)}"
         self._frames[address] = time.monotonic(), FRAME_HEAD + remove_external_references(html)
         return address

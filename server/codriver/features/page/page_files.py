@@ -60,7 +60,7 @@ class PageFile:
 
 
 def page_files() -> Mapping[str, PageFile]:
-    """Read the files of the page. Return them by the path at which they are served."""
+    """Read the page's files. Return them by the path that they are served at."""
     found = {}
     for path in sorted(ASSETS_DIRECTORY.iterdir()):
         if path.suffix in CONTENT_TYPES:

@@ -128,7 +128,7 @@ async def _query(services: Services, client: ClientSession, text: str, *inputs: 
 async def search_history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
     """Return the code in the workspace's history that contains a text, starting with the newest.
 
-    Each row has the time, the caller, the session and the code.
+    Each row contains the time, the caller, the session and the code.
     """
     rows = sorted(await _query(services, client, HISTORY_CODE_QUERY, part), reverse=True)
     newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_LIST_ROWS]]

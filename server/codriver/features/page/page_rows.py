@@ -102,7 +102,7 @@ class RowReader:
         return [*rows.values()]
 
     def _add_to_row(self, rows: dict[str, Row], item: Entry | Mapping[str, Any], state: State) -> None:
-        """Add a log entry to the row to which it belongs."""
+        """Add a log entry to the row that it belongs to."""
         if isinstance(item, Entry):
             self._add_entry(rows, item, state)
         else:
@@ -137,7 +137,7 @@ class RowReader:
         return [*rows.values()]
 
     def _add_entry(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
-        """Add an entry from the server's log to the row to which it belongs."""
+        """Add an entry from the server's log to the row that it belongs to."""
         if entry.evaluation is None:
             rows[f"s{entry.line}"] = self._server_row(entry)
             return

@@ -48,7 +48,7 @@ LINK_ATTRIBUTES: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.com
 INLINE_IMAGE_ADDRESS: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
 """Matches the address of an image embedded in the markup."""
 SWITCH_INPUT_TYPES: Final = frozenset({"checkbox", "radio"})
-"""Types of inputs with which tables fold and unfold parts."""
+"""Types of inputs that tables use to fold and unfold parts."""
 REMOTE_STYLE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
 """Matches parts of a style that may load something: addresses other than inline images or parts of the markup."""
 

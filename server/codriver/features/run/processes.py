@@ -26,7 +26,7 @@ PROCESSES_DIRECTORY: Final = "/proc"
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 """The bit of SIGURG in the signal masks in `/proc`."""
 ISOLATING_OPTIONS: Final = frozenset("IES")
-"""Letters of Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`."""
+"""Letters of command-line options that make Python ignore PYTHONPATH or `sitecustomize`."""
 INTERPRETER_OPTION: Final = re.compile(r"-([^cmWX]*)([cmWX]?)")
 """Matches Python options that may be combined, and one that is followed by its value."""
 OLD_INTERPRETER_NAME: Final = re.compile(r"python(2(?:\.\d+)?|3\.[0-7])")

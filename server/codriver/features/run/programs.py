@@ -295,7 +295,7 @@ class Programs:
             self.services.core.report(ReplProgress(repl.id, message))
 
     def _why_unreplaced(self, repl: Repl, members: Sequence[Member]) -> str:
-        """Describe how the process of a REPL ended, and how a process that was started in its place ended. Blocks."""
+        """Describe how a REPL's process ended, and how a process started in its place ended. Blocks."""
         _, _, pid = (repl.address or "").rpartition("/")
         running = {member.named.process.pid for member in members}
         name = run_directory_name(repl)
@@ -428,7 +428,7 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
         RefusedError: the process cannot have a REPL. The message explains why.
     """
     found = [member for member in members if key in (member.named.key, *member.named.aliases)]
-    if not found:  # the name of a program of which no process is ready
+    if not found:  # the name of a program without a ready process
         found = [member for member in members if key == member.run.name]
         found.sort(key=lambda member: not member.named.process.is_python)
     for member in found:

@@ -67,7 +67,7 @@ class TestTraceArguments(ArgumentModel):
 
     trace: Trace = Field(None, json_schema_extra={UNLISTED_KEY: True})
     coverage: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
-    """Whether to report the changed lines that no test ran."""
+    """Whether to report the changed lines that no test executed."""
 
 
 def can_record_calls(repl: Repl) -> bool:

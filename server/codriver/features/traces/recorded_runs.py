@@ -92,7 +92,7 @@ class Function:
 
     @property
     def is_redefined(self) -> bool:
-        """Return whether evaluated code has redefined the function, so that its source is not in a file."""
+        """Return whether evaluated code has redefined the function, in which case its source is not in a file."""
         return self.file.startswith("<eval ") and self.module not in {"", "__main__"}
 
     @property

@@ -190,7 +190,7 @@ def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: fl
 def record_obstacle(project: Project, plan: Plan, reason: str, *, has_started: bool) -> Project:
     """Record that a warm run needed a plain process, and the plan that avoids this in the future.
 
-    `has_started` is true if a test had already started, so that the run was aborted.
+    `has_started` is true if a test had already started, in which case the run was aborted.
     """
     corrections = project.corrections + 1
     off = f"runs keep needing a plain process: {reason}" if corrections >= MAX_CORRECTIONS else project.off

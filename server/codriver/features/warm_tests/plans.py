@@ -44,7 +44,7 @@ _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The reason why a preloaded module could not be revealed, so that the run needed a plain process."""
+    """The reason why a preloaded module could not be revealed and the run needed a plain process."""
 
     module: str
     kind: ObstacleKind
@@ -104,7 +104,7 @@ class Plan:
     late: tuple[str, ...] = ()
     """Modules that were loaded after it, when the variables had been set."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables as the workspace's conftest sets them."""
+    """Environment variables as set by the workspace's conftest."""
     unlearnable: frozenset[str] = frozenset()
     """Variables that were not set when the run imported a module that reads them."""
     excluded: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Digests of installed packages and of the workspace's files, to detect changes."""
+"""Digests of installed packages and of the workspace's files, used to detect changes."""
 
 from __future__ import annotations
 

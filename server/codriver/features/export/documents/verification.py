@@ -254,7 +254,7 @@ def _verify(
         checked.append(replace(result, is_patch=is_patch, images=tuple(filter(_images_of, observed.displays))))
         if dialect != "python" and (moved := _NAMESPACE_SWITCH.match(step.text)):
             namespace = moved[1]
-            evaluation = replace(evaluation, namespace=namespace)  # the log has the rest of the code
+            evaluation = replace(evaluation, namespace=namespace)  # the log contains the rest of the code
     else:
         checked = _match_step_images(checked, [*skipped_images, *values])
     return _check_output(evaluation, checked, dialect)
@@ -336,7 +336,7 @@ def _compare_displays(
 def _verify_last_value(
     evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
-    """Run the code of a kernel's cell step by step in another kind of REPL.
+    """Run the code of a kernel's cell step by step in a different kind of REPL.
 
     Only the last value and the images of the cell are compared.
     """

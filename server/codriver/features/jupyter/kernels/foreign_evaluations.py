@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.events import Event, Listener
 
 MAX_PAST_EXECUTIONS: Final = 200
-"""Maximum number of past executions to which late output is attributed."""
+"""Maximum number of past executions that late output can be attributed to."""
 
 
 class ForeignEvaluations:

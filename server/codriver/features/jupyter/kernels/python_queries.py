@@ -48,7 +48,7 @@ _DOTTED_NAME: Final = re.compile(r"[\w.]*")
 LOCALS_TIMEOUT_S: Final = 2.0
 """Maximum time that the report of an error waits for local variables."""
 MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
-"""Names that refer to the only namespace of a kernel."""
+"""Names that refer to a kernel's only namespace."""
 
 
 class EvaluateExpression(Protocol):

@@ -57,7 +57,7 @@ FIRST_RECONNECT_DELAY_S: Final = 0.1
 MAX_RECONNECT_DELAY_S: Final = 5.0
 """Maximum delay between two attempts to reconnect."""
 POLL_INTERVAL_S: Final = 30.0
-"""Interval between checks whether the kernel exists. The WebSocket of a deleted kernel remains open."""
+"""Interval between checks that the kernel still exists. The WebSocket of a deleted kernel remains open."""
 EXECUTE_TYPE: Final = "execute_request"
 
 

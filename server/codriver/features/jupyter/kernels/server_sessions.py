@@ -93,7 +93,7 @@ def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
 
 
 def describe_server_with_notebook(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
-    """Return a description of the server on which a notebook is open or may be open, or None.
+    """Describe the server on which a notebook is open or may be open. Return None if there is none.
 
     Blocks until each server whose directory contains the notebook has answered.
     """

@@ -35,7 +35,7 @@ SUBSHELLS_FEATURE: Final = "kernel subshells"
 STOP_TIMEOUT_S: Final = 2.0
 """Maximum time for code to end after the exception has been raised in its thread."""
 RAISE_INTERVAL_S: Final = 0.25
-"""Interval at which the exception is raised again."""
+"""Time after which the exception is raised again."""
 NO_SUBSHELL_MESSAGE: Final = "this kernel created no subshell, which background evaluations need: omit background"
 ABANDONED_MESSAGE: Final = (
     "it was abandoned, because its call blocks outside of Python, where it cannot be interrupted. Its thread, {!r}, "

@@ -111,8 +111,8 @@ def _load() -> Any:
 def find_applications() -> list[str]:
     """Return descriptions of the web applications in this process, such as `Flask shop.app`.
 
-    Applications that are variables of modules come first. Others, such as the result of a factory function, follow.
-    Types are compared directly, because `isinstance` would load lazy objects.
+    Applications in module variables come first. Others, such as the result of a factory function, follow. Types are
+    compared directly, because `isinstance` would load lazy objects.
     """
     kinds: dict[type, str] = {}
     for name, kind, title in APPLICATION_CLASSES:

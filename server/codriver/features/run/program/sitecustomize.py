@@ -49,7 +49,7 @@ def _install_signal_handler(home):
             pass
 
     def answer(request):
-        # Runs on the new thread. The source is executed directly, so that no module of the program can replace it.
+        # Runs on the new thread. The source is executed directly, so that no module in the program can replace it.
         space = {"__name__": "_codriver_program", "directory": os.path.join(home, "codriver_program")}
         shared["thread"] = thread_id()
         try:
@@ -138,7 +138,7 @@ def _store_final_output():
             stored[:2] = [((stored[0] if stored[1] == pid else "") + text[-limit:])[-limit:], pid]
             if not stored[2]:
                 stored[2] = True
-                import atexit  # only now, so that a program that prints no errors has the modules of a plain start
+                import atexit  # only now, so that a program that prints no errors has the same modules as usual
 
                 atexit.register(store)
         except Exception:

@@ -1,7 +1,7 @@
 """Preload the modules of a plan, record the effects of each import, and hide the modules again.
 
-No module of the workspace is loaded. If a module's file is outside the interpreter's library directories, the imports
-that led to it are aborted. The warm process never calls anything that it imports.
+No modules from the workspace are loaded. If a module's file is outside the interpreter's library directories, the
+imports that led to it are aborted. The warm process never calls anything that it imports.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Preloader:
     def record_imports(self, outputs: Mapping[str, int]) -> Iterator[None]:
         """Record imports and their side effects while the context is active.
 
-        `outputs` maps the names of the standard streams to the file descriptors to which they write.
+        `outputs` maps the names of the standard streams to the file descriptors that they write to.
         """
         environ_type: Any = type(os.environ)
         replaced: list[tuple[Any, str, Any]] = []

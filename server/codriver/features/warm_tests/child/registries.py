@@ -1,4 +1,4 @@
-"""Registries: containers in one module to which imports of other modules add entries.
+"""Registries: containers in one module that imports of other modules add entries to.
 
 A hidden module must not leave an entry behind, or a run that does not import it would see it registered. A module's
 containers are copied after its import. Containers that have changed by the end are watched during the next start of the
