@@ -259,7 +259,7 @@ class _Reader:
         if escape in ESCAPED_CHARACTERS:
             return ESCAPED_CHARACTERS[escape]
         raise self._text.error_at(
-            'expected a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
+            'expected a string whose only escapes are \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', f"\\{escape}", start
         )
 
 

@@ -479,7 +479,7 @@ class Parser:
             head = tuple(sorted(names[0]))
         for branch, item in zip(branches, rest, strict=True):
             if not frozenset(head) <= all_variables(branch):
-                raise self.text.error(f"every branch must have each variable of `or-join` ({' '.join(head)})", item)
+                raise self.text.error(f"every branch must use every variable of `or-join` ({' '.join(head)})", item)
         return Or(head, required, branches, form)
 
     def _parse_rule_call(self, name: Form, rest: list[Form], form: Form) -> RuleCall:

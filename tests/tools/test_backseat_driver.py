@@ -74,7 +74,7 @@ def test_files_are_loaded_edited_and_balanced_by_backseat_driver_names(client, l
     assert client.call("clojure_balance_brackets", text="(+ 1 2")["balancedText"] == "(+ 1 2)"
 
 
-def test_the_log_can_be_queried_by_the_backseat_driver_name(client):
+def test_the_log_can_be_queried_under_its_backseat_driver_name(client):
     query = "[:find (count ?e) . :where [?e :output/line _]]"
     assert client.call("clojure_repl_output_log", query=query)["result"] > 0
 

@@ -60,7 +60,7 @@ def test_the_counters_of_the_server_add_up(seen):
         assert name == "watcher" or (rows[name]["openRequests"], rows[name]["queued"]) == (0, 0)
 
 
-def test_only_clients_that_do_not_read_lose_notifications_which_are_counted(seen):
+def test_only_clients_that_do_not_read_lose_notifications_and_the_losses_are_counted(seen):
     dropped = {row["name"]: row["droppedNotifications"] for row in seen.health["clients"]}
     told = {name: seen.updates[name] + dropped[name] for name in dropped if name != "watcher"}
     listening = {number for name, number in told.items() if not name.startswith("evaluates")}

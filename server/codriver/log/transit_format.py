@@ -199,7 +199,7 @@ def _parse_entry(entity: Mapping[str, Any]) -> Entry:
     numbers = (record[0], record[3])
     strings = [value for value in (record[1], record[2], *record[4:]) if value is not None]
     if not all(type(n) is int for n in numbers) or not all(isinstance(text, str) for text in strings):
-        raise UnreadableError("an attribute of an entity has a wrong type")
+        raise UnreadableError("an attribute of an entity has the wrong type")
     if not all(0 <= cast("int", n) <= MAX_LINE_OR_TIME for n in numbers):
         raise UnreadableError("a line or a time of an entity is out of range")
     return Entry.from_record(record)

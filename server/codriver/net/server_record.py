@@ -248,7 +248,7 @@ def recorded_process_id(claimed: ServerRecord, directory: Path) -> int | None:
 
 def _verify_listener(listener: kernel_sockets.LocalSocket | None, directory: Path) -> int | None:
     if listener is None:
-        raise NotTheServerError("no process on this machine listens on the port")
+        raise NotTheServerError("no process on this machine is listening on the port")
     if not is_trusted(listener.uid):  # only Linux reaches this line
         raise NotTheServerError("the process belongs to another user of this machine")
     lock, claimed = lock_status(directory), read_record(directory)

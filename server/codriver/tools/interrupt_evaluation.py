@@ -118,7 +118,7 @@ def _only_evaluation(call: Call, who: str) -> str:
             "bad-arguments",
             "interrupt_evaluation needs to know what to stop: "
             + (f"you have {', '.join(of_caller)}" if of_caller else "none of your evaluations is running"),
-            hint=f"Pass evaluationId, or replSessionKey to stop whatever runs in that session{of_others}.",
+            hint=f"Pass evaluationId, or replSessionKey to stop whatever is running in that session{of_others}.",
         )
     return of_caller[0]
 

@@ -73,7 +73,7 @@ def test_the_date_of_the_recording_is_not_constant(text):
     assert match_value(text, text, "python", NOON - 400 * 86_400_000) == Match()
 
 
-def test_a_cut_value_matches_any_with_the_same_start():
+def test_a_truncated_value_matches_any_value_with_the_same_start():
     assert match_value("[0, 1, 2, ...]", "[0, 1, 2, 3, 4]", "python") == Match(is_cut=True)
     assert match_value("[0, 1, 2, ...]", "[0, 1, 9, 3, 4]", "python") is None
     assert match_value("{'a': <dict of 1>}", "{'a': {'b': 1}}", "python") == Match(is_cut=True)

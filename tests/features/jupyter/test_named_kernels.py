@@ -53,7 +53,7 @@ def test_text_that_names_no_kernel_is_refused_without_echoing_secrets(text, caus
     assert SECRET not in str(raised.value)
 
 
-def test_a_connection_file_is_named_by_its_path(tmp_path, monkeypatch):
+def test_a_connection_file_can_be_given_by_its_path(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert parse_location("~/kernel.json") == tmp_path / "kernel.json"
 

@@ -73,7 +73,7 @@ class NamedKernelEntry(BaseModel):
     @classmethod
     def _check_key(cls, key: str | None) -> str | None:
         if key is not None and not KEY_PATTERN.fullmatch(key):
-            raise ValueError("a key consists of letters, digits, `-`, `_` and `.`")
+            raise ValueError("a key may only contain letters, digits, `-`, `_` and `.`")
         return key
 
     @field_validator("env")
