@@ -212,8 +212,8 @@ def test_call_reads_arguments_from_standard_input(live):
     ("words", "told"),
     [
         (("no_such_tool",), "unknown tool 'no_such_tool'"),
-        (("list_sessions", "not json"), "the arguments are not JSON"),
-        (("list_sessions", "[" * 50_000), "the arguments are not JSON"),
+        (("list_sessions", "not json"), "the arguments are not valid JSON"),
+        (("list_sessions", "[" * 50_000), "the arguments are not valid JSON"),
         (("list_sessions", "[]"), "must be a JSON object"),
         (("no_such_tool", "{}"), "codriver tools --json"),
         (("balance_brackets", "{}"), "text: Field required"),
@@ -423,7 +423,10 @@ def test_an_unknown_command_suggests_similar_ones(word, told):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["log", "--category", "nope"], "there is no category 'nope': evaluatedCode, evaluationResults, "),
+        (
+            ["log", "--category", "nope"],
+            "there is no category 'nope'; the categories are evaluatedCode, evaluationResults, ",
+        ),
         (["log", "--input", "1"], "--input requires --query"),
     ],
     ids=["category", "input"],

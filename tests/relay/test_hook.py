@@ -134,7 +134,7 @@ def test_the_answer_has_the_clients_format_in_any_subdirectory(program, live):
     below.mkdir(parents=True, exist_ok=True)
     for folder in (live.workspace, below):
         told = run(program, folder, "qwen", "edited", given=json.dumps(given).encode())
-        assert "core.clj:1:1 does not read" in told["hookSpecificOutput"]["additionalContext"]
+        assert "core.clj:1:1 cannot be read" in told["hookSpecificOutput"]["additionalContext"]
     with live.client() as client:
         query = '[:find ?text :where [?e :output/who "qwen"] [?e :output/text ?text]]'
         assert client.call("repl_output_log", query=query)["result"] == [["qwen edited core.clj"]]

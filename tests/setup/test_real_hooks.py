@@ -119,8 +119,8 @@ def test_an_edit_by_a_clients_own_tool_is_logged_and_its_errors_are_sent_to_the_
     heard = "".join(model.heard)
     who = WHO.get(name, name)
     assert noted == [f"{who} edited core.clj", f"{who} edited core.clj", f"{who} edited test_never.py"], shown
-    assert "core.clj:3:1 does not read" in heard
-    assert "new.clj:1:1 does not read" in heard
+    assert "core.clj:3:1 cannot be read" in heard
+    assert "new.clj:1:1 cannot be read" in heard
     assert not (home.workspace / "new.clj").exists()
     assert (home.workspace / "core.clj").read_text() == SOUND.replace(OLD, NEW)
     assert "REPLs: py (python, connected" in heard

@@ -34,7 +34,7 @@ def test_an_edit_that_makes_a_file_too_large_is_refused(client, live):
     file.write_text(before)
     refused = replace(client, "large.txt", "end", "y" * 200)
     assert not refused["ok"]
-    assert "could not be edited again" in str(refused)
+    assert "can be edited: move part of it to another file" in str(refused)
     assert file.read_text() == before
     assert replace(client, "large.txt", "end", "y" * 90)["ok"]
     assert client.call("undo_edit")["ok"]
@@ -49,7 +49,7 @@ def test_python_that_would_take_too_long_to_parse_is_edited_as_text_only(client,
     replaced = {"filePath": "long.py", "type": "replace_def", "name": "first", "code": "def first(): return 1"}
     refused = client.call("edit_files", edits=[replaced])
     assert not refused["ok"]
-    assert f"the file is too long: it has {len(before):,} characters" in str(refused)
+    assert f"the file is too long: the text has {len(before):,} characters" in str(refused)
     assert "edit it by oldText" in str(refused)
     within = {"filePath": "long.py", "oldText": "pass", "newText": "return 1", "name": "first"}
     assert "name cannot be used, because the file is too long" in str(client.call("edit_files", edits=[within]))

@@ -73,6 +73,7 @@ def test_a_long_diff_is_cut_at_a_line_and_counts_the_omitted_lines(size):
         kept, told = text[: text.index("…")], text[text.index("…") :]
         assert diff.startswith(kept)
         assert len(kept) <= size
-        assert told == f"… {diff.count(chr(10)) - kept.count(chr(10))} more lines\n"
+        count = diff.count("\n") - kept.count("\n")
+        assert told == f"… {count} more line{'' if count == 1 else 's'}\n"
     else:
         assert text == diff

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
 import pytest
 from live_server import CODRIVER, environ, serving, until
 from needs import interpreter
@@ -484,7 +485,7 @@ def test_the_threads_of_the_repl_are_not_profiled_or_traced(live, client):
 
 
 def test_coverage_is_the_same_with_and_without_a_repl(live, client, tmp_path):
-    pytest.importorskip("coverage")
+    needs.modules("coverage")
     data, file = f"--data-file={tmp_path / 'data'}", live.workspace / "covered.py"
     reports = []
     for is_attached in (False, True):
