@@ -30,7 +30,7 @@ class Command:
     """A command that a feature adds to the command line.
 
     `module` is imported when the command is used. It has the `click` command as `NAME_command`. `synonyms` are words
-    that other programs use for it. The hint about an unknown command suggests this one for them.
+    that other programs use for it. If a user enters one of them, the hint suggests this command.
     """
 
     name: str

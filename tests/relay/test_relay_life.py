@@ -598,7 +598,7 @@ def test_a_record_of_another_server_is_ignored(start_relay, host, tmp_path, reco
     assert host.accept().read()["id"] == 1
 
 
-def test_the_token_of_a_port_number_is_found_in_the_users_state(start_relay, host, tmp_path):
+def test_the_token_for_a_port_is_found_in_the_users_state(start_relay, host, tmp_path):
     door = tmp_path / "codriver" / "doors" / str(host.port)
     door.parent.mkdir(parents=True)
     door.write_text(TOKEN)

@@ -33,7 +33,7 @@ UNANSWERED_INPUT_STATUS: Final = "interrupted-for-input"
 
 @dataclass(slots=True)
 class FollowedEvaluation:
-    """A call that evaluates code, which the command follows until it finishes, for up to `timeout_s` seconds.
+    """A call that evaluates code. The command follows it until it finishes or `timeout_s` seconds have passed.
 
     `printed_counts` has the number of printed characters by stream.
     """

@@ -194,7 +194,7 @@ def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> No
 
 
 def _store_lists(workspace: Path, report: Report) -> None:
-    """Store the first answers to the configured clients, so that their first session has the tools immediately."""
+    """Store the answers that the configured clients request first, so that their first session has the tools."""
     from codriver.app import first_session  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 MAX_XML_BYTES = 256 * 2**20
-"""Maximum size of a report in bytes. Each test takes about 200 bytes plus the output of failed ones."""
+"""Maximum size of a report in bytes. A report has about 200 bytes per test, plus the output of failed tests."""
 POLL_INTERVAL_S = 0.1
 """Interval at which the server is asked whether a REPL has started."""
 INTERRUPTED_MESSAGE = "the tests were interrupted"

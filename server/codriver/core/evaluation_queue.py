@@ -106,7 +106,7 @@ def actions_ending_evaluations(state: State, repl: str, cause: str, *, restarted
 
 
 def _finish_action(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
-    """Return the action that ends an evaluation, because its REPL is gone.
+    """Return the action that ends an evaluation whose REPL is gone.
 
     It states whether the code may have run.
     """

@@ -53,7 +53,7 @@ class ImportGraph:
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
         """Return the files in `among` that import any changed file, directly or indirectly.
 
-        The values are the numbers of imports in between. Blocks on the disk.
+        The values are the numbers of imports in between. Blocks on disk I/O.
         """
         with self._lock:
             names: dict[str, set[Path]] = {}

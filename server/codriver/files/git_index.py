@@ -44,7 +44,7 @@ class IndexFormatError(ValueError):
 
 
 def is_tracked(path: Path) -> bool:
-    """Return whether git tracks this path or anything below it. Blocks on the disk.
+    """Return whether git tracks this path or anything below it. Blocks on disk I/O.
 
     Returns False outside a repository, and True if the index cannot be read.
     """

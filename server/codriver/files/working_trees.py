@@ -87,7 +87,7 @@ def other_working_tree(workspace: Path, directory: Path) -> Path | None:
     """Return the working tree that contains `directory`, if it is another tree of the workspace's repository.
 
     Returns None for the workspace's own tree, for other repositories, and for a tree that the repository does not know.
-    Blocks on the disk.
+    Blocks on disk I/O.
     """
     try:
         current, other = _find_tree(workspace), _find_tree(directory)

@@ -26,9 +26,9 @@ def may_need_conversion(given: str) -> bool:
 
 
 def convert_written_path(given: str, root: Path) -> str:
-    """Return the path that a text refers to, relative to `root` unless it is absolute. Blocks on the disk.
+    """Return the path that a string refers to, relative to `root` unless it is absolute. Blocks on disk I/O.
 
-    If a file with exactly this name exists, the text is returned unchanged. Otherwise `file:///w/m.py`, `@m.py`,
+    If a file with exactly this name exists, the string is returned unchanged. Otherwise `file:///w/m.py`, `@m.py`,
     `m.py:3`, and `m.py` in quotes, backticks or angle brackets all refer to `m.py`.
     """
     if not given.strip() or os.path.lexists(root / given):

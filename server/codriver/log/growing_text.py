@@ -166,7 +166,7 @@ class GrowingText:
     def read(self, start: int, end: int) -> Chunk:
         """Return the characters from `start` up to but not including `end`, except those that were dropped.
 
-        Blocks on the disk if some of them are not in memory.
+        Blocks on disk I/O if some of them are not in memory.
         """
         while True:
             with self._store.lock:

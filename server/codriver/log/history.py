@@ -122,7 +122,7 @@ class History:
         """Callback for the task, if any, that is waiting for something to write."""
 
     def load(self) -> LoadedHistory:
-        """Start, and load and return the entries from earlier runs. Blocks on the disk."""
+        """Start, and load and return the entries from earlier runs. Blocks on disk I/O."""
         next_line, report = self.start()
         reports = [report, self.read()]
         with self._lock:
@@ -130,7 +130,7 @@ class History:
         return LoadedHistory(entities, next_line, "; ".join(filter(None, reports)) or None)
 
     def start(self) -> tuple[int, str | None]:
-        """Check the beginning and the end of the file, and reserve line numbers. Blocks on the disk.
+        """Check the beginning and the end of the file, and reserve line numbers. Blocks on disk I/O.
 
         Returns the next line number, and a description of errors in the files, or None. A file that is not a history is
         renamed. A file in a newer format is left unchanged, and this run's history is then only in memory.
@@ -159,7 +159,7 @@ class History:
         return self._first_line, "; ".join(errors) or None
 
     def read(self) -> str | None:
-        """Load the entries from earlier runs. Blocks on the disk.
+        """Load the entries from earlier runs. Blocks on disk I/O.
 
         Returns a description of errors in the file, or None. A file with broken lines is renamed and replaced by one
         with the readable entries. Only the newest entries within the limits are loaded.

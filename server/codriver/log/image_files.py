@@ -36,7 +36,7 @@ class ImageFiles:
     def save(self, kind: str, data: str) -> str | None:
         """Save a base64-encoded image, and return the path of its file, or None if writing fails.
 
-        Blocks on the disk.
+        Blocks on disk I/O.
         """
         facts = parse_image(kind, data)
         name = f"{facts.digest}{facts.suffix}"

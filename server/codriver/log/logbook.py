@@ -130,7 +130,7 @@ class Logbook:
         self._redactor.remove_sensitive_strings(repl)
 
     def earlier_entries(self) -> tuple[Entry, ...]:
-        """Return the entries from earlier runs, merged as by `merge_earlier_runs`. Blocks on the disk."""
+        """Return the entries from earlier runs, merged as by `merge_earlier_runs`. Blocks on disk I/O."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)

@@ -182,7 +182,7 @@ class SpillFile:
         return self._offsets[-1]
 
     def append(self, blocks: Sequence[str]) -> int:
-        """Write blocks of text, and return their size in bytes. Blocks on the disk.
+        """Write blocks of text, and return their size in bytes. Blocks on disk I/O.
 
         Call `close_until_append` if nothing more follows soon.
 
@@ -224,7 +224,7 @@ class SpillFile:
     def read(self, start: int, end: int) -> str:
         """Return the characters from `start` up to but not including `end`, all of which must be in this file.
 
-        Blocks on the disk.
+        Blocks on disk I/O.
 
         Raises:
             OSError: the file cannot be read, or another program has changed it.
@@ -250,7 +250,7 @@ class SpillFile:
         return text[start - started : end - started]
 
     def remove(self) -> None:
-        """Delete the file. Blocks on the disk. May be called repeatedly."""
+        """Delete the file. Blocks on disk I/O. May be called repeatedly."""
         self.close_until_append()
         if self._path is not None:
             with suppress(OSError):

@@ -105,7 +105,7 @@ def query_server(workspace: Path, name: str) -> KnownServer:
 
 
 def _unexpected_end(workspace: Path) -> str:
-    """Return a message if the server was killed, or "" if it is running or that is unknown."""
+    """Return a message if the server was killed, or "" if it is running or its state is unknown."""
     is_claimed = server_record.is_claimed(server_directory(workspace))
     return "the server ended unexpectedly" if is_claimed is False else ""
 

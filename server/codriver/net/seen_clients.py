@@ -62,7 +62,7 @@ class SeenClients:
 
 
 def record_client(who: str, now_s: float) -> None:
-    """Record that a client was connected at `now_s`, in seconds since the epoch. Blocks on the disk.
+    """Record that a client was connected at `now_s`, in seconds since the epoch. Blocks on disk I/O.
 
     Errors are logged and ignored, because the record is only displayed.
     """

@@ -169,7 +169,7 @@ CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_BYTES = 64 * 2**20
-"""Maximum total size of a client's unanswered requests, if it has more than one."""
+"""Maximum total size of a client's unanswered requests. It only applies to clients with more than one."""
 REQUEST_KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 CONNECTION_CLOSED_ERROR = {"code": SERVER_ERROR_CODE, "message": "Connection closed"}
 ANSWER_TEMPLATE = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'

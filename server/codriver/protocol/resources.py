@@ -277,7 +277,7 @@ class Resources:
         if transcript is None or chosen is None:
             raise refused(
                 "forgotten",
-                f"there is no text {part!r} of an evaluation {identity!r}",
+                f"there is no evaluation {identity!r} with the text {part!r}",
                 hint="The parts are result, stdout, stderr and stacks. The text of old evaluations is discarded.",
             )
         offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", DEFAULT_TEXT_CHARACTERS)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def accept_workspace(workspace: Path, loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
-    """Record that the user accepts the workspace's current settings and Python environment. Blocks on the disk.
+    """Record that the user accepts the workspace's current settings and Python environment. Blocks on disk I/O.
 
     Raises:
         CannotRememberError: the record cannot be written.

@@ -50,7 +50,7 @@ class EnvironmentState:
 
 
 def inspect_directory(workspace: Path, path: str) -> EnvironmentState:
-    """Return the current state of a directory in the workspace. Blocks on the disk."""
+    """Return the current state of a directory in the workspace. Blocks on disk I/O."""
     directory = workspace / path
     real = os.path.realpath(directory)
     target = None if is_inside(real, workspace, workspace) else real

@@ -38,7 +38,7 @@ class InterpreterGrants:
         self._given: tuple[str, EnvironmentState] | None = None
 
     def pending_interpreter(self) -> str | None:
-        """Return the interpreter that needs the user's permission, or None. Blocks on the disk."""
+        """Return the interpreter that needs the user's permission, or None. Blocks on disk I/O."""
         acceptance = environment_acceptance(self._workspace)
         python = self._python_of()
         if python is None or (acceptance.is_given and not self._needs_permission(acceptance, python)):
@@ -56,7 +56,7 @@ class InterpreterGrants:
         self._given = python, self._requested[python]
 
     def allows(self, python: str) -> bool:
-        """Return whether the user has allowed this interpreter and its environment is unchanged. Blocks on the disk."""
+        """Return whether the user has allowed this interpreter and its environment is unchanged. Blocks on disk I/O."""
         if self._given is None or self._given[0] != python:
             return False
         return describe_revoking_change(self._given[1], self._inspect_environment(python)) is None

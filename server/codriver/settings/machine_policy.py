@@ -49,7 +49,7 @@ def policy_file() -> Path:
 
 
 def read_policy(path: Path) -> MachinePolicy:
-    """Read a policy file. If it does not exist, nothing is turned off. Blocks on the disk."""
+    """Read a policy file. If it does not exist, nothing is turned off. Blocks on disk I/O."""
     try:
         found = toml_file.read_toml(path, root=None)
     except TomlFileError as error:

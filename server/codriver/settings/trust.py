@@ -78,7 +78,7 @@ def record_path(workspace: Path) -> Path:
 
 
 def read_record(workspace: Path) -> AcceptanceRecord:
-    """Return what the user has accepted in a workspace. Blocks on the disk."""
+    """Return what the user has accepted in a workspace. Blocks on disk I/O."""
     path = record_path(workspace)
     try:
         found: object = json.loads(files.read(path, RECORD_RULES))
@@ -104,7 +104,7 @@ def _parse_record(found: object) -> tuple[AcceptanceRecord | None, str]:
 
 
 def record_acceptance(workspace: Path, settings: Mapping[str, Iterable[object]], directories: Iterable[str]) -> None:
-    """Record that the user accepts these items of settings and these environment directories. Blocks on the disk.
+    """Record that the user accepts these items of settings and these environment directories. Blocks on disk I/O.
 
     Raises:
         CannotRememberError: the record cannot be written.
@@ -142,7 +142,7 @@ def revoke_acceptance(workspace: Path) -> bool:
 def environment_acceptance(workspace: Path) -> Acceptance:
     """Return whether the user has accepted the Python environment of a workspace, and whether this still applies.
 
-    Blocks on the disk.
+    Blocks on disk I/O.
     """
     record = read_record(workspace)
     if record.error is not None:
@@ -164,7 +164,7 @@ def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen
     """Return why the acceptance of an environment does not apply to the interpreter in use, or None.
 
     Returns None if it applies, or if the workspace was never accepted. `chosen` is the value of the `python` setting.
-    Blocks on the disk.
+    Blocks on disk I/O.
     """
     acceptance = environment_acceptance(workspace)
     if acceptance.lapsed is not None or not acceptance.is_given:
@@ -186,12 +186,12 @@ def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
 
 
 def is_accepted(workspace: Path) -> bool:
-    """Return whether the environment of this workspace is accepted and has not changed since. Blocks on the disk."""
+    """Return whether the environment of this workspace is accepted and has not changed since. Blocks on disk I/O."""
     return environment_acceptance(workspace).is_given
 
 
 def list_accepted() -> tuple[AcceptedWorkspace, ...]:
-    """Return all workspaces that the user has accepted, sorted by path. Blocks on the disk."""
+    """Return all workspaces that the user has accepted, sorted by path. Blocks on disk I/O."""
     from pathlib import Path  # noqa: PLC0415  # only the listing needs it
 
     names = []

@@ -136,7 +136,7 @@ FINDS_OTHER_SPELLINGS: Final = sys.platform in ("win32", "darwin")
 
 
 def with_spelling_on_disk(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
-    """Return the path with each name spelled as on disk. Names that do not exist are unchanged. Blocks on the disk."""
+    """Return the path with each name spelled as on disk. Names that do not exist are unchanged. Blocks on disk I/O."""
     if not finds_others:
         return path
     found = Path(path.anchor)

@@ -1,4 +1,4 @@
-"""Refuse edits to files that would run code or grant permissions, and those that features forbid."""
+"""Refuse edits that would make other programs run code or grant permissions, and edits that features forbid."""
 
 from __future__ import annotations
 

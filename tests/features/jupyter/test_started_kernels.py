@@ -145,7 +145,7 @@ def test_a_connection_file_is_private_complete_and_stable_across_restarts(tmp_pa
     assert not file.exists()
 
 
-def test_a_file_that_led_to_no_kernel_is_rewritten(tmp_path):
+def test_a_connection_file_without_a_kernel_is_rewritten(tmp_path):
     file = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json"
     prepare_connection_file(file, is_first=True)
     key = json.loads(file.read_text())["key"]

@@ -102,7 +102,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """Code that calls a framework, by the name of the accessor. The source files are read on first access."""
+    """The code that calls a framework, by the name of the accessor. The source files are read on first access."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str

@@ -1,4 +1,4 @@
-"""The hint for agents if a tool needs a Jupyter kernel and there is none."""
+"""The hint shown to agents when a tool needs a Jupyter kernel and there is none."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""Parameters assumed for a client that does not describe itself, as Backseat Driver's clients may do."""
+"""Parameters assumed for a client that does not describe itself. Some clients of Backseat Driver do not."""
 
 
 class SdkConnection:

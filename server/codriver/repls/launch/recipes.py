@@ -289,7 +289,7 @@ def _recipe_apart(words: str, project: Project, lapsed: str | None) -> Recipe:
                     caution=f"{report}{because}: to use the project's own REPL, {acceptance_instruction(workspace)}",
                 )
     _recipe(words, project)
-    raise NotAcceptedError(words, workspace, "this REPL runs files of the project when it starts", lapsed)
+    raise NotAcceptedError(words, workspace, "this REPL runs project files when it starts", lapsed)
 
 
 def _with_pythonpath(found: Recipe) -> Recipe:

@@ -1,4 +1,4 @@
-"""Notes in an answer about earlier evaluations of the same code, and about other callers' actions."""
+"""Notes that an answer includes: on earlier evaluations of the same code, and on other callers' actions."""
 
 from __future__ import annotations
 

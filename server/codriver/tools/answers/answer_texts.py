@@ -1,4 +1,4 @@
-"""The text in an answer about an evaluation: its values and output within the size limit."""
+"""The text of an answer about an evaluation: its values and output, truncated to the size limit."""
 
 from __future__ import annotations
 

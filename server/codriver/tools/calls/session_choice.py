@@ -481,7 +481,7 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
         raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet: call again later")
     if not repl.profile.runs_concurrently:
         raise CapabilityMissingError(
-            "background", f"the REPL {repl.key} runs one evaluation at a time: omit background, and the code is queued"
+            "background", f"the REPL {repl.key} runs one evaluation at a time: omit background to queue the code"
         )
     background = [
         background_evaluation.id

@@ -1,4 +1,4 @@
-"""The interface of a Python kernel for companions, with which features extend a REPL."""
+"""The interface that a Python kernel offers to companions, the objects with which features extend a REPL."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ _TOKEN_PATTERN: Final = re.compile(r"[!-~]{1,8192}")
 
 
 class KernelNameError(ValueError):
-    """Raised when a text does not name a kernel.
+    """Raised when a string does not name a kernel.
 
-    The message does not contain the text, because the text may contain a token.
+    The message does not contain the string, which may include a token.
     """
 
 

@@ -206,7 +206,9 @@ def _decode_json(text: bytes, buffers: tuple[bytes, ...], placeholder: str) -> G
 
 def _parse_small_part(text: bytes) -> Mapping[str, Any]:
     if len(text) > MAX_PART_BYTES:
-        raise FrameError(f"a header or metadata has {len(text):,} bytes, but at most {MAX_PART_BYTES:,} are allowed")
+        raise FrameError(
+            f"a header or metadata part has {len(text):,} bytes, but at most {MAX_PART_BYTES:,} are allowed"
+        )
     try:
         return _as_object(json.loads(text))
     except (ValueError, RecursionError) as error:

@@ -65,7 +65,7 @@ class Recorder(unittest.TestResult):
         self.running, self.started = test, time.perf_counter()
 
     def stopTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Add the duration of a test, and report progress."""
+        """Record the duration of a test, and report progress."""
         super().stopTest(test)
         name, module, _ = self.location(test)
         self.times.append([module, name, time.perf_counter() - self.started])
@@ -269,7 +269,7 @@ def answer(
 ) -> str:
     """Run tests in the directory `root`, and return the report as JSON.
 
-    For an unknown module, the report has `missing`.
+    If a module is unknown, the report contains the key `missing`.
     """
     with in_directory(root):
         return run_in_process(ns, selected, match, words, only, session)

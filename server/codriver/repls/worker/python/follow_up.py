@@ -569,9 +569,9 @@ class Followers:
         return any(is_part_of(value, effects.objects.values()) for value in values)
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
-        """Give an object the class of its replacement if that class was created again.
+        """Give an object the class of its replacement if that class was re-created.
 
-        Return whether that was done.
+        Return whether its class was changed.
         """
         before, now = type(old), type(new)
         if before is now or defining_module_name(before) not in self._loads.values() or is_enum(before):

@@ -1,4 +1,4 @@
-"""Find names in modules, and paths below them, that refer to an object."""
+"""Find the names in modules that refer to an object, directly or through attributes and items."""
 
 from __future__ import annotations
 
