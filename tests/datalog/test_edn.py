@@ -83,7 +83,7 @@ def test_a_keyword_equals_its_text():
         ("#inst 5", "a form without reader tags", "#inst", 1, 1),
         ("::a", "a keyword such as `:output/line`", "::a", 1, 1),
         (":", "a keyword such as `:output/line`", ":", 1, 1),
-        (r'"\q"', 'a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', "\\q", 1, 1),
+        (r'"\q"', 'a string whose only escapes are \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', "\\q", 1, 1),
         ("\\abc", "a character such as `\\a` or `\\newline`", "\\abc", 1, 1),
         ("[#_]", "a form to discard", "#_", 1, 2),
         ("9" * 500, "a whole or decimal number", "9" * 119 + "…", 1, 1),

@@ -377,7 +377,7 @@ def test_a_binding_destructures_a_value(binding, expected):
         ('[:find ?e :where (or [?e :output/line ?l] [?e :output/who "a"])]', "must have the same variables", "(or "),
         (
             "[:find ?e :where (or-join [?e ?z] [?e :output/line 1])]",
-            "each variable of `or-join`",
+            "every variable of `or-join`",
             "[?e :output/line 1]",
         ),
         ("[:find ?e :where (not-join [?z] [?e :output/line 1])]", "the variables of `not-join`", "(not-join"),

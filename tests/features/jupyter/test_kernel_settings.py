@@ -87,7 +87,7 @@ def test_kernels_in_a_workspace_file_are_ignored(user_settings, is_accepted):
         (f'[[kernels]]\nurl = "https://h/{SECRET}"', "but no kernel"),
         (f'[[kernels]]\nfile = "{SECRET}.json"', "has to be absolute"),
         (f'[[kernels]]\nkey = "a"\ntokenFile = "{SECRET}"', "either a file or a url"),
-        (f'[[kernels]]\nurl = "https://h/?kernel=a"\nkey = "{SECRET} x"', "a key consists of"),
+        (f'[[kernels]]\nurl = "https://h/?kernel=a"\nkey = "{SECRET} x"', "a key may only contain"),
         (f'[[kernels]]\nurl = "https://h/?kernel=a"\nenv = {{AWS_SECRET = "{SECRET}"}}', "KERNEL_"),
         (f'kernels = "{SECRET}"', "kernels"),
     ],

@@ -280,9 +280,7 @@ def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(
     for name in ("bb", "shadow-cljs"):
         install(Path(environ["PATH"]), name)
     assert find_recipe(words, workspace, environ).command
-    with pytest.raises(
-        RecipeError, match=r"nobody has accepted this checkout.*codriver trust.*runs files of the project"
-    ):
+    with pytest.raises(RecipeError, match=r"nobody has accepted this checkout.*codriver trust.*runs project files"):
         find_recipe(words, workspace, environ, acceptance_of=nobody)
 
 

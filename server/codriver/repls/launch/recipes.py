@@ -97,9 +97,7 @@ class NotAcceptedError(RecipeError):
         super().__init__(words, f"{missing}: {acceptance_instruction(directory)}; {why}")
         because = "" if lapsed is None else f", and {lapse_clause(lapsed)}"
         instruction = acceptance_instruction(directory)
-        self.report = (
-            f"the REPL of this project ({display_name(words)}) runs files of the project{because}: {instruction}"
-        )
+        self.report = f"the REPL of this project ({display_name(words)}) runs project files{because}: {instruction}"
 
 
 def acceptance_instruction(directory: Path) -> str:
