@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 STDOUT_NAME: Final = "-"
-"""The value of `-o` that stands for standard output."""
+"""The value of `-o` for standard output."""
 MAX_IMAGES_PER_LINE: Final = 100
 """Maximum number of images requested per log line. A line hardly ever has more than one."""
 MAX_TEXT_BYTES: Final = 16 * 2**20

@@ -33,7 +33,7 @@ MAX_MESSAGE_CHARS: Final = 4000
 
 MAX_TRACE_FRAMES: Final = 20
 _UNNAMED_CODE_FILES: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-"""Starts of file names that stand for code sent to a REPL."""
+"""Beginnings of the file names that code sent to a REPL has."""
 _MISSING_FILE_NAMES: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE_FILES})
 
 PHASES_BEFORE_RUNNING: Final = READING_PHASES | {"compile", "compilation", "macroexpansion"}

@@ -62,7 +62,7 @@ FORMATS_BY_SUFFIX = {".ipynb": "notebook", ".jsonl": "recording"}
 MAX_SEARCHED_ENTRIES = 10_000
 """Maximum number of log entries to search for evaluations."""
 STDOUT_NAME = "-"
-"""The output name that stands for standard output."""
+"""The output name for standard output."""
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
 

@@ -77,7 +77,7 @@ _FRAME_PATTERN: Final = re.compile(
     r"|^ +\[Previous line repeated (?P<times>\d+) more times?\]$",
     re.MULTILINE,
 )
-"""Matches a frame in a Python traceback, or the line that stands for repeated frames."""
+"""Matches a frame in a Python traceback, or the line that replaces repeated frames."""
 TRACEBACK_SEPARATOR_PATTERN: Final = re.compile(
     r"\n(?:(?P<cause>The above exception was the direct cause of the following exception:)"
     r"|During handling of the above exception, another exception occurred:)\n\n"
