@@ -38,14 +38,14 @@ def first_answers(workspace, name):
 
 
 @pytest.mark.parametrize("name", GREETS)
-def test_the_relay_answers_a_clients_first_lines_with_tools_of_a_starting_repl(workspace, name):
+def test_the_relay_answers_a_clients_first_lines_with_the_tools_of_a_starting_repl(workspace, name):
     first_session.store_first_answers(workspace, GREETS.values())
     instructions, tools = first_answers(workspace, name)
     assert "py (python, starting)" in instructions
     assert "evaluate_code" in tools
 
 
-def test_a_client_that_lists_tools_only_once_gets_those_of_a_repl_in_advance(workspace):
+def test_a_client_that_lists_tools_only_once_gets_the_tools_of_a_repl_in_advance(workspace):
     first_session.store_first_answers(workspace, GREETS.values())
     assert "symbol_info" in first_answers(workspace, "codex")[1]
     assert "symbol_info" not in first_answers(workspace, "gemini")[1]

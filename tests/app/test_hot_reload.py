@@ -63,7 +63,7 @@ def test_no_session_is_chosen_if_two_are_equally_near():
     assert found == "x and y could all serve it: select one with replSessionKey"
 
 
-def test_only_source_files_of_the_workspace_are_watched(tmp_path):
+def test_only_source_files_in_the_workspace_are_watched(tmp_path):
     for name in ("a.clj", "src/b.py", ".hidden/c.clj", "node_modules/d.cljs", "venv/e.py", "f.txt", "g.clj/h.lpy"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -200,7 +200,7 @@ def test_a_git_checkout_is_reported_and_not_loaded(live, client, tmp_path):
     for number in range(60):
         (tmp_path / "many" / f"many{number}.py").write_text("many = 1\n")
     (tmp_path / "many").rename(live.workspace / "many")
-    until(lambda: any("60 files changed together" in entry["text"] for entry in log(client)), "the line")
+    until(lambda: any("60 files changed at once" in entry["text"] for entry in log(client)), "the line")
     assert not any("many = 1" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 

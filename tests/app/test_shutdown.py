@@ -46,9 +46,9 @@ STEPS = (
     "end the tasks",
     "send queued messages to the clients",
     "answer the open requests",
-    "give up running evaluations",
+    "give up on running evaluations",
     "end the evaluations",
-    "refuse callers that wait for a thread",
+    "refuse callers waiting for a thread",
     "close the listener",
 )
 

@@ -77,7 +77,7 @@ def test_callers_sharing_a_connection_are_notified_separately():
     assert since(state, "c1", "ann") == []
 
 
-def test_only_the_newest_callers_of_a_connection_are_remembered():
+def test_only_the_newest_callers_on_a_connection_are_remembered():
     state = state_of("c1")
     for number in range(reported_evaluations.MAX_CALLERS + 5):
         state = report(state, "c1", f"who-{number}")

@@ -61,7 +61,7 @@ def test_any_broken_image_header_can_be_parsed(rest, start):
     assert size is None or min(size) >= 0
 
 
-def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
+def test_each_image_is_replaced_by_a_marker_that_can_be_parsed():
     text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
     shown = replace_image_data(text)
     png, svg = find_images(shown)
@@ -83,12 +83,12 @@ def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
         st.just("") | st.text("0123456789abcdef", min_size=16, max_size=16),
     )
 )
-def test_every_mark_is_parsed_as_it_was_written(one):
+def test_every_marker_is_parsed_as_it_was_written(one):
     assert find_images(f"a {one.mark} b") == (one,)
     assert MARK_PATTERN.fullmatch(one.mark)
 
 
-def test_a_truncated_image_is_one_mark_without_a_digest():
+def test_a_truncated_image_is_one_marker_without_a_digest():
     kept = truncate_entry(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
     (one,) = find_images(shown := replace_image_data(kept.text))
     assert (one.size, one.digest) == ((640, 480), "")

@@ -133,7 +133,7 @@ def test_a_reconnected_client_finds_its_lane_with_its_evaluations(server):
     assert (server.one(endless).client, server.one(endless).is_orphan, server.closed) == ("c3", False, [])
 
 
-def test_a_client_with_another_name_does_not_take_over_a_lane(server):
+def test_a_client_with_a_different_name_does_not_take_over_a_lane(server):
     server.lane("c1")
     server.do(ClientDisconnected("c1"))
     assert server.lane("c2", name="other") == "agent-2"

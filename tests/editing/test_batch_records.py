@@ -169,7 +169,7 @@ def test_a_rollback_keeps_and_reports_files_changed_since_the_batch(workspace, r
     (workspace / ".mine.clj.0123456789ab.tmp").write_text("not ours")
     [told] = records.recover()
     assert "restored: b.clj, new/deep/c.clj, d.clj" in told
-    assert told.endswith("because they changed since or cannot be written: a.clj, gone.clj")
+    assert told.endswith("because they have changed since or cannot be written: a.clj, gone.clj")
     assert {path.name: data for path, data in everything(workspace).items()} == {
         "a.clj": b"(saved by the user)\n",
         "b.clj": OLD.encode(),
@@ -324,7 +324,7 @@ def test_a_record_can_remove_only_its_own_temporary_files(workspace, records):
     assert everything(workspace) == before
 
 
-def test_an_unwritable_state_directory_prevents_no_edit(workspace):
+def test_an_unwritable_state_directory_does_not_prevent_edits(workspace):
     (workspace.parent / "file").touch()
     editor = Editor(workspace, BatchRecords(workspace.parent / "file" / "records", workspace))
     wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", CreateFile("(n)\n"))]

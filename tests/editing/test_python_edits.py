@@ -101,7 +101,7 @@ def test_an_ambiguous_definition_needs_a_line():
         (ReplaceDef("Order.total", "return 3"), "with these edits the file does not parse"),
         (ReplaceDef("Order.Line.total", ""), "with these edits the file does not parse"),
         (ReplaceDef("Order.total", "def total(self):\n    return 1 \\"), "does not parse"),
-        (InsertDef("Order", "  \n"), "the new text is blank"),
+        (InsertDef("Order", "  \n"), "the new text is blank: pass the code to insert"),
         (InsertDef("Order.send", "x = 1", side="in"), "is a function"),
         (InsertDef("Order", "x = '''", side="in"), "the new text does not parse"),
         (ReplaceDef("Order", "x = 1\0"), "null"),
@@ -162,7 +162,7 @@ def test_an_assignment_to_one_name_is_a_definition_and_keeps_its_comment(edit, o
         ("p", "p shares line 5 with other code"),
         ("q", "q shares line 5 with other code"),
         ("MODE", "MODE is defined more than once, at lines 17, 19"),
-        ("RATES", "there is no definition RATES; there is RATE"),
+        ("RATES", "there is no definition named RATES; there is RATE"),
     ],
 )
 def test_other_assignments_must_be_replaced_as_text(name, words):
@@ -176,8 +176,8 @@ def test_an_unparsable_file_must_be_corrected_as_text():
 def test_one_invalid_edit_refuses_all_and_overlapping_edits_name_each_other():
     problems = refused(SHOP, ReplaceDef("Order", "class Order: ..."), ReplaceDef("Order.send", "def send(self): ..."))
     assert problems == {
-        0: "this edit changes the same code as edit 1, at line 18",
-        1: "this edit changes the same code as edit 0, at line 18",
+        0: "this edit and edit 1 change the same code, at line 18",
+        1: "this edit and edit 0 change the same code, at line 18",
     }
     assert set(refused(SHOP, Append("y = 1"), ReplaceDef("none", "x = 1"))) == {1}
 
@@ -346,7 +346,7 @@ def test_a_batch_of_both_languages_is_applied_or_refused_as_a_whole(tmp_path):
     with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", CreateFile("x = (")))
     told = problems_of(caught)
-    assert "in Python use replace_def" in told[0]
+    assert "use replace_def, insert_def or append" in told[0]
     assert "it is for Python" in told[1]
     assert "the content does not parse" in told[2]
     assert (tmp_path / "a.clj").read_text() == "(def a 1)\n"

@@ -59,7 +59,7 @@ def test_a_line_or_a_definition_selects_one_of_several_matches():
 
 def test_a_missing_text_is_refused_with_the_most_similar_lines():
     [(message, context)] = refused(SHOP, ReplaceText("    return x * rates", "    return 1"))
-    assert message == "oldText does not occur in the present file; these lines are most similar"
+    assert message == "oldText does not occur in the current file; these lines are most similar"
     assert "→ 6      return x * rate" in context
     [(message, context)] = refused(SHOP, ReplaceText("nothing of the kind", "1"))
     assert "read the file again" in message
@@ -72,7 +72,7 @@ def test_an_edit_without_effect_is_refused(old, new, words):
     assert words in message
 
 
-def test_random_edits_of_real_files_change_only_what_they_say():
+def test_random_edits_of_real_files_change_nothing_else():
     drawn = random.Random(1)
     texts = [path.read_bytes().decode() for path in sorted(Path(random.__file__).parent.glob("*.py"))[:60]]
     for _ in range(400):
@@ -101,7 +101,7 @@ async def edit(workspace, file, *edits, **how):
         ("shop.clj", "(def rate 2)\n", "2", "3"),
     ],
 )
-async def test_a_file_of_any_text_can_be_edited(tmp_path, file, text, old, new):
+async def test_any_text_file_can_be_edited(tmp_path, file, text, old, new):
     (tmp_path / file).write_text(text)
     await edit(tmp_path, file, ReplaceText(old, new))
     assert (tmp_path / file).read_text() == text.replace(old, new)
@@ -132,7 +132,7 @@ async def test_a_broken_file_can_be_fixed_step_by_step(tmp_path):
 
 
 @pytest.mark.anyio
-async def test_a_guard_function_can_refuse_a_batch_of_edits(tmp_path):
+async def test_a_guard_can_refuse_a_batch_of_edits(tmp_path):
     (tmp_path / "notes.md").write_text("one")
     with refused_as("edits-refused", match=r"notes\.md: not that one"):
         await edit(tmp_path, "notes.md", ReplaceText("one", "two"), guard=lambda _change: "not that one")

@@ -82,7 +82,7 @@ async def test_calls_of_one_client_run_in_order():
     assert order == list(range(10))
 
 
-async def test_a_client_is_busy_until_it_received_its_result():
+async def test_a_client_is_busy_until_it_has_received_its_result():
     shares, received = FairThreads(1), []
 
     async def request():
@@ -98,7 +98,7 @@ async def test_a_client_is_busy_until_it_received_its_result():
     assert not shares.is_busy("client")
 
 
-async def test_a_clients_next_call_starts_after_its_previous_result_was_received(monkeypatch):
+async def test_a_clients_next_call_starts_after_it_has_received_the_previous_result(monkeypatch):
     shares, order, in_thread = FairThreads(2), [], anyio.to_thread.run_sync
 
     async def in_thread_with_delay(*arguments, **options):

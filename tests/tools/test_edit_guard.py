@@ -78,7 +78,7 @@ def test_files_of_a_python_environment_cannot_be_edited(tmp_path):
     change = Change(tmp_path / "tools" / "py312" / "bin" / "activate", MISSING, b"x")
     assert not find_general_refusal_reason(tmp_path, Settings(), change)
     (tmp_path / "tools" / "py312" / "pyvenv.cfg").touch()
-    assert "environment of Python" in find_general_refusal_reason(tmp_path, Settings(), change)
+    assert "in a Python environment" in find_general_refusal_reason(tmp_path, Settings(), change)
     (tmp_path / "pyvenv.cfg").touch()
     assert not find_general_refusal_reason(tmp_path, Settings(), Change(tmp_path / "app.py", MISSING, b"x"))
 

@@ -107,7 +107,7 @@ def test_a_definition_removed_from_the_file_is_removed_from_the_module(client, s
 def test_a_refused_edit_lists_valid_names_and_changes_nothing(client, shop):
     refused = edit(client, shop, RATE, {**HALF, "name": "Ordr"}, load=True)
     assert refused["reason"] == "edits-refused"
-    assert "there is no definition Ordr; there is Order" in refused["message"]
+    assert "there is no definition named Ordr; there is Order" in refused["message"]
     assert shop.read_text() == SHOP
     bound = edit(client, shop, {**RATE, "name": "datetime"})
     assert "datetime is not a function, class or simple assignment: replace its text" in bound["message"]

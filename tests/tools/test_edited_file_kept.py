@@ -50,7 +50,7 @@ def test_python_that_would_take_too_long_to_parse_is_edited_as_text_only(client,
     refused = client.call("edit_files", edits=[replaced])
     assert not refused["ok"]
     assert f"the file is too long: the text has {len(before):,} characters" in str(refused)
-    assert "edit it by oldText" in str(refused)
+    assert "edit it with oldText and newText" in str(refused)
     within = {"filePath": "long.py", "oldText": "pass", "newText": "return 1", "name": "first"}
     assert "name cannot be used, because the file is too long" in str(client.call("edit_files", edits=[within]))
     assert file.read_text() == before
@@ -65,7 +65,7 @@ def test_an_edit_of_a_file_with_too_many_lines_is_refused(client, live):
     file.write_text("end\n" * (MAX_LINES + 1))
     refused = client.call("edit_files", edits=[{"filePath": "long.txt", "type": "append", "code": "x"}])
     assert not refused["ok"]
-    assert "400,001 lines, and at most 400,000 can be edited" in str(refused)
+    assert "400,001 lines, but at most 400,000 can be edited" in str(refused)
     before = "begin\n" + "x\n" * (MAX_LINES - 2)
     file.write_text(before)
     assert "at most 400,000 can be edited" in str(replace(client, "long.txt", "begin", "y\n" * 3))

@@ -123,7 +123,7 @@ class TestWrites:
 
     async def test_creating_an_existing_file_requires_overwrite(self, editor, workspace):
         assert await refusal(editor, ("a.clj", CreateFile("(x)"))) == [
-            (0, "a.clj already exists: edit it, or pass overwrite")
+            (0, "a.clj already exists: edit it, or pass overwrite: true to replace it")
         ]
         await edit(editor, ("a.clj", CreateFile("(x)", overwrite=True)))
         assert (workspace / "a.clj").read_text() == "(x)"
@@ -189,7 +189,7 @@ class TestRefusals:
         )
         assert [index for index, _ in told] == [0, 1, 2]
         assert told[1][1].startswith("the new text does not balance")
-        assert told[2][1] == "a.clj already exists: edit it, or pass overwrite"
+        assert told[2][1] == "a.clj already exists: edit it, or pass overwrite: true to replace it"
 
     async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
         told = await refusal(

@@ -94,7 +94,7 @@ def test_the_longest_incomplete_line_is_dropped_when_memory_runs_out():
         assert victim.feed(b"v" * (LARGE // 10)) == []
     assert victim.feed(b"v" * (LARGE // 10 - 1) + b"\n") == [b"v" * (LARGE - 1)]
     assert told == [2]
-    with pytest.raises(LineBudgetError, match=f"{most} bytes together.* {LARGE + 2} bytes so far"):
+    with pytest.raises(LineBudgetError, match=f"together exceed {most} bytes.* {LARGE + 2} bytes so far"):
         hungry[2].feed(b"\n")
     assert hungry[0].feed(b"\n") == [b"x" * LARGE]
 

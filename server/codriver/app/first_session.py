@@ -159,7 +159,7 @@ def _describe_trust_benefit(state: State) -> str:
 
 SCAN_INTERVAL_S: Final = 8.0
 """Minimum interval between scans of a workspace."""
-REST_TIMES: Final = 100
+PAUSE_FACTOR: Final = 100
 """The pause after a scan, as a multiple of its duration."""
 MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that a scan visits."""
@@ -180,7 +180,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
     def is_changed(found: LanguagesFound) -> bool:
         return found != seen
 
-    poller = Poller(scan, interval_s=SCAN_INTERVAL_S, rest_times=REST_TIMES)
+    poller = Poller(scan, interval_s=SCAN_INTERVAL_S, rest_times=PAUSE_FACTOR)
     while True:
         seen = await poller.next_result(is_changed)
         core.report(seen)
@@ -201,9 +201,6 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
 
 
 def _starts_programs(repl: str) -> bool:
-    """Return whether a REPL is started as a program of the project.
-
-    The user has to accept the workspace before that.
-    """
+    """Return whether starting a REPL runs a program of the project, so the user has to accept the workspace first."""
     kind = find_kind(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker")

@@ -34,10 +34,10 @@ PAUSE_FACTOR = 10
 MAX_LOADED_FILES = 50
 """Maximum number of files loaded at once.
 
-A larger number of changes comes from a checkout or a generator, and loading them would redefine everything.
+More changes at once come from a checkout or a generator, and loading them all would redefine everything.
 """
 MAX_SCANNED_ENTRIES: Final = 20_000
-"""Maximum number of directory entries in a scan. Larger directories are not projects, and would take seconds."""
+"""Maximum number of directory entries in a scan. Larger directories are not projects and would take seconds."""
 WHO = "codriver-watch"
 """The caller name under which loads of saved files are logged."""
 
@@ -72,7 +72,7 @@ class SavedFileLoader:
 
     async def _load_all(self, saved: Sequence[Path]) -> None:
         if len(saved) > MAX_LOADED_FILES:
-            self._log(f"{len(saved)} files changed together and were not loaded; load those that you need", error=False)
+            self._log(f"{len(saved)} files changed at once, so none was loaded; load those that you need", error=False)
             return
         for file in saved:
             await self._load(file)
@@ -131,7 +131,7 @@ def _failure_text(given: Answer) -> str | None:
     """Explain why a file was not loaded, or return None if it was."""
     fields = given.fields
     if fields.get("status") in UNFINISHED_STATUSES:
-        return f"its evaluation {fields.get('evaluationId')} is still {fields['status']}"
+        return f"evaluation {fields.get('evaluationId')} is still {fields['status']}"
     if given.ok:
         return None
     error = fields.get("error") or {}
@@ -142,7 +142,7 @@ def _failure_text(given: Answer) -> str | None:
 
 
 async def _ignore_progress(_elapsed_s: float, _words: str) -> None:
-    """Ignore progress."""
+    """Discard a progress report, because nobody is waiting for the load."""
 
 
 def source_file_stamps(workspace: Path) -> dict[Path, Stamp]:

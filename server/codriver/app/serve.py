@@ -75,13 +75,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_CHECKS_PER_TIMEOUT = 100
-"""Number of activity checks during the time after which an idle server stops."""
+"""Number of activity checks within the time after which an idle server stops."""
 MAX_IDLE_CHECK_INTERVAL_S = 10
 """Maximum interval between checks for activity."""
 ARRIVAL_CHECK_INTERVAL_S = 1.0
 """Interval between checks for newly connected REPLs and clients to report on the terminal."""
 THREAD_SWITCH_INTERVAL_S = 0.0005
-"""Maximum time for which a thread keeps the interpreter while the event loop waits.
+"""Maximum time, in seconds, for which a thread keeps the interpreter while the event loop is waiting.
 
 Python's default is 5 ms, fifty times the duration of a ping.
 """
@@ -90,7 +90,7 @@ STDERR = 2
 MAX_QUEUED_MESSAGES = 1000
 """Maximum number of messages waiting to be written to stderr. Further ones are dropped and counted."""
 FAREWELL_S = 1.0
-"""Maximum time to wait for the last messages to be written."""
+"""Maximum time, in seconds, to wait for the last messages to be written."""
 Verbosity = Literal["quiet", "usual", "verbose"]
 
 
@@ -111,7 +111,7 @@ class ServeOptions:
     prints_arrivals: bool = False
     """Whether to print a line for each REPL or client that connects or disconnects."""
     requested_ms: int = 0
-    """When the start was requested, in milliseconds since the epoch; a later `codriver stop` prevents it."""
+    """When the start was requested, in milliseconds since the epoch. A later `codriver stop` cancels the start."""
     verbosity: Verbosity = "usual"
     """What to print: only errors, also the address, or also everything that the server does."""
 
@@ -121,8 +121,8 @@ class UvloopMissingError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the setting eventLoop requires uvloop, which is not installed: {install_command('fast')} adds it; "
-            "or set eventLoop to auto"
+            "the setting eventLoop requires uvloop, which is not installed: install it with "
+            f"{install_command('fast')}, or set eventLoop to auto"
         )
 
 
@@ -426,9 +426,9 @@ class Server:
         add("end the tasks", parts.protocol.end)
         add("send queued messages to the clients", self._empty_outboxes)
         add("answer the open requests", self._await_open_requests)
-        add("give up running evaluations", self._give_up_evaluations)
+        add("give up on running evaluations", self._give_up_evaluations)
         add("end the evaluations", self._end_evaluations)
-        add("refuse callers that wait for a thread", parts.work.standing.close)
+        add("refuse callers waiting for a thread", parts.work.standing.close)
         add("close the listener", self._accepting.cancel)
 
     async def _await_open_requests(self) -> None:

@@ -133,7 +133,7 @@ def _stored_lists_file(workspace: Path) -> Path:
 
 
 def _read_entries(path: Path, about: Mapping[str, object]) -> list[Answer]:
-    """Return the entries in a file, newest first. There are none if its validity conditions have changed."""
+    """Return the entries in a file, newest first, or an empty list if a condition in `about` has changed."""
     stored = files.read_json(path, FILE_RULES)
     if not isinstance(stored, dict) or any(
         name not in stored or stored[name] != value for name, value in about.items()

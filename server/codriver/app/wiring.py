@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 
 MAX_STREAM_BYTES = 32 * 2**20
-"""Maximum size of one evaluation's output that is held in memory while it cannot be written to disk."""
+"""Maximum size of one evaluation's output in memory while the output cannot be written to disk."""
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
 """Maximum total size of transcripts in memory."""
 
@@ -214,7 +214,7 @@ def _find_recipe(
     is_user_started: bool,  # noqa: FBT001  # bound by `partial`
     words: str,
 ) -> Recipe:
-    """Return the recipe for starting the REPL that the setting `repl` describes with `words`.
+    """Return the recipe for starting the REPL that is called `words` in the setting `repl`.
 
     A user who starts a server requests the configured REPLs, or the embedded one if none is configured.
     """

@@ -149,7 +149,7 @@ class _Batch:
             raise FilesChangedError(changed)
 
     def _is_as_before(self, change: Change) -> bool:
-        """Return whether the file is still the one for which the batch was planned."""
+        """Return whether the file is unchanged since the batch was planned."""
         try:
             location = self._directories.locate(change.path)
             with locate_file(change.path, self._workspace) as now:
@@ -159,7 +159,7 @@ class _Batch:
             return False
 
     def _apply(self, change: Change) -> None:
-        """Replace or remove the file of a change."""
+        """Apply a change to its file: replace, create or remove it."""
         location = self._directories.locate(change.path)
         if change.after is None:
             location.remove()
@@ -249,7 +249,7 @@ MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 MAX_NAMED_FILES: Final = 10
 """Maximum number of files that a message lists as restored, or as not restored."""
 UNFINISHED_MARK: Final = b"under way\n"
-"""The marker at the beginning of an unfinished batch's record, as long as `FINISHED_MARK`, which overwrites it."""
+"""The marker at the beginning of an unfinished batch's record. It has the same length as `FINISHED_MARK`."""
 FINISHED_MARK: Final = b"over     \n"
 """The marker that overwrites `UNFINISHED_MARK` when a batch has finished."""
 _RECORD_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.json")
@@ -314,7 +314,7 @@ class BatchRecords:
                     if is_durable:
                         location.sync()
         except OSError as error:
-            logger.debug("%s is not kept: %s", file, error)
+            logger.debug("the record %s of a batch of edits cannot be written: %s", file, error)
         try:
             yield
         finally:
@@ -348,7 +348,7 @@ class BatchRecords:
                 KeyError,
                 TypeError,
             ) as error:  # an incomplete record: its batch had not touched anything
-                logger.debug("%s is no record: %s", file, error)
+                logger.debug("the record %s is incomplete, so its batch had not changed anything: %s", file, error)
             finally:
                 _finish_record(descriptor, is_durable=True)
             with contextlib.suppress(OSError):
@@ -436,7 +436,7 @@ def _finish_record(descriptor: int, *, is_durable: bool) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
         _write_record(descriptor, FINISHED_MARK, is_durable=is_durable)
     except OSError as error:
-        logger.debug("a record is not marked: %s", error)
+        logger.debug("cannot mark the record of a finished batch of edits: %s", error)
     finally:
         os.close(descriptor)
 
@@ -457,7 +457,7 @@ def _digest(data: bytes | None) -> str | None:
 
 
 def _digest_matcher(digest: str | None) -> Callable[[bytes | None], bool]:
-    """Return a function that returns whether content has this digest. A digest of None means a missing file."""
+    """Return a function that checks whether content has this digest. A digest of None stands for a missing file."""
     return lambda data: _digest(data) == digest
 
 
@@ -468,5 +468,7 @@ def _describe(back: Sequence[str], left: Sequence[str]) -> str:
     if back:
         words += f"; restored: {join_first(back, MAX_NAMED_FILES)}"
     if left:
-        words += f"; not restored, because they changed since or cannot be written: {join_first(left, MAX_NAMED_FILES)}"
+        words += (
+            f"; not restored, because they have changed since or cannot be written: {join_first(left, MAX_NAMED_FILES)}"
+        )
     return words

@@ -56,7 +56,7 @@ _LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
 """Matches a line with its line feed, or the last line without one."""
 
 MARGIN = 20
-"""Number of equal lines around a change that are compared as well.
+"""Number of unchanged lines on each side of a change that are compared as well.
 
 A change among repeated lines may be displayed a little too high.
 """
@@ -71,7 +71,7 @@ NOT_TEXT_ENCODING_REASON = "which is not a text encoding: declare the actual enc
 MAX_ERRORS_IN_MESSAGE = 5
 """Maximum number of errors in a refusal's message. The field `problems` has all of them."""
 MAX_ERRORS_WITH_CONTEXT = 20
-"""Maximum number of errors that are shown with surrounding lines. Beyond it, the file has to be read again."""
+"""Maximum number of errors displayed with surrounding lines. For more errors, callers must read the file again."""
 
 
 def unified_diff(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
@@ -187,7 +187,7 @@ def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int
     descriptions = "; ".join(f"edit {index}: {error.message}" for index, _, error in errors[:MAX_ERRORS_IN_MESSAGE])
     if len(errors) > MAX_ERRORS_IN_MESSAGE:
         descriptions += f"; and {len(errors) - MAX_ERRORS_IN_MESSAGE} more"
-    hint = "Correct the edits named in problems, and send the whole batch again."
+    hint = "Correct the edits listed in problems, and send the whole batch again."
     if any(error.balanced_text is not None for *_, error in errors):
         hint += " balancedText is what the indentation suggests; check that it is what you intended."
     return refused(
@@ -303,7 +303,7 @@ def _decode(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[b
         if is_replaced or encoding == DEFAULT_ENCODING or _round_trips(text, data, encoding):
             return bom, text
         words = (
-            f"{name} declares {encoding}, and writing it in this encoding would change bytes outside of the edits: "
+            f"{name} declares {encoding}, and writing it in this encoding would change bytes outside the edits: "
             "save it as UTF-8 "
             "first, or change it as text, with your client's own editing tool"
         )
@@ -337,7 +337,7 @@ def _encode(path: Path, text: str, bom: bytes) -> bytes:
             return data
         words = f"the new text would change when it is read as {encoding}, which it declares: use UTF-8"
     except EditFailedError as error:
-        words = f"the new text: {error}"
+        words = f"the new text cannot be encoded: {error}"
     except UnicodeEncodeError:
         words = "the new text contains half of a surrogate pair, which is not a character"
         if encoding != DEFAULT_ENCODING:
@@ -356,7 +356,7 @@ def _creation_errors(
         if index != first:
             errors.append((index, EditError(f"edit {first} already creates {name}")))
         elif exists and not creation.overwrite:
-            errors.append((index, EditError(f"{name} already exists: edit it, or pass overwrite")))
+            errors.append((index, EditError(f"{name} already exists: edit it, or pass overwrite: true to replace it")))
         try:
             check_new_text(path, creation.content)
         except EditFailedError as error:
@@ -371,9 +371,9 @@ def _other_errors(
     limits: SearchLimits,
     languages: Mapping[str, ApplyText],
 ) -> list[tuple[int, EditError]]:
-    """Return the errors for the edits other than the refused creation of a file.
+    """Return the errors in the other edits of a file whose creation was refused.
 
-    They are checked against the present content, or by themselves if there is no file.
+    The edits are checked against the file's current content, or by themselves if there is no file.
     """
     if present is not None:
         edited = apply_file_edits(path, present, others, limits, languages)

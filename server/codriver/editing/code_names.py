@@ -37,7 +37,7 @@ WORD_PATTERNS: Final = {
     "hy": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/.]+"),
     "python": re.compile(r"[^\W\d]\w*"),
 }
-"""Patterns for words that may be names, by language."""
+"""Patterns that match words that may be names, by language."""
 TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
 """Matches the strings, words and single characters of code that are compared to describe a change."""
 IMPORT_PATTERN: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
@@ -62,7 +62,7 @@ class NameDefinition:
     form: object
     retains_value: bool = False
     is_dotted: bool = False
-    """Whether an attribute is set, on the object that the space's name refers to."""
+    """Whether the code sets an attribute of the object that the space's name refers to."""
 
 
 def possible_names(code: str, language: Language) -> set[str]:

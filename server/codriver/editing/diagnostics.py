@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LINT_TIMEOUT_S = 10.0
-"""Maximum duration of a lint run. A whole project takes a few seconds, one file a tenth of a second."""
+"""Maximum duration of a lint run, in seconds. A project takes a few seconds, and one file a tenth of a second."""
 MAX_FINDINGS_PER_FILE = 50
 """Maximum number of findings to return for one file."""
 LINTED_SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
@@ -54,7 +54,7 @@ async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: floa
     try:
         directory = await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="codriver-lint-"))
     except OSError as error:
-        return Diagnostics({}, f"clj-kondo could not get a temporary folder: {error.strerror or error}")
+        return Diagnostics({}, f"cannot create a temporary folder for clj-kondo: {error.strerror or error}")
     try:
         return await _lint_copies(program, workspace, known, Path(directory), limit_s)
     finally:
@@ -77,7 +77,7 @@ async def _lint_copies(
     except OSError as error:
         return Diagnostics({}, f"clj-kondo cannot be run: {error.strerror or error}")
     if done is None:
-        return Diagnostics({}, f"clj-kondo took longer than {limit_s:g} s")
+        return Diagnostics({}, f"clj-kondo was stopped because it took longer than {limit_s:g} s")
     if done.returncode not in (0, 2, 3):
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         return Diagnostics({}, f"clj-kondo failed with exit code {done.returncode}: {''.join(last)[:200]}")

@@ -21,7 +21,7 @@ PYTHON_SUFFIXES = (".py", ".pyi")
 VERSION_CONTROL_NAMES = frozenset(
     {".git", ".hg", ".svn", ".jj", ".sl", ".bzr", "_darcs", ".pijul", ".fossil", ".fslckout", "_fossil_"}
 )
-"""Directories and files in which version control stores a project's history, and commands that it runs."""
+"""Directories and files in which version control systems store a project's history and the commands that they run."""
 
 _SHORT_NAME_PATTERN = re.compile(r"git~\d+")
 """Matches the alternative name that Windows gives to `.git`."""
@@ -42,7 +42,7 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
             version control.
     """
     if not given.strip():
-        raise NotEditableError("filePath is blank")
+        raise NotEditableError("filePath is blank: pass the path of the file to edit")
     try:
         path = with_spelling_on_disk((workspace / given).resolve())
     except (OSError, RuntimeError, ValueError) as error:
@@ -55,8 +55,8 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
     for part in (*_parts(workspace, path), *_parts(workspace, workspace / given)):
         if is_version_control(part):
             raise NotEditableError(
-                f"{given} belongs to version control ({part}), whose files contain commands that are run; "
-                "edit a file of the project, or use a command of the version control system"
+                f"{given} belongs to version control ({part}), whose files can contain commands that are run; "
+                "edit a file of the project itself, or use a version control command"
             )
     return path
 

@@ -58,19 +58,19 @@ MAX_CALLERS = 200
 MAX_BATCHES_PER_CALLER = 20
 """Maximum number of batches that one caller can undo."""
 MAX_UNDO_BYTES = 64 * 2**20
-"""Maximum total size of all undo batches. Those of the caller that edited least recently are discarded first."""
+"""Maximum total size of all undo batches. The batches of the least recent caller are discarded first."""
 
 
 Result = TypeVar("Result")
 
 
 def _nothing_to_undo_error() -> RefusedError:
-    """Return the error for an undo when the caller has no batch to undo."""
+    """Return the error for an undo request by a caller that has no batch to undo."""
     return refused(
         "nothing-to-undo",
         "you have no batch of edits to revert",
-        hint="A batch belongs to its who, or else to the connection over which it came. "
-        f"The last {MAX_BATCHES_PER_CALLER} are available until the server stops.",
+        hint="A batch belongs to the who that sent it or, without a who, to its connection. "
+        f"The last {MAX_BATCHES_PER_CALLER} batches can be reverted until the server stops.",
     )
 
 
@@ -82,7 +82,7 @@ class Outcome:
 
 
 Guard = Callable[[Change], str]
-"""Returns why a change is forbidden, or an empty string."""
+"""A function that returns why a change is forbidden, or an empty string if it is allowed."""
 
 
 def _allow_any_change(_change: Change) -> str:
@@ -93,7 +93,7 @@ def _other_file_error(file: str, changed: Sequence[str]) -> RefusedError:
     return refused(
         "nothing-to-undo",
         f"your last edit changed {', '.join(changed) or 'nothing'}, not {file}",
-        hint="Name a file of your last edit. Edits are reverted from the last one on.",
+        hint="Name a file that your last edit changed. Edits are reverted one by one, starting with the last.",
     )
 
 
@@ -363,7 +363,7 @@ class Editor:
 
 
 def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
-    """Return the changes that modify files."""
+    """Return the changes from `results`, except those that leave their file as it was."""
     return tuple(result.change for result in results if result.change.before.data != result.change.after)
 
 

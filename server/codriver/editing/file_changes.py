@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """Maximum size of a file. Source files are smaller, and reading a file of this size takes a second."""
 MAX_LINES: Final = 400_000
-"""Maximum number of lines, since each becomes an object. Two million would block all other work for seconds."""
+"""Maximum number of lines, each of which becomes an object. Two million would block all other work for seconds."""
 MAX_SNAPSHOT_BYTES: Final = 64 * MEBIBYTE
-"""Maximum size of a file that features may change in their own way, and of one that is restored."""
+"""Maximum size of a file that a feature may change in its own way, and of a file that is restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class UnrestoredFiles:
                 verb = "were changed by somebody else in the meantime and stay as they are"
             words += f"; {', '.join(self.saved)} {verb}"
         if self.stuck:
-            words += f"; the edits of {', '.join(self.stuck)} could not be reverted"
+            words += f"; the edits to {', '.join(self.stuck)} could not be reverted"
         return words
 
 
@@ -76,7 +76,7 @@ class FilesChangedError(RefusedError):
     def __init__(
         self,
         paths: Sequence[str],
-        hint: str = "Read it again, and repeat the edits.",
+        hint: str = "Read the file again, and repeat the edits.",
         left: UnrestoredFiles | None = None,
     ) -> None:
         self.paths = tuple(paths)
@@ -158,7 +158,7 @@ def too_many_lines_reason(data: bytes) -> str:
     lines = max(data.count(b"\n"), data.count(b"\r"))
     if lines <= MAX_LINES:
         return ""
-    return f"it has {lines:,} lines, and at most {MAX_LINES:,} can be edited: change it with a program in a shell"
+    return f"the file has {lines:,} lines, but at most {MAX_LINES:,} can be edited: change it with a program in a shell"
 
 
 def read_content(location: DirectoryEntry) -> bytes | None:

@@ -46,11 +46,11 @@ MAX_DISPLAYED_LOCATIONS: Final = 3
 MAX_COMPARED_LINES: Final = 20_000
 """Maximum number of lines that are searched for similar ones."""
 MAX_EXACT_COMPARISONS: Final = 20
-"""Maximum number of lines that are compared exactly, which takes at least the square of their length."""
+"""Maximum number of lines that are compared exactly. The time for each grows at least with its length squared."""
 MAX_COMPARED_CHARACTERS: Final = 160
-"""Maximum number of characters per line to compare, and to display in a refusal."""
+"""Maximum number of characters in a line that are compared, and that a refusal displays."""
 MIN_LINE_SIMILARITY: Final = 0.5
-"""Minimum similarity, from 0 to 1, for a refusal to display a line."""
+"""Minimum similarity, from 0 to 1, of the lines that a refusal displays."""
 _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -59,7 +59,7 @@ class FilePart:
     """A part of a file, such as a cell of a notebook, to which a replacement can be limited."""
 
     argument: str
-    """The argument of the edit that names the part."""
+    """The name of the edit's argument that selects the part."""
     name: str
     refusal: str
     """Why files in other languages refuse the argument."""
@@ -171,11 +171,11 @@ def _search_range(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[in
     if edit.name is None:
         return 0, len(plain)
     if not is_python:
-        raise EditFailedError(EditError("name is only for definitions of Python: pass line, or a longer oldText"))
+        raise EditFailedError(EditError("name only selects Python definitions: pass line, or a longer oldText"))
     try:
         source = PythonSource(plain, compiles=False)
     except SyntaxError as error:
-        words = f"name cannot be used, because the file {describe_syntax_error(error)}: omit it"
+        words = f"name cannot be used, because the file {describe_syntax_error(error)}: omit name"
         raise EditFailedError(EditError(words)) from error
     found = source.find(edit.name, edit.line)
     before = "".join(source.lines[: found.first - 1])
@@ -203,7 +203,7 @@ def _line_ending_at(text: str, at: int) -> str:
 
 
 def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
-    """Return the error that a string does not occur, with the most similar lines."""
+    """Return the error for a string that does not occur, with the most similar lines."""
     where = f" in {edit.name}" if edit.name else ""
     target = _shorten(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
@@ -216,8 +216,8 @@ def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -
         reverse=True,
     )
     near = [first - number for likeness, number in ranked[:MAX_DISPLAYED_LOCATIONS] if likeness >= MIN_LINE_SIMILARITY]
-    words = f"oldText does not occur{where} in the present file"
-    words += ", even with other white space: read the file again" if not near else "; these lines are most similar"
+    words = f"oldText does not occur{where} in the current file"
+    words += ", even with different white space: read the file again" if not near else "; these lines are most similar"
     return EditError(words, _surrounding_lines(plain, sorted(near)) if near else None)
 
 
@@ -258,7 +258,7 @@ HY_SUFFIX: Final = ".hy"
 """Suffix of a Hy file."""
 DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
-"""Return the text of a file after string edits, or their errors, as `apply_string_edits` does."""
+"""A function that returns the text of a file after string edits, or the errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 
 
@@ -333,7 +333,9 @@ def _apply_part_edits(
     of_language, other = (of_python, of_lisp) if is_python(path) else (of_lisp, of_python)
     strange = [number for number, edit in other.items() if number not in of_language]
     if strange:
-        words = "in Python use replace_def, insert_def" if is_python(path) else "it is for Python: use replace, insert"
+        words = "this type of edit is for Lisp: use replace_def, insert_def"
+        if not is_python(path):
+            words = "this type of edit is for Python: use replace, insert"
         return RefusedEdits(tuple((number, EditError(f"{words} or append")) for number in strange))
     if is_python(path):
         return python_edits.apply_python_edits(text, of_python)

@@ -29,9 +29,9 @@ VENV_MARKER_FILE: Final = "pyvenv.cfg"
 CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
 )
-"""Client files, not hidden, that specify servers and hooks for clients to run."""
+"""Names of visible files that specify servers and hooks for clients to run."""
 HOOK_FILES: Final = ("prek", "lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
-"""Names, without suffixes, of git hook managers' files."""
+"""Names of git hook managers' files, without suffixes."""
 DATA_SUFFIXES: Final = frozenset({".json", ".jsonc", ".toml", ".yml", ".yaml", ".js", ".cjs", ".mjs", ".ts", ".dist"})
 """Suffixes that git hook managers' files may have."""
 CI_FILES: Final = frozenset(
@@ -60,12 +60,12 @@ BUILD_FILES: Final = frozenset(
 EDITOR_PROJECT_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
 """Suffixes of editors' project files, which can contain commands."""
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
-"""Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
+"""Suffixes of `NAME.config.SUFFIX` files, which linters, formatters and build tools run, also in editors."""
 
 HARMLESS_FILES: Final = frozenset(
     {".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore", ".cljfmt.edn"}
 )
-"""Hidden files that name no program."""
+"""Names of hidden files that cannot make a program run."""
 LINTER_DIRECTORY: Final = ".clj-kondo"
 """Directory of a linter's settings, which are EDN data. Its hooks are code that editors run."""
 
@@ -75,33 +75,33 @@ def guard_reason(workspace: Path, change: Change) -> str:
     name = normalize_file_name(change.path.name)
     parts = tuple(map(normalize_file_name, change.path.relative_to(workspace).parts))
     if name == SETTINGS_FILE:
-        return "its settings control what Codriver may do"
+        return "the settings in this file control what Codriver may do"
     if name == PYPROJECT_FILE and _codriver_table(change.before.data) != _codriver_table(change.after):
-        return "its table tool.codriver controls what Codriver may do"
+        return "the table tool.codriver in this file controls what Codriver may do"
     if name == PACKAGE_JSON_FILE and _node_hooks(change.before.data) != _node_hooks(change.after):
-        return f"it configures programs that git runs for a commit ({', '.join(NODE_HOOK_KEYS[:3])}, …)"
+        return f"this file configures programs that git runs for a commit ({', '.join(NODE_HOOK_KEYS[:3])}, …)"
     hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS_FILES]
     if hidden and not (hidden == [LINTER_DIRECTORY] and PurePath(name).suffix == ".edn"):
         return f"{hidden[0]} is hidden, like files that configure which programs clients and tools run"
     if name in CLIENT_FILES:
-        return "it configures servers and hooks that a client runs"
+        return "this file configures servers and hooks that a client runs"
     if _is_in_environment(workspace, change.path, parts):
-        return "it is in an environment of Python, whose programs run with each shell and editor"
+        return "this file is in a Python environment, whose programs are run by shells and editors"
     return _reason_by_name(name)
 
 
 def _reason_by_name(name: str) -> str:
     path = PurePath(name)
     if path.suffix in DATA_SUFFIXES and name.partition(".")[0] in HOOK_FILES:
-        return "it configures programs that git runs for a commit"
+        return "this file configures programs that git runs for a commit"
     if name in CI_FILES or name.startswith("jenkinsfile."):
-        return "CI runs the commands in it"
+        return "CI runs the commands in this file"
     if name in SHELL_SETUP_FILES:
-        return "a shell or an editor runs the commands in it when a person enters the project"
+        return "a shell or an editor runs the commands in this file when a person enters the project"
     if path.suffix in EDITOR_PROJECT_SUFFIXES:
-        return "an editor runs the commands in it when a person opens the project"
+        return "an editor runs the commands in this file when a person opens the project"
     if name in BUILD_FILES or (path.suffix in CONFIG_SUFFIXES and path.stem.endswith(".config")):
-        return "editors and language servers run it when a person opens the project"
+        return "editors and language servers run this file when a person opens the project"
     return ""
 
 

@@ -93,11 +93,11 @@ def apply_python_edits(text: str, edits: Mapping[int, PythonEdit]) -> EditedText
     try:
         source = PythonSource(text, compiles=False)
     except TooLongError as error:
-        length_error = EditError(f"the file {describe_syntax_error(error)}; edit it by oldText")
+        length_error = EditError(f"the file {describe_syntax_error(error)}; edit it with oldText and newText")
         return RefusedEdits(tuple((number, length_error) for number in edits))
     except SyntaxError as error:
         parse_error = EditError(
-            f"the file {describe_syntax_error(error)}; correct that first, with oldText and newText"
+            f"the file {describe_syntax_error(error)}; correct that error first, with oldText and newText"
         )
         return RefusedEdits(tuple((number, parse_error) for number in edits))
     splices, errors = list[_Splice](), list[tuple[int, EditError]]()
@@ -119,7 +119,7 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
         found = source.find(edit.name, edit.line)
         return _removal(source, found, number) if code.is_blank else _replacement(source, found, code, number)
     if code.is_blank:
-        raise EditFailedError(EditError("the new text is blank"))
+        raise EditFailedError(EditError("the new text is blank: pass the code to insert"))
     if isinstance(edit, Append) or edit.name is None:
         return _insertion(source, code, len(source.lines), "", MODULE_LEVEL_BLANK_LINES, number)
     found = source.find(edit.name, edit.line)
@@ -148,7 +148,7 @@ def _trailing_comment(source: PythonSource, found: Definition) -> str:
 
 
 def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
-    """Return the splice that removes a definition. The blank lines after it are removed if there are some before it."""
+    """Return the splice that removes a definition. If blank lines precede it, those after it are removed, too."""
     end = found.last
     while end < len(source.lines) and not source.lines[end].strip():
         end += 1
@@ -172,7 +172,7 @@ def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment
 
 
 def _comment_start(source: PythonSource, found: Definition) -> int:
-    """Return the start of the comments directly above a definition."""
+    """Return the index of the first comment line directly above a definition."""
     at = found.first - 1
     while at and source.lines[at - 1].startswith(f"{found.margin}#"):
         at -= 1
@@ -180,7 +180,7 @@ def _comment_start(source: PythonSource, found: Definition) -> int:
 
 
 def _comment_end(source: PythonSource, last: int, margin: str) -> int:
-    """Return the end of the comments after a definition that are indented like its body."""
+    """Return the index after the comments that follow a definition and are indented like its body."""
     at = last
     while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
         if len(leading_whitespace(line)) <= len(margin):
@@ -208,7 +208,7 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
         if last is not None and splice.start < last.end:
             for number, other in ((last.number, splice.number), (splice.number, last.number)):
                 errors.append(
-                    (number, EditError(f"this edit changes the same code as edit {other}, at line {splice.start + 1}"))
+                    (number, EditError(f"this edit and edit {other} change the same code, at line {splice.start + 1}"))
                 )
         if last is None or splice.end > last.end:
             last = splice
@@ -533,10 +533,10 @@ class PythonSource:
         )
 
     def _missing_message(self, name: str) -> str:
-        """Return a message that a definition is missing, or how to edit a name that is bound in another way."""
+        """Return a message about a missing definition, or about how to edit a name that is bound in another way."""
         if any(name in _bound_names(node) for node in ast.walk(self.tree)):
             return f"{name} is not a function, class or simple assignment: replace its text with oldText and newText"
-        return f"there is no definition {name}{self._similar_names(name)}"
+        return f"there is no definition named {name}{self._similar_names(name)}"
 
     def _require_separate_lines(self, found: Definition) -> Definition:
         """Return a definition unchanged, after checking that no other statement is on its lines.
@@ -559,7 +559,9 @@ class PythonSource:
         near = [other for other in names if other.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
         candidates = near or names
         return (
-            f"; there is {', '.join(candidates[:MAX_NAMED_DEFINITIONS])}" if candidates else "; the file defines none"
+            f"; there is {', '.join(candidates[:MAX_NAMED_DEFINITIONS])}"
+            if candidates
+            else "; the file has no definitions"
         )
 
     def _find_definitions(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 EDITOR_DIRECTORIES: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
-"""Directories of user data, one for each editor."""
+"""Names of the directories with user data, one for each editor."""
 STATE_RULES: Final = FileRules(Links.ANY, 16 * files.MEBIBYTE)
 """Rules for reading an editor's state file."""
 LOCK_RULES: Final = FileRules(Links.ANY, files.KIBIBYTE)

@@ -30,7 +30,7 @@ PRIVATE_FILE_MODE: Final = 0o600
 PRIVATE_DIRECTORY_MODE: Final = 0o700
 
 _NONBLOCKING_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Flags that keep opening a pipe or a terminal from blocking."""
+"""Flags that prevent `open` from blocking on a pipe or a terminal."""
 _CHUNK_BYTES: Final = 1 << 20
 
 

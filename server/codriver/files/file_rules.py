@@ -26,7 +26,7 @@ _FILE_TYPES: Final = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISLNK, "a link"),
 )
-"""Descriptions of files that are not regular, with the function that recognizes each."""
+"""Functions that recognize files that are not regular, each with a description of such a file for messages."""
 
 
 class Links(Enum):
@@ -39,7 +39,7 @@ class Links(Enum):
     OF_USER = "own"
     """Links owned by this user or root to files owned by this user or root: for the user's home directory."""
     ANY = "any"
-    """All links: for edits outside the workspace that the user has allowed."""
+    """All links: for edits outside the workspace, if the user allows them."""
 
 
 class UnsafeFileError(OSError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 MAX_INDEX_BYTES: Final = 512 * files.MEBIBYTE
-"""Maximum size of an index to read. In a repository with a million files, it takes about 100 MB."""
+"""Maximum size of an index to read. The index of a repository with a million files takes about 100 MB."""
 INDEX_RULES: Final = FileRules(Links.ANY, MAX_INDEX_BYTES)
 CONFIG_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 
@@ -34,7 +34,7 @@ _HEADER: Final = struct.Struct(">4sII")
 _STAT_BYTES: Final = 40
 """Length of the `stat` data at the start of each entry."""
 _EXTENDED_FLAG: Final = 0x4000
-"""The flag of an entry that has another 16 bits of flags."""
+"""The flag that is set if an entry has 16 more bits of flags."""
 _SHA256_OBJECT_FORMAT: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
 """Matches the line in a repository's configuration that selects SHA-256."""
 
@@ -112,7 +112,7 @@ def _entry_names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
 
 
 def _decode_number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode a number in git's offset encoding. Return it and the offset after it."""
+    """Decode a number in git's offset encoding, and return the number and the offset after it."""
     byte = data[at]
     number = byte & 0x7F
     while byte & 0x80:

@@ -22,11 +22,11 @@ PORT_FILE_CHECK_INTERVAL_S: Final = 0.75
 Other intervals are multiples of it, so that checks coincide.
 """
 MAX_LEEWAY_S: Final = 0.5
-"""Maximum time by which a check is brought forward to run together with one that is due.
+"""Maximum time, in seconds, by which a check is brought forward to run together with one that is due.
 
 It is never more than half of the check's interval.
 """
-SHORT_S: Final = 0.005
+MAX_SHARED_CHECK_S: Final = 0.005
 """Maximum duration in seconds of a check that shares a thread. Other checks are delayed by at most this long."""
 
 
@@ -89,7 +89,7 @@ class Poller(Generic[T]):
             return self._check()
         finally:
             over_s = time.monotonic()
-            self._is_short = over_s - started_s < SHORT_S
+            self._is_short = over_s - started_s < MAX_SHARED_CHECK_S
             self._plan(over_s, max(self._interval_s, self._rest_times * (over_s - started_s)))
 
     def _plan(self, now_s: float, rest_s: float) -> None:
@@ -158,7 +158,7 @@ class _Rounds:
         """All waits. The thread of the first one runs the checks."""
 
     def stay(self, wait: _Wait[T], *, is_apart: bool) -> None:
-        """Take part in the rounds until the wait has ended, or must move to or from a separate thread."""
+        """Take part in the rounds until the wait has ended or needs to move to or from a separate thread."""
         with self._guard:
             self._waits.append(wait)  # type: ignore[arg-type]  # only the wait's own thread uses the result
             self._waits[0].wake()
@@ -175,7 +175,7 @@ class _Rounds:
                     self._waits[0].wake()
 
     def _check(self, leading: _Wait[T]) -> None:
-        """Run all checks that are due, or sleep until one is. `leading` is the wait of this thread."""
+        """Run all checks that are due, or sleep until one is due. `leading` is this thread's wait."""
         with self._guard:
             waits = list(self._waits)
         now_s = time.monotonic()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_FILE_BYTES: Final = files.MEBIBYTE
-"""Maximum file size, five times that of the largest pyproject.toml in thousands of public projects."""
+"""Maximum file size, five times the size of the largest pyproject.toml in thousands of public projects."""
 MAX_KEY_PARTS: Final = 64
 """Maximum number of parts in a dotted key."""
 
@@ -81,5 +81,5 @@ def parse_toml(text: str) -> dict[str, Any]:
 
     parts = 1 + max(part.count(".") for part in _NON_KEY.split(_HIDDEN.sub('"', text)))
     if parts > MAX_KEY_PARTS:
-        raise ValueError(f"a key has {parts:,} parts between dots, but at most {MAX_KEY_PARTS} are read")
+        raise ValueError(f"a dotted key has {parts:,} parts, but at most {MAX_KEY_PARTS} are allowed")
     return tomllib.loads(text)

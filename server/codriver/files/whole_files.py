@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SETTLED_AGE_NS: Final = 2 * 10**9
-"""Age after which another write certainly changes the time stamp. FAT stores times in steps of two seconds."""
+"""Age after which another write certainly changes the timestamp. FAT stores times in steps of two seconds."""
 MAX_CACHED_FILES: Final = 10_000
 """Maximum number of files in a cache. All others are read each time."""
 
@@ -137,7 +137,7 @@ def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
 
 
 MAX_LINKS: Final = 40
-"""Maximum number of links that are followed for one path, as on Linux. Source: path_resolution(7)."""
+"""Maximum number of links followed for one path, as on Linux. Source: path_resolution(7)."""
 MAX_DIRECTORIES: Final = 128
 """Maximum number of directories in a path, each of which needs a descriptor. Source trees need less than half."""
 
@@ -285,7 +285,7 @@ def _relative_parts(path: Path, root: Path, link: Path | None = None) -> tuple[s
 def _locate_by_path(
     path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
 ) -> DirectoryEntry:
-    """Do the same as `locate` on systems without directory descriptors.
+    """Locate a file like `locate`, but on systems without directory descriptors.
 
     The path is only checked once, and could be changed before it is used.
     """

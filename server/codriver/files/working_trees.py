@@ -99,7 +99,7 @@ def other_working_tree(workspace: Path, directory: Path) -> Path | None:
 
 
 def _find_tree(directory: Path) -> WorkingTree | None:
-    """Return the working tree that contains a directory, judging by `.git`, or None."""
+    """Return the working tree that contains a directory, or None if no parent directory has a `.git`."""
     top = next((path for path in _with_ancestors(directory) if os.path.lexists(path / DOT_GIT)), None)
     return None if top is None else _read_tree(top)
 

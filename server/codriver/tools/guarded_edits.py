@@ -34,7 +34,7 @@ def find_general_refusal_reason(workspace: Path, settings: Settings, change: Cha
     path, name = change.path, normalize_file_name(change.path.name)
     is_code = PurePath(name).suffix in (*LISP_SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
-        return "only files of Python and Lisp can be edited while evaluation is switched off"
+        return "only Python and Lisp files can be edited while evaluation is switched off"
     if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
         return ""
     reason = guard_reason(workspace, change)

@@ -136,7 +136,7 @@ class Decoder:
         return done
 
     def _read(self, data: bytes, at: int) -> int:
-        """Decode tokens from the offset `at` on.
+        """Decode tokens, starting at the offset `at`.
 
         Returns the offset of the first incomplete token, or the length of `data`. A message has about twenty strings,
         so strings are decoded inline instead of by a call for each.
@@ -277,7 +277,7 @@ def encode(value: Value) -> bytes:
 
 @lru_cache(maxsize=_MAX_CACHED_KEYS)
 def _raw_key(key: str) -> bytes:
-    """Return the UTF-8 bytes of a key. Keys are sorted by these."""
+    """Return the UTF-8 bytes of a key, by which keys are sorted."""
     return key.encode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""Newline framing: splits received bytes into lines.
+"""Newline framing: split received bytes into lines.
 
 A message is one line that ends in a line feed. A carriage return before it is removed, and blank lines are skipped.
 Chunks may be of any size, and may split a character, because lines are returned as bytes.
@@ -34,8 +34,8 @@ class LineBudgetError(PeerError):
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"the incomplete lines of all clients exceed {limit_bytes} bytes together, and this is the longest with "
-            f"{line_bytes} bytes so far; send less in one message, or try again later"
+            f"the incomplete lines of all clients together exceed {limit_bytes} bytes, and this one, with "
+            f"{line_bytes} bytes so far, is the longest; send less in one message, or try again later"
         )
 
 

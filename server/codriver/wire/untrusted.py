@@ -84,7 +84,7 @@ def strings_at(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
 MAX_ELEMENTS = 100_000
 """Maximum number of values and containers in one message.
 
-Clients need fewer, and these take at most 30 MB as objects.
+Clients need fewer, and this many take at most 30 MB as Python objects.
 """
 MAX_DEPTH = 200
 """Maximum nesting of arrays and objects. The JSON parser of the MCP SDK has the same limit."""
@@ -96,7 +96,7 @@ _STRUCTURAL_PATTERN = re.compile(rb'["\[\]{},]')
 _STRING_CONTENT_PATTERN = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 """Matches the rest of a string after its opening quote, up to the closing one."""
 _ID_VALUE_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
-"""Matches the value of a member `id`, after its name."""
+"""Matches the value of the member `id`, starting after the member's name."""
 
 
 @dataclass(frozen=True, slots=True)
