@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from codriver.commands.init import init_command
 from codriver.net import seen_clients
 from codriver.setup.change_plan import apply_change, plan_entries
+from codriver.setup.client_list import render_client_table
 from codriver.setup.clients import known_clients
 from codriver.setup.environment import Environment
-from codriver.setup.init import render_client_table
 from codriver.setup.printed_clients import printed_clients
 from codriver.setup.relay_launch import Launch
 

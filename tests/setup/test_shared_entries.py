@@ -24,9 +24,10 @@ from codriver.files.codriver_paths import port_file
 from codriver.setup.change_plan import apply_change, find_entry, plan_entries, plan_removal
 from codriver.setup.client_entries import command_line
 from codriver.setup.clients import known_clients
+from codriver.setup.codriver_toml import WORKSPACE_MARK
 from codriver.setup.doctor_checks import check_entries
 from codriver.setup.environment import Environment
-from codriver.setup.init import WORKSPACE_MARK, InitOptions, run_init
+from codriver.setup.init import InitOptions, run_init
 from codriver.setup.relay_launch import Launch
 from codriver.setup.shared_command import registry_version, shared_command
 from relay.relay_process import INITIALIZED, RelayProcess, request

@@ -117,8 +117,9 @@ def init_command(  # noqa: PLR0913  # one argument an option
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
     from codriver.net import seen_clients  # noqa: PLC0415  # only needed here
+    from codriver.setup.client_list import render_client_table  # noqa: PLC0415  # as above
     from codriver.setup.environment import Environment  # noqa: PLC0415  # as above
-    from codriver.setup.init import InitOptions, check_is_project, render_client_table  # noqa: PLC0415  # as above
+    from codriver.setup.init import InitOptions, check_is_project  # noqa: PLC0415  # as above
     from codriver.setup.printed_clients import printed_entries  # noqa: PLC0415  # as above
     from codriver.setup.relay_launch import Launch  # noqa: PLC0415  # as above
 

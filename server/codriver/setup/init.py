@@ -1,26 +1,20 @@
 """The implementation of `codriver init`, which configures clients for a workspace or removes the configuration.
 
 A removal also deletes directories that were created for clients' files, if they are empty. The report names the
-programs that a project's REPL requires, and what a linked working tree has of its own. `--list` reports for each client
-whether it was found, is configured, and has been connected.
+programs that a project's REPL requires, and what a linked working tree has of its own.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from codriver import files
 from codriver.errors import StartError
-from codriver.files import FileRules, Links, toml_file
-from codriver.files.codriver_paths import state_directory, workspace_state_directory
-from codriver.files.toml_file import TomlFileError
+from codriver.files.codriver_paths import workspace_state_directory
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
 from codriver.repls.launch.projects import (
@@ -32,37 +26,32 @@ from codriver.repls.launch.projects import (
     projects_below,
 )
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
-from codriver.setup.change_plan import Change, apply_change, format_diff, plan_entries, plan_removal, read_file
+from codriver.setup.change_plan import Change, apply_change, format_diff, plan_entries, plan_removal
 from codriver.setup.client_hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.clients import detect_clients, known_clients, select_clients
+from codriver.setup.codriver_toml import (
+    has_repl_setting,
+    named_repls,
+    plan_marker_file,
+    plan_marker_removal,
+    plan_settings,
+)
+from codriver.setup.created_directories import missing_parents, record_created_directories, remove_empty_parents
 from codriver.setup.environment import Environment, path_exists
-from codriver.setup.printed_clients import printed_clients
 from codriver.setup.relay_launch import Launch, Scope
 from codriver.setup.shared_command import RELAY_COMMAND
 from codriver.systems.programs import grant_access_command, quote_command_line
-from codriver.wire.untrusted import mapping_or_empty
-from codriver_relay.workspace_search import is_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.setup.clients import Client
 
     FindProject = Callable[[Path, Mapping[str, str]], Project | None]
     """Returns a project that is preferred to a plain Python project: see `Feature.project`."""
 
-WORKSPACE_MARK: Final = (
-    "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
-)
-"""Content of a `codriver.toml` whose only purpose is to mark the workspace."""
 ANY_IMAGE_DIRECTORY: Final = "~/.local/state/codriver/workspaces/*/pictures"
 """The placeholder in `clients.toml` for the directories of image files; see `codriver.log.image_files`."""
-CODRIVER_LINES_ONLY: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
-"""Matches a file that contains only lines written by this command."""
-TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
-"""Matches the line that sets the toolset."""
-COLUMN_TITLES = ("client", "--client", "found", "last connected", "entry")
-"""The column titles of the list of clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +128,10 @@ def run_init(
         lines += _describe_projects(projects, launch.workspace, environment)
         repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
         lines += _approval_lines(clients) if options.approve else []
-        settings = _plan_settings(launch.workspace, repl, options.toolset)
-        changes = (*(settings or _plan_marker_file(launch, changes)), *changes)
+        settings = plan_settings(launch.workspace, repl, options.toolset)
+        changes = (*(settings or plan_marker_file(launch, changes)), *changes)
     elif not options.is_partial:
-        changes = (*changes, *_plan_marker_removal(launch, clients, environment, changes))
+        changes = (*changes, *plan_marker_removal(launch, clients, environment, changes))
     changes = (*changes, *_plan_for_agents(launch.workspace, options))
     hooked = _plan_hooks(clients, launch, environment, options, changes)
     if not clients:
@@ -237,7 +226,7 @@ def _describe_projects(projects: Sequence[Project], workspace: Path, environment
         f"below      {below.kind} ({below.evidence}): codriver init in that folder gives it a server of its own"
         for below in projects_below(workspace)
     ]
-    named = _named_repls(workspace) or {}
+    named = named_repls(workspace) or {}
     if not projects:
         lines.insert(0, "project    none recognized")
         if not named and not port_files_with_port(workspace):
@@ -268,75 +257,9 @@ def _repl_line(projects: Sequence[Project], workspace: Path, environment: Enviro
     """
     if not projects or port_files_with_port(workspace):
         return ""  # a running REPL will be found
-    if not can_start(projects[0], workspace, environment) or _has_repl_setting(workspace):
+    if not can_start(projects[0], workspace, environment) or has_repl_setting(workspace):
         return ""
     return f'repl = ["{projects[0].repl}"]\n'
-
-
-def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple[Change, ...]:
-    """Return the change to `codriver.toml` for the REPL to start and the requested toolset."""
-    if not repl_line and toolset is None:
-        return ()
-    file = workspace / "codriver.toml"
-    before = read_file(file, workspace)
-    text = (before or "").removeprefix("\ufeff")
-    if toolset is not None:
-        text = TOOLSET_LINE.sub("", text, count=1)
-    line = "" if toolset is None else f'toolset = "{toolset}"\n'
-    # Keys without a table must come before the first table.
-    after = repl_line + line + text
-    if after == (before or "").removeprefix("\ufeff"):
-        return ()
-    next_step = (
-        "to use another REPL, change repl in codriver.toml"
-        if repl_line
-        else "toolset in codriver.toml determines which tools clients get"
-    )
-    return (Change("codriver", file, "add", before, after, next=next_step, root=workspace),)
-
-
-def _plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without it."""
-    needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
-    if not needs_mark or is_workspace(str(launch.workspace)):
-        return ()
-    return (Change("codriver", launch.workspace / "codriver.toml", "add", None, WORKSPACE_MARK, root=launch.workspace),)
-
-
-def _plan_marker_removal(
-    launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
-) -> tuple[Change, ...]:
-    """Return the removal of `codriver.toml` if only `init` has written to it and no other client needs it."""
-    file = launch.workspace / "codriver.toml"
-    try:
-        before = read_file(file, launch.workspace)
-    except (OSError, UnicodeDecodeError):
-        before = None
-    is_mark = before == WORKSPACE_MARK or (before is not None and CODRIVER_LINES_ONLY.fullmatch(before) is not None)
-    cleared = {change.file for change in changes if change.state == "remove" and change.root is not None}
-    others = [client for client in known_clients().values() if "workspace" in client.scopes and client not in clients]
-    left = plan_removal(others, launch, environment, scope="workspace")
-    if not is_mark or not cleared or any(change.state == "remove" and change.file not in cleared for change in left):
-        return ()
-    return (Change("codriver", file, "remove", before, None, root=launch.workspace),)
-
-
-def _has_repl_setting(workspace: Path) -> bool:
-    """Return whether the workspace's settings name a REPL. Also return True if they cannot be read."""
-    named = _named_repls(workspace)
-    return named is None or bool(named)
-
-
-def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """Return the workspace's settings that name REPLs, or None if the settings cannot be read."""
-    try:
-        workspace_settings, project = (
-            toml_file.read_toml(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
-        )
-    except TomlFileError:
-        return None
-    layers = (mapping_or_empty(mapping_or_empty(project.get("tool")).get("codriver")), workspace_settings)
-    return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 
 _ACTION_WORDS = {
@@ -475,65 +398,6 @@ def _pronoun(several: Sequence[object]) -> str:
     return "it" if len(several) == 1 else "them"
 
 
-RECORD_NAME: Final = "made-folders.json"
-RECORD_RULES: Final = FileRules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
-"""Rules for reading the record. Directories in it may be removed, so it must belong to the user."""
-
-
-def missing_parents(file: Path) -> tuple[Path, ...]:
-    """Return the parent directories of a file that do not exist, innermost first."""
-    missing: list[Path] = []
-    for directory in file.parents:
-        if os.path.lexists(directory):
-            break
-        missing.append(directory)
-    return tuple(missing)
-
-
-def record_created_directories(directories: Iterable[Path]) -> None:
-    """Record that `init` created these directories, so that they can be removed later. Errors are ignored."""
-    names = {str(directory) for directory in directories if directory.is_dir()}
-    recorded = _read_record()
-    if not names <= recorded:
-        _write_record(recorded | names)
-
-
-def remove_empty_parents(file: Path) -> None:
-    """Remove the parent directories of a removed file that `init` created and that are empty."""
-    recorded = _read_record()
-    removed: set[str] = set()
-    for directory in file.parents:
-        if str(directory) not in recorded or not _remove_if_empty(directory):
-            break
-        removed.add(str(directory))
-    if removed:
-        _write_record(recorded - removed)
-
-
-def _remove_if_empty(directory: Path) -> bool:
-    """Remove a directory if it is empty and not a link, and return whether it was removed."""
-    try:
-        with files.locate(directory, Links.OF_USER, is_last_followed=False) as entry:
-            entry.remove_directory()
-    except OSError:
-        return False
-    return True
-
-
-def _read_record() -> set[str]:
-    found = files.read_json(state_directory() / RECORD_NAME, RECORD_RULES)
-    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
-
-
-def _write_record(directories: set[str]) -> None:
-    text = json.dumps(sorted(directories))
-    try:
-        path = state_directory() / RECORD_NAME
-        files.replace(path, text.encode("ascii"), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
-    except OSError:
-        return  # then the directory will not be removed later
-
-
 _PROGRAM_DIRECTORIES: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
 """Directories for a project's programs that are not on the PATH."""
 
@@ -560,60 +424,3 @@ def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterato
         yield f"Python     {python.whose}"
         if python.caution or python.remark:
             yield "           run `python3 -m venv .venv` and install the project's packages to give it one of its own"
-
-
-def render_client_table(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
-    """Return a table of all known clients, and where they are configured for `launch.workspace`.
-
-    `seen` has the time of each client's last connection to any server, in seconds since the epoch.
-    """
-    rows = [COLUMN_TITLES, *(_client_row(client, launch, environment, seen) for client in known_clients().values())]
-    printed = [
-        (client.title, client.id, "?", _format_time(seen.get(client.id))) for client in printed_clients().values()
-    ]
-    rows += [(*cells, "not searched for: --client prints one") for cells in printed]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES))]
-    return "\n".join(_format_row(row, widths) for row in rows) + "\n"
-
-
-def _format_row(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _client_row(client: Client, launch: Launch, environment: Environment, seen: Mapping[str, int]) -> tuple[str, ...]:
-    is_found = client.is_used_in(launch.workspace) or client.is_installed(environment)
-    found = "yes" if is_found else "no"
-    return (
-        client.title,
-        client.id,
-        found,
-        _format_time(seen.get(client.who)),
-        _describe_entries(client, launch, environment),
-    )
-
-
-def _format_time(when: int | None) -> str:
-    """Format a time in the local time zone. None becomes "never"."""
-    return "never" if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
-
-
-def _describe_entries(client: Client, launch: Launch, environment: Environment) -> str:
-    """Return where a client's entries are, including entries that differ and files that cannot be read."""
-    found: list[str] = []
-    for scope in client.scopes:
-        (change,) = plan_entries([client], launch, environment, scope=scope)
-        path = _display_path(change.file, launch.workspace, environment.home)
-        if change.state == "same":
-            found.append(f"in {path}")
-        elif change.state == "replace":
-            found.append(f"{path}: an older entry with paths of this machine")
-        elif change.state == "refused":
-            found.append(f"{path}: {change.reason}")
-    return ", ".join(found) or "none"
-
-
-def _display_path(file: Path, workspace: Path, home: Path) -> str:
-    """Return a path relative to the workspace or the home directory, if possible."""
-    if file.is_relative_to(workspace):
-        return str(file.relative_to(workspace))
-    return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)
