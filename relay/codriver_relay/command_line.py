@@ -110,8 +110,8 @@ def run_relay(words: list[str], flags: set[str], given: str | None, durations: D
         os._exit(1)
     if not words and workspace:
         words = [os.path.join(workspace, *SERVER_DIRECTORY, "port")]
-    host, wants_skills = words[1] if len(words) > 1 else "127.0.0.1", "--no-skills" not in flags
-    target = Target(words[0], host, durations, starts="--start" in flags, wants_skills=wants_skills)
+    host = words[1] if len(words) > 1 else None
+    target = Target(words[0], host, durations, starts="--start" in flags, wants_skills="--no-skills" not in flags)
     workspace = workspace or workspace_from_port_file(target.file)
     if "--start" in flags and workspace is None:
         raise WrongUsageError("--start needs --workspace, because the port file is not in a workspace")

@@ -288,7 +288,7 @@ def call_server(workspace: str, request: bytes) -> Json:
     """
     import json
 
-    connection = Target(os.path.join(workspace, *SERVER_DIRECTORY, "port"), "127.0.0.1", Durations()).connect()
+    connection = Target(os.path.join(workspace, *SERVER_DIRECTORY, "port"), None, Durations()).connect()
     connection.sendall(request + b"\n")
     received = b""
     while len(received) <= MAX_ANSWER_BYTES:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 MAX_SESSION_ID_CHARACTERS = 128
 """Maximum length of a session id that a server stores. Source: `codriver.net.conversations`."""
+LOOPBACK_ADDRESS = "127.0.0.1"
+LOOPBACK_BY_WILDCARD_ADDRESS = {b"0.0.0.0": b"127.0.0.1", b"::": b"::1"}  # compared, not bound
+"""The loopback address for reaching a server that listens on all interfaces, by its wildcard address."""
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 
 
@@ -39,10 +42,14 @@ class UnreachableError(Exception):
 
 
 class Target:
-    """The server to connect to. `given` is a port number or the path of a port file, which is read for each attempt."""
+    """The server to connect to.
+
+    `given` is a port number or the path of a port file, which is read for each attempt. Without a `host`, the server is
+    expected on the loopback interface, or at the address of this machine that is recorded next to the port file.
+    """
 
     def __init__(
-        self, given: str, host: str, durations: Durations, *, starts: bool = False, wants_skills: bool = True
+        self, given: str, host: str | None, durations: Durations, *, starts: bool = False, wants_skills: bool = True
     ) -> None:
         self.durations = durations
         self.starts = starts  # whether missing servers are started, as running servers are informed
@@ -53,7 +60,7 @@ class Target:
         self.host = host
         self.met = ""  # the session of the last server
         self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
-        self.tried = f"{host}:{self.port}" if self.port else f"the port in {self.file}"
+        self.tried = format_address(host or LOOPBACK_ADDRESS, self.port) if self.port else f"the port in {self.file}"
         self.is_refused = False  # whether nothing listened at the last attempt
         self.was_reached = False  # whether any attempt succeeded
 
@@ -77,12 +84,13 @@ class Target:
         Raises:
             UnreachableError: the connection failed.
         """
-        self.tried = f"{self.host}:{port}"
+        host = self.host or recorded_host(directory, port)
+        self.tried = format_address(host, port)
         self.is_refused = False
         reason = "the host has no address"
-        host = self.host.encode() if self.host.isascii() else self.host  # a str would load the IDNA codec
+        name = host.encode() if host.isascii() else host  # a str would load the IDNA codec
         try:
-            for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+            for family, kind, protocol, _, address in socket.getaddrinfo(name, port, 0, socket.SOCK_STREAM):
                 connection = socket.socket(family, kind, protocol)
                 try:
                     connection.settimeout(self.durations.connect_s)
@@ -100,7 +108,7 @@ class Target:
                     self.is_refused = isinstance(error, ConnectionRefusedError)
                 connection.close()
         except (OSError, UnicodeError) as error:
-            reason = f"the host {self.host!r} was not found: {error}"
+            reason = f"the host {host!r} was not found: {error}"
         raise UnreachableError(reason)
 
     def is_alive(self) -> bool | None:
@@ -200,6 +208,35 @@ class Target:
         if workspace_id:
             connection.settimeout(self.durations.handshake_s)
             await_workspace(connection, workspace_id.encode())
+
+
+def recorded_host(directory: Directory | None, port: int) -> str:
+    """Return the address at which the server that is recorded next to a port file listens on this machine.
+
+    This is loopback without a record for this port, and if the record has a host name or another machine's address.
+    """
+    record = read_if_possible(directory, "server.json") if directory is not None else b""
+    host = json_member(record, b"host")[1:-1]
+    host = LOOPBACK_BY_WILDCARD_ADDRESS.get(host, host)
+    if host == LOOPBACK_ADDRESS.encode() or json_member(record, b"port") != b"%d" % port:
+        return LOOPBACK_ADDRESS
+    try:
+        ((family, kind, _, _, address), *_) = socket.getaddrinfo(
+            host, 0, 0, socket.SOCK_STREAM, 0, socket.AI_NUMERICHOST
+        )
+        probe = socket.socket(family, kind)
+        try:
+            probe.bind(address)  # only this machine's addresses can be bound
+        finally:
+            probe.close()
+        return host.decode()
+    except (OSError, ValueError):
+        return LOOPBACK_ADDRESS
+
+
+def format_address(host: str, port: int) -> str:
+    """Format an address as in a URL, with brackets around an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:

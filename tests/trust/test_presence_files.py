@@ -319,9 +319,29 @@ def sniffed(live):
         os.close(descriptor)
 
 
-def test_commands_and_relay_connect_with_a_token(tmp_path):
-    with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:  # the point
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_commands_and_relay_connect_with_a_token(tmp_path, host):
+    with serving(tmp_path, "--repl", "none", "--host", host) as live:  # the point
         assert json.loads(live.run("status", "--json").stdout)["ok"]
+        with live.relay() as client:
+            assert client.call("server_health")["ok"]
+
+
+def test_commands_and_relay_connect_to_the_loopback_address_of_ipv6(tmp_path):
+    with serving(tmp_path, "--repl", "none", "--host", "::1") as live:
+        assert f"codriver listens on [::1]:{live.port};" in live.greeting
+        assert f" on [::1]:{live.port}, since" in live.run("status").stdout
+        doctor = live.run("doctor").stdout
+        assert f" listens on [::1]:{live.port}, since" in doctor
+        assert "codriver_relay.py reaches the server" in doctor
+        with live.relay() as client:
+            assert client.call("server_health")["ok"]
+
+
+def test_the_relay_connects_to_no_other_machine_that_a_record_names(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        record = live.port_file.with_name("server.json")
+        record.write_text(record.read_text().replace('"127.0.0.1"', '"192.0.2.77"'))
         with live.relay() as client:
             assert client.call("server_health")["ok"]
 

@@ -48,6 +48,7 @@ from codriver.log.control_characters import escape_controls, escape_to_one_line
 from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import server_process_id
+from codriver.net.kernel_sockets import format_address
 from codriver.net.listener import Listener, ListenerLimits
 from codriver.net.listening_sockets import open_listener
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
@@ -491,7 +492,8 @@ def describe_server(state: State, port_file: Path, *, has_token: bool = False) -
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({lifecycle.port_note})" if lifecycle.port_note else ""
     token = f"; the token that clients must send is in {port_file.with_name('token')}" if has_token else ""
-    return f"codriver listens on {lifecycle.host}:{lifecycle.port}{note}; port file {port_file}; REPLs: {repls}{token}"
+    address = format_address(lifecycle.host, lifecycle.port)
+    return f"codriver listens on {address}{note}; port file {port_file}; REPLs: {repls}{token}"
 
 
 @dataclass(slots=True)

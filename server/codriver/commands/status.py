@@ -17,6 +17,7 @@ from codriver.errors import format_count
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration
 from codriver.net.client import NoServerError, connect
+from codriver.net.kernel_sockets import format_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,9 +64,8 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
     """Yield lines that describe the state of a server."""
-    yield Styled(
-        f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
-    )
+    address = format_address(health["host"], health["port"])
+    yield Styled(f"running: pid {health['pid']} on {address}, since {health['startedAt']}", bold=True)
     if not health["repls"]:
         yield Styled(f"  {no_repl_message(Path(health['workspace']))}", fg="yellow")
     for repl in health["repls"]:

@@ -104,6 +104,11 @@ def normalize_address(address: tuple[str, int]) -> Address:
     return (host[7:] if host.startswith("::ffff:") and "." in host else host), address[1]
 
 
+def format_address(host: str, port: int) -> str:
+    """Format an address as in a URL, with brackets around an IPv6 host."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
     """Return the socket at the address `remote` that is connected to `local`, or else the one listening at `remote`.
 
@@ -159,8 +164,7 @@ def listening_sockets(*, directory: Path = TABLES_DIRECTORY) -> dict[int, str]:
     mine = {uid for uid in {row[0] for row in rows} if is_mine(uid)}
     for uid, inode, host, port in rows:
         if uid in mine:
-            quoted = f"[{host}]" if ":" in host else host
-            found[inode] = f"{LOOPBACK_BY_ANY_ADDRESS.get(host, quoted)}:{port}"
+            found[inode] = format_address(LOOPBACK_BY_ANY_ADDRESS.get(host, host), port)
     return found
 
 

@@ -20,6 +20,7 @@ from codriver.files import OTHERS_PERMISSIONS, LinkRefusedError, is_private_dire
 from codriver.files.codriver_paths import port_file, server_directory
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
+from codriver.net.kernel_sockets import format_address
 from codriver.net.registration import is_stopped_for_good
 from codriver.net.relay_install import SOURCE_RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay_directory
@@ -210,9 +211,8 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
     host, port = str(health.get("host", "")), health.get("port")
     clients = sum(client.get("name") != CLIENT_NAME for client in _get_rows(health, "clients"))
     since = f", since {health['startedAt']}" if "startedAt" in health else ""
-    yield Check(
-        "server", "ok", f"pid {health.get('pid')} listens on {host}:{port}{since}; clients: {clients or 'none'}"
-    )
+    address = format_address(host, port) if isinstance(port, int) else host
+    yield Check("server", "ok", f"pid {health.get('pid')} listens on {address}{since}; clients: {clients or 'none'}")
     if "portNote" in health:
         yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
     if health.get("version", __version__) != __version__:

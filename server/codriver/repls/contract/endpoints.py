@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from codriver.core.records import dataclass
+from codriver.net.kernel_sockets import format_address
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ class Endpoint:
         return cls(host.strip("[]") or "127.0.0.1", int(port), found_by)
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return format_address(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)
