@@ -257,11 +257,11 @@ def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("abc", "contains no port"),
-        ("", "contains no port"),
-        ("99999", "contains no port"),
-        ("-1", "contains no port"),
-        ("1", "nothing answers on port 1, the port in its port file (Connection refused)"),
+        ("abc", "does not contain a port number"),
+        ("", "does not contain a port number"),
+        ("99999", "does not contain a port number"),
+        ("-1", "does not contain a port number"),
+        ("1", "nothing answers on port 1, the port in the workspace's port file (Connection refused)"),
     ],
 )
 def test_an_invalid_port_file_is_explained(tmp_path, content, words):

@@ -101,7 +101,7 @@ def test_an_orphaned_evaluation_is_ended_after_the_grace_period_for_a_waiting_ca
     assert server.ended == []
     server.do(GracePeriodExpired("gone"))
     assert server.ended == [running]
-    assert "its client disconnected, and ann is waiting for its session" in server.one(running).stop_requested
+    assert "its client disconnected, and ann is waiting for the session" in server.one(running).stop_requested
     assert [e.text for e in server.of(dispatch.AppendEntry) if running in e.text]
     server.do(EvaluationFinished(running, "interrupted"))
     assert server.one(waiting).status == "running"
@@ -178,7 +178,7 @@ def test_code_waiting_for_input_is_ended_after_the_grace_period(server):
     assert server.ended == []
     server.do(GracePeriodExpired("gone"))
     assert server.ended == [reading]
-    assert "waits for input" in server.one(reading).stop_requested
+    assert "is waiting for input" in server.one(reading).stop_requested
 
 
 def test_code_that_requests_input_after_the_grace_period_is_ended_immediately(server):

@@ -213,7 +213,7 @@ def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
     assert "4 times within a minute" in given_up.note
     assert not server.of(dispatch.RetryRepl)
     latch = server.state.latches["repl-given-up:py"]
-    assert latch.text == f"REPL py was given up: {given_up.note}"
+    assert latch.text == f"Codriver gave up on REPL py: {given_up.note}"
     (kept,) = server.of(dispatch.StoreDocument)
     assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
     assert server.state.repls_awaiting_acceptance() == [given_up]

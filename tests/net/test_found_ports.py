@@ -52,7 +52,7 @@ def test_without_kernel_information_a_file_from_before_boot_is_refused(file):
 
 def test_without_kernel_information_a_world_writable_file_is_refused(file):
     posix_only.set_mode(file, 0o602)
-    assert "others may write to it" in listener_distrust_reason(None, file)
+    assert "other users may write to it" in listener_distrust_reason(None, file)
 
 
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a file to another user: run the tests as root")

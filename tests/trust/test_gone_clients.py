@@ -37,7 +37,7 @@ def test_code_of_a_disconnected_client_ends_when_another_needs_its_session(live,
     assert (answer["status"], answer["result"]) == ("done", "'free'")
     ended = client.call("get_evaluation", evaluationId=endless)
     assert ended["status"] == "interrupted"
-    assert "it was interrupted: its client disconnected, and here is waiting for its session" in ended["notes"]
+    assert "it was interrupted: its client disconnected, and here is waiting for the session" in ended["notes"]
 
 
 def test_code_ends_when_its_client_disconnects_during_the_call(live):
@@ -64,7 +64,7 @@ def test_code_waiting_for_input_ends_with_its_client(live, client, code):
         until(lambda: client.call("get_evaluation", evaluationId=reading)["status"] != "needs-input", "its end")
         ended = client.call("get_evaluation", evaluationId=reading, waitMs=60_000)
     assert ended["status"] == "interrupted"
-    assert any("waits for input, but its client has disconnected" in note for note in ended["notes"])
+    assert any("is waiting for input, but its client has disconnected" in note for note in ended["notes"])
 
 
 def test_code_that_blocks_nobody_continues_and_anyone_can_fetch_its_result(live, client):

@@ -122,7 +122,7 @@ def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         said = other_user.run(code, listener.getsockname()[1], file)
-    assert said == "the process belongs to root, not to you: it may be the proxy of a container\n"
+    assert said == "the process belongs to root, not to you: it may be a container's proxy\n"
 
 
 @pytest.mark.parametrize("dialect", ["python", "lisp"])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MAX_ENTRIES: Final = 64
-"""Maximum number of entries in a mapping, such as the callers on a connection or a server's conversations."""
+"""Maximum number of entries in a mapping, such as a connection's callers or a server's conversations."""
 
 
 def with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:

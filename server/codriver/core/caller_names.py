@@ -45,7 +45,7 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
 
 
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
-    """Rename the lanes that a caller had while it was unnamed, unless its name already has a lane."""
+    """Rename the lanes that belonged to a caller while it was unnamed, unless its name already has a lane."""
     for repl in state.repls.values():
         lanes = [
             session

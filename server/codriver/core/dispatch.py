@@ -208,14 +208,14 @@ class UnhandledError(CodriverError):
     """Raised when no function is registered for a class of actions or effects."""
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
-        super().__init__(f"no function handles the {kind} {', '.join(names)}: pass one to the core")
+        super().__init__(f"no function handles the {kind} {', '.join(names)}: pass a function for each to the core")
 
 
 class UnresolvedReferenceError(CodriverError):
     """Raised when a reference in an action or effect names a value that does not exist."""
 
     def __init__(self, later: ValueReference[Any]) -> None:
-        super().__init__(f"cannot resolve {later}: there is no value with this name")
+        super().__init__(f"cannot resolve the reference {later}: there is no value with this name")
 
 
 @dataclass(frozen=True)
@@ -332,7 +332,7 @@ class Core:
 
 
 PENDING_RESULT: Final = object()
-"""A marker for a result that is not available yet. References to such a result are left unresolved."""
+"""A placeholder for a result that is not available yet. References to such a result are left unresolved."""
 
 
 def resolve_references(record: R, sources: Mapping[str, object]) -> R:

@@ -28,9 +28,9 @@ MARK_PATTERN: Final = re.compile(
 )
 """Matches a marker. Its groups are the media type, width, height, kilobytes and digest."""
 IRREGULAR_SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
-"""File suffixes for the subtypes whose suffix differs from their name."""
+"""File suffixes of the media subtypes whose suffix differs from their name."""
 _DIGEST_CHARACTERS: Final = 16
-"""Length of the digest in an image's marker."""
+"""Length of the digest in an image's marker, in hexadecimal digits."""
 _NON_FRAME_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
 """JPEG markers in the range of the frame headers that mean something else, such as Huffman tables."""
 _MAX_HEADER_BYTES: Final = 2**20

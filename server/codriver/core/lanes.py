@@ -84,7 +84,7 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
 
 
 def _with_lane_transferred(state: State, repl: Repl, session: Session, client: str | None) -> State:
-    """Transfer the evaluations in a lane to the client that takes over the lane."""
+    """Transfer the evaluations in a lane to the client that is taking over the lane."""
     for unfinished in state.unfinished_in_session(repl.id, session.name):
         if unfinished.client == session.client:
             evaluation = replace(unfinished, client=client, is_orphan=False)
@@ -93,5 +93,5 @@ def _with_lane_transferred(state: State, repl: Repl, session: Session, client: s
 
 
 def _is_ending(state: State, repl: Repl, session: Session) -> bool:
-    """Return whether the REPL is closing the session at this moment."""
+    """Return whether the REPL is currently closing the session."""
     return session.is_leaving and not state.unfinished_in_session(repl.id, session.name)

@@ -16,11 +16,11 @@ from codriver.core.records import dataclass, replace
 from codriver.core.state import Session, State, evaluation_queue, with_evaluation, with_repl, with_session, without_item
 
 CLIENT_SESSION_REASON = "its client disconnected, and the session belonged to that client"
-"""Reason for ending an evaluation in a session that its client had opened for itself."""
-BACKGROUND_REASON = "its client disconnected, and it ran in the background"
+"""Reason for ending an evaluation in a session that its client had opened only for itself."""
+BACKGROUND_REASON = "its client disconnected, and the code ran in the background"
 """Reason for ending an evaluation that ran in the background."""
-UNANSWERABLE_REASON = "it waits for input, but its client has disconnected"
-"""Reason for ending an evaluation that waits for input."""
+UNANSWERABLE_REASON = "the code is waiting for input, but its client has disconnected"
+"""Reason for ending an evaluation that is waiting for input."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def stop_unwanted_orphans(state: State) -> Outcome:
     for unwanted in _unwanted_orphans(state):
         evaluation, why = unwanted.evaluation, unwanted.why
         if evaluation.status not in OCCUPYING_STATUSES:
-            follow_ups.append(CancelQueued(evaluation.id, f"never sent: {why}"))
+            follow_ups.append(CancelQueued(evaluation.id, f"the code was never sent: {why}"))
         elif evaluation.stop_requested != why:
             stopping = replace(evaluation, stop_requested=why)
             state = with_evaluation(state, stopping)
@@ -96,7 +96,7 @@ def _unwanted_orphans(state: State) -> list[_Unwanted]:
         elif orphan.status == "needs-input":
             found.append(_Unwanted(orphan, UNANSWERABLE_REASON))
         elif waiter is not None:
-            found.append(_Unwanted(orphan, f"its client disconnected, and {waiter.who} is waiting for its session"))
+            found.append(_Unwanted(orphan, f"its client disconnected, and {waiter.who} is waiting for the session"))
     return found
 
 
@@ -115,7 +115,7 @@ def end_client_sessions(state: State, client: str) -> Outcome:
             state = with_session(state, repl.id, leaving)
             left = state.unfinished_in_session(repl.id, session.name)
             follow_ups += [
-                CancelQueued(evaluation.id, f"never sent: {CLIENT_SESSION_REASON}")
+                CancelQueued(evaluation.id, f"the code was never sent: {CLIENT_SESSION_REASON}")
                 for evaluation in left
                 if evaluation.status == "queued"
             ]

@@ -60,15 +60,15 @@ if TYPE_CHECKING:
 
 
 FIRST_RETRY_PAUSE_S = 0.25
-"""Pause before the first retry. It doubles with every further failure."""
+"""Pause before the first retry, in seconds. It doubles with every further failure."""
 MAX_RETRY_PAUSE_S = 10.0
-"""Maximum pause between attempts to connect."""
+"""Maximum pause between attempts to connect, in seconds."""
 MAX_STALE_RETRY_PAUSE_S = 60.0
-"""Maximum pause if nothing is listening on the port in a port file. A rewritten file is read immediately."""
+"""Maximum pause, in seconds, if nothing is listening on a port file's port. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4
-"""Maximum number of times that a process is started within a minute. After that, it is given up on."""
+"""Maximum number of starts of a process within a minute. After that, Codriver gives up on it."""
 MAX_DISCOVERED_REPL_ATTEMPTS = 5
-"""Maximum number of attempts to reach a discovered REPL. The last one is about 8 s later, enough for a restart."""
+"""Maximum number of attempts to reach a discovered REPL. The last comes after about 8 s, when a restart is over."""
 MINUTE_MS = 60_000
 """Length of a minute in milliseconds."""
 MAX_REMEMBERED_STARTS = 8
@@ -228,7 +228,9 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     final, cause = action.final, action.cause
     if repl.is_owned and len(recent) >= MAX_STARTS_PER_MINUTE:
         final = True
-        cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
+        cause += (
+            f"; it was started {len(recent)} times within a minute and will not be started again (use restart_repl)"
+        )
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
     if is_stale:
         cause += f"; {repl.origin.text} is probably left over from a process that has ended"
@@ -263,7 +265,7 @@ def _lose_discovered_repl(state: State, repl: Repl, cause: str, *, final: bool) 
     """
     effects = () if final else (_schedule_retry(state.repls[repl.id]),)
     is_new = repl.phase == "connected" or not (repl.failures or repl.generation)
-    words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"
+    words = "lost" if repl.phase == "connected" else f"could not be reached ({repl.origin.text})"
     announcements = (AddServerLine(f"REPL {repl.key} {words}: {cause}", error=True, repl=repl.key),) if is_new else ()
     ends = (
         evaluation_queue.actions_ending_evaluations(state, repl.id, cause) if final or repl.phase == "connected" else ()
@@ -279,7 +281,9 @@ def _schedule_retry(repl: Repl, longest_s: float = MAX_RETRY_PAUSE_S) -> RetryRe
 def _loss_messages(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action, ...]:
     announcements: tuple[Action, ...] = (AddServerLine(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
     if final:
-        announcements += (LatchError(_given_up_error_code(repl.key), f"REPL {repl.key} was given up: {cause}", now),)
+        announcements += (
+            LatchError(_given_up_error_code(repl.key), f"Codriver gave up on REPL {repl.key}: {cause}", now),
+        )
     return announcements
 
 

@@ -24,7 +24,7 @@ MAX_CALLERS = 64
 MAX_SESSIONS = 64
 """Maximum number of sessions whose reported status is remembered per caller."""
 MAX_UNRECORDED_EVALUATIONS = 16
-"""A report to a caller is recorded once there are this many new evaluations since its last recorded one."""
+"""Number of new evaluations after which a further report to the same caller is recorded."""
 NO_KNOWLEDGE = CallerKnowledge(0, frozenset())
 """The knowledge of a caller that has not received an answer yet."""
 _EVALUATION_NUMBER = attrgetter("number")

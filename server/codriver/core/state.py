@@ -32,7 +32,7 @@ scheduled; `stopped`: it was given up on.
 """
 
 MAX_NEARBY_PROGRAMS = 2
-"""Maximum number of other listening programs that a warning about a REPL lists."""
+"""Maximum number of other listening programs that a warning about a REPL names."""
 
 TRUST_COMMAND: Final = "codriver trust"
 """The command that accepts a workspace. Notes to the user mention it."""
@@ -492,7 +492,7 @@ def first_answer_warnings(state: State, repl: Repl) -> tuple[str, ...]:
 def _nearby_programs_warning(state: State, repl: Repl) -> str:
     """Return a warning that other programs in the workspace are listening on ports, or an empty string.
 
-    It is for Python REPLs that Codriver started, because they are not part of these programs.
+    Only Python REPLs that Codriver started get the warning, because they are not part of these programs.
     """
     if not repl.is_owned or repl.dialect != PYTHON:
         return ""
@@ -504,7 +504,7 @@ def _nearby_programs_warning(state: State, repl: Repl) -> str:
         return ""
     where = " and ".join(f"{listening.address} (pid {listening.pid})" for listening in others[:MAX_NEARBY_PROGRAMS])
     return (
-        f"this REPL is not part of the application that listens on {where}. To get a REPL in that application, start "
+        f"this REPL is not part of the application listening on {where}. To get a REPL in that application, start "
         "it with `codriver run --` before its command, or call codriver_seam.start_repl(True) in it"
     )
 

@@ -37,7 +37,7 @@ JSON_WHITESPACE = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, which some shells write first. No protocol starts with it."""
 JSON_START_BYTES = b'{["'
-"""First bytes of JSON values that cannot start an HTTP method, which is a token. Source: RFC 9110, section 5.6.2."""
+"""Bytes that can start a JSON value, but no HTTP method, which is a token. Source: RFC 9110, section 5.6.2."""
 FOREIGN_START_PATTERN = re.compile(
     rb"[A-Z]{2,16}[ \t\r\n/]"  # an upper-case verb: HTTP, the HTTP/2 preface (PRI *), PROXY, RTSP, SMTP, DICT
     rb"|SSH-"
@@ -45,9 +45,9 @@ FOREIGN_START_PATTERN = re.compile(
 )
 """Matches the first bytes of data that is not JSON, such as an HTTP request or a TLS handshake."""
 FOREIGN_VERSION_PATTERN = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
-"""Matches the version of a related protocol.
+"""Matches the version of HTTP or a similar protocol in the first line of a request.
 
-A web page can choose a method such as `patch` or `null` by DNS rebinding.
+The method alone does not identify such a request: after DNS rebinding, a web page can use methods such as `null`.
 """
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class AdmittedPeer:
     conversation: str = ""
     """The id of the Claude Code conversation that started the peer, a relay. Empty for other clients."""
     stops_server: bool = False
-    """Whether the peer only requests that the server stop."""
+    """Whether the peer only asks the server to stop."""
     request: str = ""
     """The name of a single request that the peer makes instead of speaking MCP, or empty."""
     detail: str = ""
@@ -75,13 +75,13 @@ class AdmittedPeer:
 
 
 MAX_FIRST_BYTE_WAIT_S = 300.0
-"""Maximum wait for the first byte. A relay connects when its client starts, and is silent until the client writes."""
+"""Maximum wait for the first byte, in seconds. A relay connects at once, but is silent until its client writes."""
 MAX_FIRST_LINE_WAIT_S = 10.0
-"""Maximum time to wait for the rest of the first line."""
+"""Maximum time to wait for the rest of the first line, in seconds."""
 PEER_QUERY_THREADS = 4
-"""Number of threads that look up peers' users. They do nothing else, so that nothing delays admission."""
+"""Number of threads that look up peers' users. They do nothing else, so that no other work delays admission."""
 MAX_TOKEN_LINE_BYTES = 4096
-"""Maximum length of the first line of a peer that is not admitted yet."""
+"""Maximum length, in bytes, of the first line from a peer that is not admitted yet."""
 MAX_READ_BYTES = 64 * 1024
 """Maximum number of bytes read at once."""
 INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION_METHOD.encode()
@@ -237,12 +237,12 @@ class Admission:
             return None
         if session != self._session_id:
             self._refusals.log_refusal(
-                "refused a connection that expects another server: it read an outdated port file"
+                "refused a connection that expects a different server: it read an outdated port file"
             )
             return None
         if named_workspace is not None and not await self._send_workspace(stream, named_workspace):
             self._refusals.log_refusal(
-                "refused a connection that expects another workspace, whose port file names this server"
+                "refused a connection that expects a different workspace, whose port file names this server"
             )
             return None
         return AdmittedPeer(

@@ -29,13 +29,13 @@ PROTOCOL_VERSION = "2025-11-25"
 """The version of MCP that the commands use."""
 NO_OTHER_FIELDS: Mapping[str, str] = MappingProxyType({})
 HANDSHAKE_TIMEOUT_S = 5.0
-"""Maximum time for connecting and for the handshake."""
+"""Maximum time for connecting and for the handshake, in seconds."""
 SERVER_START_TIMEOUT_S = 30.0
-"""Maximum time for a started server to begin accepting connections."""
+"""Maximum time for a started server to begin accepting connections, in seconds."""
 INVALID_REQUEST_CODES = frozenset({-32700, -32600, -32602})
 """JSON-RPC error codes for invalid requests. Source: JSON-RPC 2.0, error object."""
 MAX_LOG_TAIL_CHARACTERS = 600
-"""Maximum number of characters displayed from the end of the log of a server that failed to start."""
+"""Maximum number of characters displayed from the end of a log, if its server failed to start."""
 
 
 class NoServerError(StartError):
@@ -48,7 +48,7 @@ class NoServerError(StartError):
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
             f"no codriver server is running for {workspace}: {why}; start one with `codriver serve` "
-            "(eval, load, call and tools do so themselves with --start)"
+            "(with --start, eval, load, call and tools start one themselves)"
         )
         self.why = why
 
@@ -68,8 +68,8 @@ class ServerFailedError(NoServerError):
 def explain_silent_exit(log: Path) -> str:
     """Return the likely reason why a server exited without writing to its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
-        return "it could not log anything because the disk of the workspace is full: free some space"
-    return "it logged nothing"
+        return "nothing could be logged because the workspace's disk is full: free some space"
+    return "nothing was logged"
 
 
 class CannotStartError(NoServerError):
@@ -112,7 +112,7 @@ class WrongWorkspaceError(CodriverError):
     """Raised when the server serves a different workspace."""
 
     def __init__(self) -> None:
-        super().__init__("the server serves another workspace")
+        super().__init__("the server on this port serves another workspace")
 
 
 class Connection:
@@ -296,7 +296,7 @@ def connect(
 
 def _connect_and_initialize(workspace: Path, directory: Path, name: str) -> Connection:
     port = _read_port(workspace, directory)
-    source = f"port {port}, the port in its port file"
+    source = f"port {port}, the port in the workspace's port file"
     try:
         connection = _open_connection(workspace, directory, port)
         try:
@@ -306,7 +306,7 @@ def _connect_and_initialize(workspace: Path, directory: Path, name: str) -> Conn
             raise
         connection.remove_timeout()
     except (server_record.NotTheServerError, WrongWorkspaceError) as error:
-        raise NoServerError(workspace, f"the process on {source}, is not its server: {error}") from error
+        raise NoServerError(workspace, f"the process on {source}, is not the workspace's server: {error}") from error
     except TimeoutError as error:
         why = (
             f"the process on {source}, did not answer within {HANDSHAKE_TIMEOUT_S:g} s; "
@@ -363,7 +363,7 @@ def _read_port(workspace: Path, directory: Path) -> int:
         why = f"{error.filename or directory / 'port'} is ignored: {error.strerror}"
         raise NoServerError(workspace, why) from error
     except ValueError:
-        raise NoServerError(workspace, f"the port file {directory / 'port'} contains no port") from None
+        raise NoServerError(workspace, f"the port file {directory / 'port'} does not contain a port number") from None
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -430,4 +430,4 @@ def _query_process(workspace: Path, directory: Path, claimed: ServerRecord) -> i
 
 
 def _ignore(_message: dict[str, Any]) -> None:
-    """Ignore a notification."""
+    """Ignore a notification, because the command only needs answers."""

@@ -23,9 +23,9 @@ Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2
 CLAUDE_CODE_CLIENT: Final = "claude-code"
 """Name of the client whose relay sends the session id from the variable `CLAUDE_CODE_SESSION_ID`."""
 TURN_METADATA_KEY: Final = "x-codex-turn-metadata"
-"""The key of an object, or of its JSON, that contains a `thread_id`. Source: a recording of Codex 0.171.0."""
+"""Key in `_meta` of an object, or its JSON, with a `thread_id`. Source: a recording of Codex 0.171.0."""
 MAX_TURN_METADATA_CHARACTERS: Final = 10_000
-"""Maximum length of that JSON. Longer values are ignored."""
+"""Maximum length of the JSON under `TURN_METADATA_KEY`. Longer values are ignored."""
 
 
 def conversation_id(meta: Mapping[str, object]) -> str | None:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 MAX_TURN_S: Final = 0.0005
-"""Time after which a computation lets other tasks run."""
+"""Time, in seconds, after which a computation lets other tasks run."""
 YIELDED_ITERATIONS: Final = 12
-"""Number of loop iterations left to other tasks, enough for another client's call. An idle one takes about 20 µs."""
+"""Number of loop iterations for other tasks, enough for another client's call. An idle iteration takes 20 µs."""
 
 T = TypeVar("T")
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 FILE_SLOTS = 4
-"""Maximum number of files that are read concurrently."""
+"""Maximum number of files that are read at the same time."""
 TEXT_SLOTS = 2
 """Maximum number of threads that process long strings."""
 QUERY_SLOTS = 2
-"""Number of concurrent queries.
+"""Maximum number of queries that run at the same time.
 
 Python runs one thread at a time, so more threads would only slow each other and the event loop down.
 """
@@ -39,7 +39,7 @@ class NoTurnError(Exception):
     """Raised when work did not get a thread in time. `ahead` is the number of callers that are still waiting."""
 
     def __init__(self, ahead: int) -> None:
-        super().__init__(f"{ahead} were waiting for their turn")
+        super().__init__(f"no thread was free in time: {ahead} other callers were waiting for their turn")
         self.ahead = ahead
 
 
@@ -51,7 +51,7 @@ class _WaitingCaller:
     decided: anyio.Event = field(default_factory=anyio.Event)
     is_granted: bool = False
     is_over: bool = False
-    """Whether the work has finished."""
+    """Whether the work is done."""
     elapsed_s: float = 0.0
     """The time that the work took, in seconds."""
     has_left: bool = False
@@ -227,7 +227,7 @@ class WorkThreads:
     messages: FairThreads = field(default_factory=lambda: FairThreads(1))
     """Parsing of long messages."""
     files: FairThreads = field(default_factory=lambda: FairThreads(FILE_SLOTS, slots_per_client=2))
-    """Reading files that a client names, on whatever disk."""
+    """Reading files that a client names, which may be on a slow disk."""
     editing: FairThreads = field(default_factory=lambda: FairThreads(TEXT_SLOTS))
     """Processing of long strings and code."""
     queries: FairThreads = field(default_factory=lambda: FairThreads(QUERY_SLOTS))

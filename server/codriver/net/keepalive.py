@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 KEEPALIVE_IDLE_S = 60
-"""Time without traffic after which the first probe is sent."""
+"""Time without traffic, in seconds, after which the first probe is sent."""
 KEEPALIVE_INTERVAL_S = 10
-"""Time between two probes."""
+"""Time between two probes, in seconds."""
 KEEPALIVE_PROBES = 3
 """Number of unanswered probes after which the connection is closed: 90 s after the last traffic."""
 

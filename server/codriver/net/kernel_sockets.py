@@ -37,7 +37,7 @@ NLM_F_REQUEST: Final = 0x1
 NLM_F_DUMP: Final = 0x300
 NLMSG_DONE: Final = 3
 RECEIVE_BUFFER_BYTES: Final = 65536
-"""Size of the receive buffer, larger than any part of an answer from the kernel. Source: netlink(7)."""
+"""Size of the receive buffer, which is larger than any part of the kernel's answer. Source: netlink(7)."""
 
 LOOPBACK_BY_ANY_ADDRESS = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
 """The loopback address for reaching a listener on all interfaces, by the address on which it listens."""
@@ -234,7 +234,7 @@ def _decode_host(words: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process that listens on the port"
+UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process listening on the port"
 
 
 def connection_distrust_reason(connection: socket.socket, file: Path) -> str | None:
@@ -268,11 +268,11 @@ def listener_distrust_reason(listener: LocalSocket | None, file: Path | None) ->
     if listener is None:
         return _file_distrust_reason(file) if file is not None else UNIDENTIFIED_LISTENER_REASON
     if listener.uid < 0:
-        return "the process that listened on the port has closed the connection"
+        return "the process that was listening on the port has closed the connection"
     if is_mine(listener.uid):
         return None
     if listener.uid == 0:
-        return "the process belongs to root, not to you: it may be the proxy of a container"
+        return "the process belongs to root, not to you: it may be a container's proxy"
     return f"the process belongs to another user of this machine, {_describe_user(listener.uid)}"
 
 
@@ -283,7 +283,7 @@ def _file_distrust_reason(file: Path) -> str | None:
         return f"{UNIDENTIFIED_LISTENER_REASON}, and the file with its port cannot be checked: {error.strerror}"
     if not is_trusted(status.st_uid) or is_open(status, stat.S_IWOTH):
         return (
-            f"{UNIDENTIFIED_LISTENER_REASON}, and the file with its port belongs to another user, or others "
+            f"{UNIDENTIFIED_LISTENER_REASON}, and the file with its port belongs to another user, or other users "
             "may write to it"
         )
     if status.st_mtime < boot_time_s():
@@ -295,6 +295,6 @@ def _file_distrust_reason(file: Path) -> str | None:
 
 
 def _describe_user(uid: int) -> str:
-    """Return the name and id of a user for messages."""
+    """Return a user's name and id as text for messages."""
     name = user_name(uid)
     return f"the user {uid}" if name is None else f"{name} (uid {uid})"

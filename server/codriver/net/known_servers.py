@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 NOTE_NAME: Final = "workspace"
-"""The file name of a note about a server's workspace."""
+"""The name of the file in which a server notes its workspace."""
 NOTE_RULES: Final = FileRules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
 MAX_SEARCHED_DIRECTORIES: Final = 1000
 """Maximum number of state directories that are searched."""
 ANSWER_TIMEOUT_S: Final = 3.0
-"""Maximum time for a server to answer, so that one that hangs does not delay the list."""
+"""Maximum time for a server to answer, in seconds, so that a hanging server does not delay the list."""
 MAX_CONCURRENT_QUERIES: Final = 8
 """Maximum number of servers that are queried concurrently."""
 
@@ -105,7 +105,7 @@ def query_server(workspace: Path, name: str) -> KnownServer:
 
 
 def _unexpected_end(workspace: Path) -> str:
-    """Return a message if the server was killed, or "" if it is running or its state is unknown."""
+    """Return a message if the workspace's server was killed, or "" if it is running or its state is unknown."""
     is_claimed = server_record.is_claimed(server_directory(workspace))
     return "the server ended unexpectedly" if is_claimed is False else ""
 

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_BYTES = 8 * 2**20
-"""Size of unread answers above which no more requests are read from a client."""
+"""Size of a client's unread answers, in bytes, above which no more of its requests are read."""
 MAX_EXCESS_CONNECTIONS = 8
-"""Number of connections accepted beyond the maximum number of clients, so that excess clients get an error."""
+"""Number of connections accepted beyond the maximum number of clients, so that excess clients receive an error."""
 REFUSAL_TIMEOUT_S = 10.0
-"""Maximum time for refusing an excess client."""
+"""Maximum time for refusing an excess client, in seconds."""
 MAX_REFUSED_BYTES = 64 * 1024
 """Maximum number of bytes read from an excess client to find the id of its first request."""
 TOO_MANY_CLIENTS_CODE = -32000
 """JSON-RPC error code sent to an excess client."""
 FLUSH_TIMEOUT_S = 2.0
-"""Maximum time for sending the last lines when a connection is closed."""
+"""Maximum time for sending the last lines when a connection is closed, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Listener:
         self._pending: dict[anyio.CancelScope, None] = {}
         """Connections that have not been admitted yet, oldest first."""
         if refused := allow_open_files(limits.clients + RESERVED_DESCRIPTORS):
-            logger.warning("%d clients may need more files: %s", limits.clients, refused)
+            logger.warning("%d clients may need more open files than the system allows: %s", limits.clients, refused)
 
     async def serve_connection(self, stream: SocketStream) -> None:
         """Serve one connection until it is closed. Unexpected exceptions are logged and only end this connection."""
@@ -139,7 +139,7 @@ class Listener:
             self._clients.remove(session)
 
     async def _answer_request(self, stream: SocketStream, name: str, detail: str) -> None:
-        """Answer a command's single request. Unknown requests get no answer."""
+        """Answer the single request of a command. Unknown requests get no answer."""
         if (answer := self._requests.get(name)) is None:
             logger.warning("refused a connection with an unknown request")
             return

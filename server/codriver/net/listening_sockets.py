@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACCEPT_RETRY_PAUSE_S = 0.1
-"""Pause after a failed `accept`."""
+"""Pause after a failed `accept`, in seconds."""
 RESERVED_DESCRIPTORS = 256
 """Number of file descriptors reserved for REPLs, the log and pending connections, in addition to one per client."""
 
@@ -91,7 +91,7 @@ class PatientListener(SocketListener):
                 stream = await self._listener.accept()
             except OSError as error:
                 if not self._is_failing:
-                    logger.warning("cannot accept connections at the moment, retrying: %s", error)
+                    logger.warning("cannot accept connections at the moment and will retry: %s", error)
                 self._is_failing = True
                 await anyio.sleep(ACCEPT_RETRY_PAUSE_S)
             else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 BATCH_BYTES = 64 * 1024
-"""Approximate size of a batch, which a socket accepts in one call."""
+"""Approximate size of a batch of lines, small enough for a socket to accept it in one call."""
 
 
 def immediate_sender(stream: SocketStream) -> Callable[[bytes], bool]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MIN_MESSAGE_INTERVAL_S: Final = 60.0
-"""Minimum time between two messages with the same reason."""
+"""Minimum time between two messages with the same reason, in seconds."""
 
 
 class RefusalLog:

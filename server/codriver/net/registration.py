@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_TIMEOUT_S = 3.0
-"""Maximum time to wait for the lock. A stopping server releases it soon, and a starting one can then be reached."""
+"""Maximum time to wait for the lock, in seconds, so that a stopping server can release it or a starting one answer."""
 LOCK_POLL_INTERVAL_S = 0.02
 """Pause between two attempts to acquire the lock."""
 LAST_STOP_RULES = FileRules(Links.ANY, 64)
@@ -72,13 +72,13 @@ class StoppedForGoodError(StartError):
     """Raised when a server must not be started on demand, because the user has stopped it permanently."""
 
     exit_status = STOPPED_FOR_GOOD_STATUS
-    """An exit status that the relay recognizes."""
+    """The exit status by which the relay recognizes this error."""
 
     def __init__(self, workspace: Path) -> None:
         super().__init__(
             f"the server of {workspace} was stopped for good with `codriver stop --for-good`, so clients do not start "
             f"it. To start it and allow that again, run `codriver serve --workspace {workspace}` or `codriver eval "
-            "--start` in the folder"
+            "--start` in this folder"
         )
 
 
@@ -318,7 +318,7 @@ def _token_copy(record: ServerRecord) -> Path:
 
 
 def _remove_token_copy(stop_file: Path, token: str) -> None:
-    """Remove the copy of the token, unless it has the token of another server by now."""
+    """Remove the copy of the token, unless it contains another server's token by now."""
     with suppress(OSError), files.locate(stop_file, Links.OF_USER) as position:
         if position.read(TOKEN_RULES) == token.encode():
             position.remove()

@@ -39,12 +39,12 @@ VERSIONS_DIRECTORY: Final = "relays"
 DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{16}")
 """Matches the directory name of an installed version."""
 MAX_RETAINED_VERSIONS: Final = 4
-"""Number of newest versions that are retained even if unused, because a relay may be about to start."""
+"""Number of the newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE_FILE: Final = "in-use"
 """The name of the file that `codriver_relay.command_line` locks. The server does not import that module."""
 LOCK_FILE: Final = "codriver_relay.lock"
 LOCK_TIMEOUT_S: Final = 10.0
-"""Maximum wait for another server's installation, which takes a few milliseconds."""
+"""Maximum time, in seconds, to wait for another server's installation, which takes a few milliseconds."""
 SCRIPT_TEMPLATE: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"

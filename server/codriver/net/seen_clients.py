@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEEN_CLIENTS_FILE: Final = "seen-clients.json"
-"""Name of the file with the clients that were seen."""
+"""Name of the file that lists the clients that have connected."""
 MAX_CLIENTS: Final = 64
 """Maximum number of clients in the file."""
 RECORD_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
 """Client names with this prefix belong to Codriver's own commands, and are not recorded."""
 MIN_RECORD_INTERVAL_S: Final = 60
-"""Minimum time between two records of the same client, in case it keeps reconnecting."""
+"""Minimum time, in seconds, between two records of the same client, in case it keeps reconnecting."""
 
 
 class SeenClients:
@@ -74,7 +74,7 @@ def record_client(who: str, now_s: float) -> None:
             path, json.dumps(stored).encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
         )
     except OSError as error:
-        logger.info("cannot record the client: %s", error)
+        logger.info("cannot record when the client was last connected: %s", error)
 
 
 def read_last_connections() -> Mapping[str, int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 MAX_READ_BYTES: Final = 64 * 1024
-"""Maximum number of bytes returned at once."""
+"""Maximum number of bytes returned by one read."""
 MAX_BUFFERED_BYTES: Final = 64 * 1024
 """Number of buffered bytes at which reading pauses. Further data then waits in the kernel and at the client."""
 

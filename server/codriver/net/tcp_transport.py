@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 CLOSE_TIMEOUT_S: Final = 0.5
-"""Maximum wait for the peer to close the connection too. All known servers do so immediately unless they hang."""
+"""Maximum time, in seconds, for the peer to close the connection, too. All known servers do so at once."""
 
 KEEPALIVE_IDLE_S: Final = 10
-"""Time without traffic after which the first probe is sent."""
+"""Time without traffic, in seconds, after which the first probe is sent."""
 KEEPALIVE_INTERVAL_S: Final = 5
-"""Time between two probes."""
+"""Time between two probes, in seconds."""
 KEEPALIVE_PROBES: Final = 3
 """Number of unanswered probes after which the connection is closed: 25 s after the last traffic."""
 

@@ -64,7 +64,7 @@ def test_processes_started_by_the_server_are_not_applications(tmp_path, shop):
 
 def test_each_client_is_warned_once_that_the_repl_is_not_the_application(tmp_path, shop):
     program = shop()
-    words = f"this REPL is not part of the application that listens on {program.address} (pid {program.pid})"
+    words = f"this REPL is not part of the application listening on {program.address} (pid {program.pid})"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: words in str(client.call("list_sessions")), "the program to be seen")
         assert words in str(client.call("server_health"))
@@ -94,11 +94,11 @@ def test_a_warning_says_the_repl_is_not_the_application_until_the_application_ha
     core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = port_cautions(core)
     assert words.startswith(
-        "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001"
+        "this REPL is not part of the application listening on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001"
     )
     core.report(AddRepl("file:a", "app", Origin("port-file", "a"), "127.0.0.1:5001"))
     assert port_cautions(core)[0].startswith(
-        "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42). To"
+        "this REPL is not part of the application listening on 127.0.0.1:5000 (pid 42). To"
     )
     core.report(ReplConnected("file:a", Profile(dialect="python", process_id=42), "127.0.0.1:5001"))
     assert port_cautions(core) == ()
