@@ -35,8 +35,8 @@ def dispatch(request: Json) -> Json:
     the changes are returned.
     """
     found, is_sync = requested_frame(request), bool(request.get("sync"))
-    way = found.dispatch if is_sync else found.enqueue or found.dispatch
-    if way is None:
+    deliver = found.dispatch if is_sync else found.enqueue or found.dispatch
+    if deliver is None:
         raise Refusal(
             "no-dispatch", (f"the frame {found.name} was registered without {('dispatch=' if is_sync else 'enqueue=')}")
         )
@@ -46,9 +46,11 @@ def dispatch(request: Json) -> Json:
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
     try:
-        done = {"mode": "sync", **_handle_now(found, way, event)} if way is found.dispatch else {"mode": "queued"}
-        if way is not found.dispatch:
-            way(event)
+        done = (
+            {"mode": "sync", **_handle_now(found, deliver, event)} if deliver is found.dispatch else {"mode": "queued"}
+        )
+        if deliver is not found.dispatch:
+            deliver(event)
             _record_queued(number, found.name, str(event[0]))
     finally:
         cause.reset(token)
@@ -68,13 +70,13 @@ def _record_queued(number: int, frame: str, event_id: str) -> None:
         seam.queued.pop(next(iter(seam.queued)), None)
 
 
-def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
-    """Handle an event immediately by calling `way`, and return the changes. On failure, restore the previous state."""
+def _handle_now(found: Frame, deliver: Callable[[Any], object], event: Any) -> Json:
+    """Handle an event by calling `deliver`, and return the changes. On failure, restore the previous state."""
     _check_not_draining(found)
     within, failure = epoch(found.name, str(event[0])), ""
     try:
         with within:
-            way(event)
+            deliver(event)
     except Exception as error:  # noqa: BLE001  # the answer reports the application's error
         failure = f"{type(error).__name__}: {safe_message(error)}"
     recorded = within.recorded

@@ -64,8 +64,8 @@ def trace(request: Json) -> Json:
     rows: Json = (
         {"events": [*map(event_fields, selected)]} if request.get("raw") else {"lines": [*map(format_event, selected)]}
     )
-    way = {} if seam.last_id() else watch_hint("notes requests")
-    return {**rows, "count": len(selected), "total": len(found), "lastId": seam.last_id(), **way}
+    hint = {} if seam.last_id() else watch_hint("notes requests")
+    return {**rows, "count": len(selected), "total": len(found), "lastId": seam.last_id(), **hint}
 
 
 def issues(request: Json) -> Json:

@@ -34,8 +34,8 @@ def watch_hint(gives: str) -> Json:
 
     `gives` describes what watching it achieves, for example "lists the routes".
     """
-    ways = [way for name, way in FRAMEWORK_WATCH_CALLS.items() if name in sys.modules]
-    return {"hint": f"{ways[0]} {gives}"} if ways else {}
+    calls = [call for name, call in FRAMEWORK_WATCH_CALLS.items() if name in sys.modules]
+    return {"hint": f"{calls[0]} {gives}"} if calls else {}
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import pytest
 from real_repls import clojure, compiled, node
 
 from codriver.features.applications import re_frame
-from codriver.features.applications.framework_forms import BROWSER_DIALECT, Forms, Way, to_javascript_name
+from codriver.features.applications.framework_forms import BROWSER_DIALECT, Forms, Implementation, to_javascript_name
 from codriver.features.applications.re_frame_answers import convert_answer
 from codriver.features.applications.seam_providers import Provider, accessor_code
 
@@ -39,7 +39,7 @@ NAMES = {
 }
 ROLES = {
     "read": re_frame.RE_FRAME2_ROLES["read"],
-    **{role: (Way(("toy/renamed-away",)), Way((name,))) for role, name in NAMES.items()},
+    **{role: (Implementation(("toy/renamed-away",)), Implementation((name,))) for role, name in NAMES.items()},
 }
 ME = {"who": "claude-1", "evaluation": "e12"}
 SINGLE: dict[str, list[object]] = {

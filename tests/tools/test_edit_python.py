@@ -272,7 +272,7 @@ class TestRollback:
         missing = ["tests/test_nothing.py", "test_nothing.py::test_it"]
         answer = edit(client, shop, RATE, load=True, test=[tests.name, *missing], onFailure=how)
         assert (answer["ok"], answer["reason"]) == (False, "no-tests"), answer
-        assert answer["message"] == f"{', '.join(missing)} in test does not exist, so nothing was written"
+        assert answer["message"] == f"`test` names {', '.join(missing)}, which does not exist, so nothing was written"
         assert shop.read_text() == before
 
     def test_a_test_file_that_the_edits_create_is_run(self, client, shop, tests):

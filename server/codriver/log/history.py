@@ -423,7 +423,7 @@ class History:
             logger.warning("the history's file could not be compacted: %s", error)
 
     def _is_too_long(self) -> bool:
-        """Return whether the file has more than twice the size that its entries need."""
+        """Return whether the file is more than twice as large as its entries require."""
         if not self._is_read.is_set():
             return False
         with self._lock:

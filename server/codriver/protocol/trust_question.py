@@ -41,7 +41,7 @@ NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
 """Interval between checks for the user's answer, in seconds."""
 MAX_QUERIED_CLIENTS: Final = 256
-"""Maximum number of client names that are remembered as asked. Once it is reached, no further client is asked."""
+"""Maximum number of clients whose users are asked during the lifetime of a server."""
 
 
 class TrustDecisions:

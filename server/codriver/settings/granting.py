@@ -103,7 +103,7 @@ _ITEM_CONDITIONS: Mapping[str, str] = MappingProxyType(
         "skill_sources": "once accepted",
     }
 )
-"""Which items of a list setting a workspace's file may contain without acceptance, for the table of settings."""
+"""Items allowed in a workspace's file without acceptance, by list-valued setting, for the table of settings."""
 
 
 def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:

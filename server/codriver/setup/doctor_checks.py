@@ -456,7 +456,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 
 def _connection_advice(address: str) -> str:
     """Return advice on connecting to a REPL whose process seems to belong to another user."""
-    intended = f"codriver serve --nrepl {address}, or nrepl in your own settings, if this is intended"
+    intended = f"if this is intended, run codriver serve --nrepl {address}, or set nrepl in your own settings"
     return f"{intended}; otherwise start your REPL again"
 
 

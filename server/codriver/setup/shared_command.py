@@ -1,4 +1,4 @@
-"""The command line for configuration files that are shared with other machines."""
+"""The relay's command line, as written into configuration files that are shared with other machines."""
 
 from __future__ import annotations
 

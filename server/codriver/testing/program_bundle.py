@@ -48,7 +48,7 @@ _RUNNER_INDEPENDENT_PROGRAMS: Final = (
     "testing.programs.bytecode",
     "testing.programs.process",
 )
-"""Programs for every run that need neither the test runner nor anything it imports."""
+"""Programs that every run uses. They need neither the test runner nor anything that it imports."""
 _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
 """Programs for every run that are used by the writers of events."""
 _FAILURE_PROGRAMS: Final = (

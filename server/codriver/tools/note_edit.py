@@ -100,7 +100,7 @@ MAX_PATH_CHARACTERS = 4096
 MAX_CONTENT_CHARACTERS = 8 * 2**20
 """Maximum number of characters in a patch or in a file's text."""
 MAX_ERROR_CHARACTERS = 600
-"""Maximum number of characters in a syntax error after an edit. The agent reads it while doing other work."""
+"""Maximum number of characters in a message about a file edit. It is short because it interrupts the agent's work."""
 MAX_REFUSAL_CHARACTERS = 1500
 """Maximum number of characters in a message that refuses a write."""
 NOTHING_WRITTEN_MESSAGE = "\nNothing was written. Write it with balanced brackets."

@@ -55,7 +55,7 @@ class AppStream:
 
 
 class QuerySeam(Protocol):
-    """A function that queries the seam of the application in a REPL, and returns the answer as JSON."""
+    """A function that calls an accessor of the application in a REPL, and returns its answer as JSON."""
 
     async def __call__(self, repl: str, accessor: str, arguments: str) -> str:
         """Call an accessor with arguments in JSON.

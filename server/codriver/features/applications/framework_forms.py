@@ -44,17 +44,17 @@ BROWSER_DIALECT: Final = "clojurescript"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A way to implement a role, such as reading the state, with a framework's functions."""
+class Implementation:
+    """An implementation of a role, such as reading the state, with functions and variables of a framework."""
 
     names: tuple[str, ...]
-    """The functions that must all exist. Macros are not allowed."""
+    """The functions and variables that the code uses. All of them must exist. Macros are not allowed."""
     code: str = "{0}"
-    """The expression for the role. `{0}`, `{1}` and so on are replaced by the functions."""
+    """An expression for the role, usually a function. `{0}`, `{1}` and so on are replaced by what `names` refers to."""
 
 
-Roles = Mapping[str, tuple[Way, ...]]
-"""The ways to fill each role, the preferred one first."""
+Roles = Mapping[str, tuple[Implementation, ...]]
+"""The implementations of each role, the preferred one first. The versions of a framework need different ones."""
 
 
 def letfn_clauses(text: str) -> dict[str, str]:
@@ -75,12 +75,12 @@ def names_with_dependencies(defined: Mapping[str, str], names: Iterable[str]) ->
     return [name for name in defined if name in needed]
 
 
-def way_code(way: Way, dialect: str) -> str:
-    """Return an expression whose value is the function of a way, or nil if a required function does not exist."""
-    bound = " ".join([f"v{number} (known {_name(name, dialect)})" for number, name in enumerate(way.names)])
-    variables = [f"v{number}" for number in range(len(way.names))]
+def implementation_code(implementation: Implementation, dialect: str) -> str:
+    """Return code that evaluates to an implementation, or to nil if the framework lacks one of its names."""
+    bound = " ".join([f"v{number} (known {_name(name, dialect)})" for number, name in enumerate(implementation.names)])
+    variables = [f"v{number}" for number in range(len(implementation.names))]
     values = variables if dialect == BROWSER_DIALECT else [f"@{number}" for number in variables]
-    return f"(let [{bound}] (when (and {' '.join(variables)}) {way.code.format(*values)}))"
+    return f"(let [{bound}] (when (and {' '.join(variables)}) {implementation.code.format(*values)}))"
 
 
 KNOWN_DEFINITIONS: Final = {
@@ -137,7 +137,7 @@ class Forms(Mapping[str, str]):
         clauses = [
             self._defined[function] for function in names_with_dependencies(self._defined, [name, _ENTRY_FUNCTION])
         ]
-        roles = [f":{role} {self._role(ways)}" for role, ways in self._roles.items()]
+        roles = [f":{role} {self._role_code(implementations)}" for role, implementations in self._roles.items()]
         missing = [f":{role} {json.dumps(words)}" for role, words in self._missing.items()]
         return (
             f"(fn [args origin] (letfn [{' '.join([KNOWN_DEFINITIONS[self._dialect], *clauses])}]\n"
@@ -146,8 +146,8 @@ class Forms(Mapping[str, str]):
             f"{_JSON_CODE_BY_DIALECT[self._dialect](f'({_ENTRY_FUNCTION} rf args (fn [] ({name} rf args origin)))')})))"
         )
 
-    def _role(self, ways: tuple[Way, ...]) -> str:
-        return f"(or {' '.join([way_code(way, self._dialect) for way in ways])})"
+    def _role_code(self, implementations: tuple[Implementation, ...]) -> str:
+        return f"(or {' '.join([implementation_code(choice, self._dialect) for choice in implementations])})"
 
 
 FORMS_NAMESPACE: Final = "codriver.forms"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.features.applications.framework_forms import BROWSER_DIALECT, Forms, Roles, Way
+from codriver.features.applications.framework_forms import BROWSER_DIALECT, Forms, Implementation, Roles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,26 +22,26 @@ ACCESSOR_NAMES: Final = (
 """The accessors of the seam that the forms define."""
 
 
-def _one_of(*names: str) -> tuple[Way, ...]:
-    return tuple(Way((name,)) for name in names)
+def _one_of(*names: str) -> tuple[Implementation, ...]:
+    return tuple(Implementation((name,)) for name in names)
 
 
-_READ_WAYS: Final = (
-    Way(("clojure.core/requiring-resolve",), "@({0} 'clojure.edn/read-string)"),
+_READ_IMPLEMENTATIONS: Final = (
+    Implementation(("clojure.core/requiring-resolve",), "@({0} 'clojure.edn/read-string)"),
     *_one_of("cljs.reader/read-string", "clojure.edn/read-string"),
 )
 _DB_FUNCTIONS: Final = ("re-frame.core/app-db-value", "re-frame.core/frame-db", "re-frame.core/get-frame-db")
 RE_FRAME2_ROLES: Final[Roles] = {
-    "read": _READ_WAYS,
-    "frames": (Way(("re-frame.core/frame-ids",), "(fn [] (sort-by str ({0})))"),),
+    "read": _READ_IMPLEMENTATIONS,
+    "frames": (Implementation(("re-frame.core/frame-ids",), "(fn [] (sort-by str ({0})))"),),
     "db": _one_of(*_DB_FUNCTIONS),
     "enabled": _one_of("re-frame.interop/debug-enabled?"),
     "handlers": (
-        Way(
+        Implementation(
             ("re-frame.core/registrations", "re-frame.registrar/kinds"),
             "(fn [] (into {{}} (map (fn [kind] [kind ({0} kind)])) {1}))",
         ),
-        Way(
+        Implementation(
             ("re-frame.core/registrations",),
             "(fn [] (into {{}} (map (fn [kind] [kind ({0} kind)])) [:event :sub :fx :cofx :view :frame]))",
         ),
@@ -56,31 +56,33 @@ RE_FRAME2_ROLES: Final[Roles] = {
     "restore": _one_of("re-frame.epoch/restore-epoch"),
     "reset": (
         *_one_of("re-frame.epoch/replace-app-db!"),
-        Way(("re-frame.epoch/replace-frame-state!",), "(fn [frame db] ({0} frame {{:rf.db/app db}}))"),
+        Implementation(("re-frame.epoch/replace-frame-state!",), "(fn [frame db] ({0} frame {{:rf.db/app db}}))"),
         *_one_of("re-frame.epoch/reset-frame-db!"),
     ),
-    "machines": (Way(("re-frame.machines/machines", "re-frame.core/machines"), "{1}"),),
+    "machines": (Implementation(("re-frame.machines/machines", "re-frame.core/machines"), "{1}"),),
     "snapshots": (
-        Way(("re-frame.core/frame-state-value",), "(fn [frame] (get-in ({0} frame) [:rf.db/runtime :rf/machines]))"),
-        *(Way((name,), "(fn [frame] (:rf/machines ({0} frame)))") for name in _DB_FUNCTIONS),
+        Implementation(
+            ("re-frame.core/frame-state-value",), "(fn [frame] (get-in ({0} frame) [:rf.db/runtime :rf/machines]))"
+        ),
+        *(Implementation((name,), "(fn [frame] (:rf/machines ({0} frame)))") for name in _DB_FUNCTIONS),
     ),
     "sensitive": _one_of("re-frame.core/elision-sensitive-declarations", "re-frame.elision/sensitive-declarations"),
 }
 RE_FRAME1_ROLES: Final[Roles] = {
-    "read": _READ_WAYS,
-    "frames": (Way(("re-frame.db/app-db",), "(fn [] (when {0} [:app-db]))"),),
-    "db": (Way(("re-frame.db/app-db",), "(fn [_] (deref {0}))"),),
-    "enabled": (Way(("re-frame.db/app-db",), "(some? {0})"),),
+    "read": _READ_IMPLEMENTATIONS,
+    "frames": (Implementation(("re-frame.db/app-db",), "(fn [] (when {0} [:app-db]))"),),
+    "db": (Implementation(("re-frame.db/app-db",), "(fn [_] (deref {0}))"),),
+    "enabled": (Implementation(("re-frame.db/app-db",), "(some? {0})"),),
     "handlers": (
-        Way(
+        Implementation(
             ("re-frame.registrar/kind->id->handler",),
             "(fn [] (into {{}} (map (fn [[kind found]] [kind (zipmap (keys found) (repeat {{}}))])) (deref {0})))",
         ),
     ),
-    "dispatch": (Way(("re-frame.core/dispatch",), "(fn [event _] ({0} event))"),),
-    "dispatch-sync": (Way(("re-frame.core/dispatch-sync",), "(fn [event _] ({0} event))"),),
-    "reset": (Way(("re-frame.db/app-db",), "(fn [_ db] (reset! {0} db) true)"),),
-    "throws": (Way(("re-frame.db/app-db",), "true"),),
+    "dispatch": (Implementation(("re-frame.core/dispatch",), "(fn [event _] ({0} event))"),),
+    "dispatch-sync": (Implementation(("re-frame.core/dispatch-sync",), "(fn [event _] ({0} event))"),),
+    "reset": (Implementation(("re-frame.db/app-db",), "(fn [_ db] (reset! {0} db) true)"),),
+    "throws": (Implementation(("re-frame.db/app-db",), "true"),),
 }
 CAUSA_ROLES: Final[Roles] = {
     **RE_FRAME2_ROLES,

@@ -50,9 +50,9 @@ WAIT_INTERVAL_S: Final = 0.02
 NEXT_PROCESS_TIMEOUT_S: Final = 2.0
 """Maximum time for a program to start its next process. After that, the session reports that there is none."""
 FEWER_PROCESSES_TIMEOUT_S: Final = 4.0
-"""Time after which a process that was not replaced is forgotten if others handle the requests.
+"""Time after which a process that was not replaced is forgotten if other processes handle the requests.
 
-It is longer than the time after which their slots may change, so one of them may take over the slot of the process.
+It is longer than the time after which slots are reassigned, so that another process can take over the slot first.
 """
 MAX_FINISHED: Final = 50
 """Maximum number of sessions of finished programs to remember."""

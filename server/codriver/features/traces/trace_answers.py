@@ -347,7 +347,7 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
 
 
 def _call_tree_lines(run: Run, most: int, most_bytes: int) -> tuple[dict[int, str], bool]:
-    """Return the lines of the call tree by call number, and whether these are all.
+    """Return the lines of the call tree by call number, and whether they include all calls.
 
     If not all calls fit, calls below the last failed call are preferred, later ones first. They are followed by other
     calls that lead to errors, and then by calls closer to the roots.
@@ -568,7 +568,7 @@ def _call_number(call: CallRecord | None) -> int:
 
 
 def _pair_calls(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
-    """Pair the calls made by two callers by function and by the number of earlier calls of that function.
+    """Match the calls that a function made in two runs: first calls of another function, second calls, and so on.
 
     The pairs are in the order of the new run, followed by calls that exist only in the old run.
     """

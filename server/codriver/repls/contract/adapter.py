@@ -76,10 +76,10 @@ class UntrustedListenerError(RefusedError):
 
     reason = "repl-unreachable"
 
-    def __init__(self, address: object, file: object, why: str, *, way: str) -> None:
-        """Create the error. `way` explains how the user can name this REPL explicitly."""
+    def __init__(self, address: object, file: object, why: str, *, remedy: str) -> None:
+        """Create the error. `remedy` states how the user can connect to this REPL anyway."""
         super().__init__(
-            f"nothing was sent to {address}, the address in {file}: {why}; to use that REPL anyway, name it: {way}",
+            f"nothing was sent to {address}, the address in {file}: {why}; to use that REPL anyway, {remedy}",
             hint=f"name the REPL to use it anyway; otherwise remove {file} and start your own REPL again",
             details={"endpoint": str(address)},
         )
@@ -405,4 +405,6 @@ async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
     if file is None:
         return
     if why := await anyio.to_thread.run_sync(connection_distrust_reason, connection, file):
-        raise UntrustedListenerError(endpoint, file, why, way=f"--nrepl {endpoint}, or nrepl in your own settings")
+        raise UntrustedListenerError(
+            endpoint, file, why, remedy=f"start the server with --nrepl {endpoint}, or set `nrepl` in your own settings"
+        )

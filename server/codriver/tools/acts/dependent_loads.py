@@ -66,9 +66,8 @@ def check_dependent_load(repl: Repl, *, prune: bool, is_whole: bool) -> None:
         raise refused(
             "bad-arguments",
             "nothing was loaded, because dependents needs whole: true in Python",
-            hint="Add whole: true to run the module and every module that imports it. Without dependents and whole, "
-            "load_file updates "
-            "imported references.",
+            hint="Add `whole: true` to run the module and every module that imports it. If you omit "
+            "`dependents` and `whole`, `load_file` updates imported references without running other modules.",
         )
     if profile is None or "drift" not in profile.capabilities:
         raise CapabilityMissingError("drift", profile.missing.get("drift") if profile is not None else None)

@@ -208,7 +208,7 @@ class LiveSteps:
         if missing := await services.work.files.run(self._call.client, find):
             raise refused(
                 "no-tests",
-                f"{join_first(missing)} in test does not exist, so nothing was written",
+                f"`test` names {join_first(missing)}, which does not exist, so nothing was written",
                 hint='Correct the path, or pass test: ["affected"].',
             )
 

@@ -27,16 +27,16 @@ MAX_IMAGE_BYTES = 12 * 2**20
 """Maximum base64 size of an image that is requested by itself. A message may have 16 MiB."""
 
 
-def image_collector(call: Call, requested: int, way: str) -> Images:
+def image_collector(call: Call, requested: int, hint: str) -> Images:
     """Return a collector for as many images as the caller requested and the setting `maxImages` allows.
 
-    `way` describes how to get more images. The setting does not limit Codriver's commands.
+    `hint` describes how to get more images. The setting does not limit Codriver's commands.
     """
     if find_traits(call.client_name).wants_detail:
         return Images(min(requested, MAX_IMAGES), None, max_bytes=MAX_IMAGE_BYTES)
     allowed = call.services.live.settings.max_images
-    words = way if allowed else "the setting maxImages allows no images"
-    return Images(min(requested, allowed), words, save=image_files(call))
+    text = hint if allowed else "the setting maxImages allows no images"
+    return Images(min(requested, allowed), text, save=image_files(call))
 
 
 def image_files(call: Call) -> Callable[[str, str], str | None] | None:
@@ -48,21 +48,21 @@ class Images:
     """Removes images from the text of an answer and leaves a marker in place of each.
 
     Up to `most` images, with at most `max_bytes` bytes of base64 in total, are collected in `images`. If `number` is
-    given, only the image with this number is collected. The markers of other images describe them, and how to get them
-    according to `way`. If `way` is None, the markers are those from `codriver.core.images`, for programs.
+    given, only the image with this number is collected. The markers of other images contain `hint`, which
+    states how to get them. If `hint` is None, the markers are those from `codriver.core.images`, for programs.
     """
 
     def __init__(
         self,
         most: int,
-        way: str | None,
+        hint: str | None,
         *,
         max_bytes: int = MAX_TOTAL_BYTES,
         number: int | None = None,
         save: Callable[[str, str], str | None] | None = None,
     ) -> None:
         self._most = most
-        self._way = way
+        self._hint = hint
         self._left_bytes = max_bytes
         self._number = number
         self._save = save
@@ -104,10 +104,10 @@ class Images:
             self._left_bytes -= len(data)
             self.images.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
-        if self._way is None:
+        if self._hint is None:
             return parse_image(mime_type, data).mark
         kilobytes = -(-len(data) * 3 // 4 // 1024)
-        return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
+        return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._hint.format(number=self.seen)}>>"
 
     def _save_as_file(self, mime_type: str, data: str) -> str:
         """Save an image as a file and return a marker with the path."""

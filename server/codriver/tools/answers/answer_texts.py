@@ -280,9 +280,9 @@ def _omission_note(transcript: Transcript, part: Part, position: int, omitted: i
     The note has its length, how to get it, and how much of it can no longer be retrieved.
     """
     lost = f"; {dropped} older ones were dropped, {transcript.loss_reason}" if dropped else ""
-    way = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""
+    hint = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""
     return (
-        f"{part}: {omitted} characters are left out{lost}{way}; "
+        f"{part}: {omitted} characters are left out{lost}{hint}; "
         f"also in codriver://evaluation/{transcript.evaluation}/{part}"
     )
 

@@ -80,10 +80,10 @@ def _next_step_notes(answer: AnswerInProgress) -> Notes:
         return describe_queue(call, evaluation)
     if evaluation.status == "running":
         ends = describe_how_to_stop(call, evaluation)
-        way = f"still running: get_evaluation waits for it, {ends} stops it"
+        note = f"still running: get_evaluation waits for it, {ends} stops it"
         profile = answer.repl.profile if answer.repl is not None else None
-        way += ", background: true runs code in parallel" if profile is not None and profile.runs_concurrently else ""
-        return answer.delivery.new_notes([way])
+        note += ", background: true runs code in parallel" if profile is not None and profile.runs_concurrently else ""
+        return answer.delivery.new_notes([note])
     return answer.delivery.new_notes([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()
 
 

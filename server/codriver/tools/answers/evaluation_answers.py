@@ -320,8 +320,8 @@ def _failure_reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     # Python is parsed whole before any of it runs, Lisp form by form.
     reads_all_first = repl is not None and repl.dialect == "python"
     # The server does not know the syntax of a newer Python: then the REPL's own parser finds the error.
-    if failure is not None and failure.phase in READING_PHASES and (way := python_equivalent(failure.source_line)):
-        return "syntax-error", f"{way}; nothing was evaluated"
+    if failure is not None and failure.phase in READING_PHASES and (advice := python_equivalent(failure.source_line)):
+        return "syntax-error", f"{advice}; nothing was evaluated"
     if failure is not None and failure.phase in READING_PHASES and (reads_all_first or failure.form == 1):
         return "evaluation-failed", "nothing was evaluated: correct the code and call again"
     return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"

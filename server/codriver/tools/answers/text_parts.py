@@ -157,7 +157,7 @@ def is_same_text(first: GrowingText, another: GrowingText) -> bool:
 
 
 def _first_lines(text: GrowingText) -> tuple[list[str], bool]:
-    """Return the first stored lines of a text, and whether these are all lines."""
+    """Return the first stored lines of a text, and whether the text has no others."""
     found = text.read(0, text.dropped + MAX_DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:

@@ -38,5 +38,5 @@ async def describe_undefined_name(call: Call, evaluation: Evaluation) -> list[st
     modules = [full.removesuffix(f".{name}") for full in names.definitions_of(name)] if names is not None else []
     if not modules:
         return []
-    ways = [f"from {module} import {name}" for module in modules[:MAX_NAMED_MODULES]]
-    return [f"{name} is defined in the workspace: {' or '.join(ways)}"]
+    imports = [f"from {module} import {name}" for module in modules[:MAX_NAMED_MODULES]]
+    return [f"{name} is defined in the workspace: {' or '.join(imports)}"]

@@ -318,9 +318,9 @@ class Call:
         if given != to_slug(given) or (given in RESERVED_SLUGS and given != client_slug(self.client_name)):
             raise refused(
                 "bad-who",
-                f"{given!r} cannot be used as who",
-                hint="Use a kebab-case slug for your task, such as order-reviewer. "
-                "ui, api, human, jupyter and an empty name are reserved. Omit it to use the name of your client.",
+                f"{given!r} is not a valid value of `who`",
+                hint="Use a kebab-case slug for your task, such as `order-reviewer`. The names `ui`, `api`, `human` "
+                "and `jupyter` are reserved. Omit `who` to use the name of your client.",
             )
         return self.services.log.redact(given)
 

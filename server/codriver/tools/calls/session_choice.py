@@ -368,7 +368,7 @@ def _can_load(repl: Repl, file: Path) -> bool:
 
 
 def _best_serving_repls(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str]) -> list[Repl]:
-    """Return the REPLs that are equally suitable for serving a file."""
+    """Return the REPL that is most suitable for serving a file, or several if they are equally suitable."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     able = [repl for repl in repls if _can_load(repl, file) and repl.other_working_tree is None]
     if not able:

@@ -38,7 +38,7 @@ MAX_CUT_DISTANCE_BYTES: Final = 4096
 _TOKEN: Final = re.compile(rb'["\[\]{},]')
 """Matches a quote, bracket or comma."""
 _STRING_BODY: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-"""Matches the rest of a string from its opening quote up to the closing one."""
+"""Matches the text of a JSON string up to its closing quote."""
 _SAFE_CUT_OFFSET: Final = re.compile(
     rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
 )

@@ -489,7 +489,9 @@ def _check_listeners(shell: socket.socket, connection_info: Mapping[str, object]
         (address_distrust_reason(address, file) for address in other_addresses),
     )
     if objection := next(filter(None, objections), None):
-        raise UntrustedListenerError("that kernel's ports", file, objection, way=f"--kernel {file}")
+        raise UntrustedListenerError(
+            "that kernel's ports", file, objection, remedy=f"start the server with --kernel {file}"
+        )
 
 
 def _is_loopback(connection_info: Mapping[str, object]) -> bool:

@@ -89,7 +89,7 @@ def remove_previous_definitions(
 
 
 def _is_new_version(new: object, old: object, home: str) -> bool:
-    """Return whether `new` replaces `old`, because both are functions or classes with the same name in the module."""
+    """Return whether `new` is a new version of `old`, a function or class with the same name in the module `home`."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
     identities = [(defining_module_name(one), qualified_name(one)) for one in (old, new)]
