@@ -13,8 +13,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (11_887, 8_796),
-    "python, tools/list and instructions, claude": (11_925, 8_796),
+    "python, tools/list and instructions": (11_862, 8_773),
+    "python, tools/list and instructions, claude": (11_900, 8_773),
     "python, output schemas": (1_016, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
@@ -29,10 +29,10 @@ BUDGETS = {
     "python, list of 1,000,000": (545, 210),
     "python, a test that fails": (1_022, 436),
     "python, a fix, loaded and tested": (469, 167),
-    "clojure, tools/list and instructions": (11_049, 8_225),
-    "clojure, tools/list and instructions, claude": (11_087, 8_225),
-    "clojure, tools/list and instructions, codex": (9_908, 8_225),
-    "clojure, tools/list and instructions, qwen": (11_049, 8_225),
+    "clojure, tools/list and instructions": (11_047, 8_225),
+    "clojure, tools/list and instructions, claude": (11_085, 8_225),
+    "clojure, tools/list and instructions, codex": (9_906, 8_225),
+    "clojure, tools/list and instructions, qwen": (11_047, 8_225),
     "clojure, output schemas": (981, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (981, 0),

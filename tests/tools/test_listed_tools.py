@@ -51,12 +51,13 @@ RUNS_CODE = {
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
     "run_tests": {"report", "onTimeout", "namespace", "test", "match", "fresh", "trace", "coverage", "passed", "junit"},
-    "edit_files": {"dryRun", "replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth"},
-    "evaluate_code": {"isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
+    "edit_files": {"replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth"},
+    "evaluate_code": {"description", "isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "status": {"from", "evaluationId"},
     "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
-    "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
+    "restart_repl": {"timeoutMs"}, "interrupt_evaluation": {"allowRestart"},
+    "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
     "try_code": {"replSessionKey", "limitMs", "parallel", "detail"}, "connect_repl": {"timeoutMs"},
     "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
@@ -98,7 +99,7 @@ def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lis
 def test_the_description_of_evaluate_code_explains_the_agent_loop():
     """Some clients do not show their model the instructions."""
     description = BY_NAME["evaluate_code"].description
-    assert all(word in description for word in ("small form", "build on it", "get_evaluation", "twice"))
+    assert all(word in description for word in ("Build on", "small form", "get_evaluation", "twice"))
 
 
 @pytest.mark.parametrize("tool", MANIFEST, ids=lambda tool: tool.name)

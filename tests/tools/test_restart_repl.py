@@ -34,6 +34,29 @@ def test_a_restart_clears_definitions_and_increments_the_generation(tmp_path):
         assert any("tester called restart_repl" in text for text in said)
 
 
+def test_an_interrupt_with_restart_starts_an_idle_or_running_session_again(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        client.call("evaluate_code", code="kept = 1")
+        answer = client.call("interrupt_evaluation", replSessionKey="py", restart=True)
+        validate(answer, BY_NAME["interrupt_evaluation"].output)
+        assert (answer["ok"], answer["phase"]) == (True, "connected")
+        assert any("definitions are gone" in note for note in answer["notes"])
+        assert client.call("evaluate_code", code="kept")["error"]["class"] == "NameError"
+        running = client.call("evaluate_code", code="import time; kept = 2; time.sleep(600)", timeoutMs=100)
+        answer = client.call("interrupt_evaluation", evaluationId=running["evaluationId"], restart=True)
+        assert (answer["ok"], answer["phase"]) == (True, "connected")
+        assert client.call("evaluate_code", code="kept")["error"]["class"] == "NameError"
+
+
+def test_a_test_run_has_no_repl_that_could_be_restarted(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        (live.workspace / "test_shop.py").write_text("def test_a(): pass\n")
+        run = client.call("run_tests", timeoutMs=60_000)
+        refused = client.call("interrupt_evaluation", evaluationId=run["evaluationId"], restart=True)
+        assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
+        assert "Omit restart" in refused["hint"]
+
+
 def test_the_first_answer_after_a_restart_includes_the_generation(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="dora") as dora:
         dora.call("evaluate_code", code="'before'")

@@ -74,7 +74,7 @@ def lines(client, key, symbol, **arguments):
 
 def test_a_python_module_lists_its_public_names_one_per_line(client):
     assert lines(client, "py", "shapes") == [
-        "LIMIT: int", "Round() — A round shape.", "area(width, height=1, *, scale=3) — The area of a rectangle.",
+        "LIMIT: int = 3", "Round() — A round shape.", "area(width, height=1, *, scale=3) — The area of a rectangle.",
     ]  # fmt: skip
     assert symbol_info(client, symbol="shapes", replSessionKey="py")["doc"] == "Shapes and their sizes."
 

@@ -63,7 +63,7 @@ def test_a_class_lists_its_members_with_parameters_and_lines(client):
     found = about(client, "shop.Order")
     assert found["doc"] == "An order of the shop."
     assert found["members"] == [
-        "limit: int",
+        "limit: int = 3",
         "__init__(self, lines, rate=1) :16",
         "total (property) :19 — The price of all lines.",
         "empty(cls) :24",
@@ -77,7 +77,7 @@ def test_private_members_of_a_class_are_counted_and_listed_by_a_pattern(client):
         "shop.Order.__init__(self, lines, rate=1) :16",
         "shop.Order._private(self) :28",
     ]
-    assert about(client, "shop.Order.*t")["names"] == ["shop.Order.limit: int"]
+    assert about(client, "shop.Order.*t")["names"] == ["shop.Order.limit: int = 3"]
 
 
 def test_special_methods_are_counted_if_source_code_defines_them(client):

@@ -17,7 +17,6 @@ from codriver.tools.acts.edit_loads import edit_unseen_by_watchers
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.gate import check_switched_off
 from codriver.tools.calls.hooks import collect_edit_notes, notify_of_failures
 from codriver.tools.calls.tool import Tool
@@ -53,7 +52,7 @@ class EditFilesArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
-    dry_run: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
+    dry_run: bool = Field(default=False, description="Only show the diff.")
     load: bool = Field(default=False, description="Load the changed code into the live session.")
     test: list[str] = Field(
         default_factory=list,

@@ -43,7 +43,9 @@ class EvaluateArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     code: str
-    namespace: str | None = Field(None, description="Run inside this namespace; in Python inside this module.")
+    namespace: str | None = Field(
+        None, description="Run inside this namespace; in Python inside this module, imported first."
+    )
     frame: int | None = Field(
         None, ge=0, description="Run in a frame of the last error or failed test: 0 raised it, 1 is its caller."
     )
@@ -52,7 +54,8 @@ class EvaluateArguments(Evaluating):
         None, description="The session, for any tool. Default: the one you used last, or the running application."
     )
     who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task.")
-    description: str | None = Field(None, description="Purpose, for the log.")
+    description: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    """The purpose of the code, for the log."""
     timeout_ms: int | None = Field(
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code continues."
     )
@@ -182,9 +185,8 @@ TOOL = Tool(
     other_names=("clojure_evaluate_code",),
     title="Evaluate code",
     description=(
-        "Run code in a live session; the answer has its value and output. Definitions stay, and await works. Start "
-        "with one small form and build on it. Slow code keeps running: get_evaluation waits for it. "
-        "Never send code twice."
+        "Run code in a live session; the answer has its value and output. Definitions stay; await works. Build on "
+        "one small form at a time. Slow code keeps running: get_evaluation waits for it. Never send code twice."
     ),
     arguments=EvaluateArguments,
     output=answer_schema(**EVALUATION_SCHEMA),

@@ -1,4 +1,4 @@
-"""`interrupt_evaluation`: interrupt code or tests that are running."""
+"""`interrupt_evaluation`: interrupt code or tests that are running, or restart the REPL."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation
 from codriver.tools.calls.session_choice import Target, resolve_session
 from codriver.tools.calls.tool import Tool
+from codriver.tools.restart_repl import RestartArguments, restart_repl
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -30,13 +32,17 @@ class InterruptArguments(Evaluating):
 
     evaluation_id: str | None = None
     repl_session_key: str | None = None
-    allow_restart: bool = Field(
-        default=False, description="If nothing else ends it, restart the REPL: its variables are lost."
-    )
+    restart: bool = Field(default=False, description="Restart the REPL instead; its variables are lost.")
+    allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
+    """Whether to restart the REPL if nothing else ends the code. Answers mention this argument where it would help."""
 
 
 async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
-    """Stop an evaluation, or the code or tests currently running in a session."""
+    """Stop an evaluation, or the code or tests currently running in a session, or restart the session's REPL."""
+    if arguments.restart:
+        key = arguments.repl_session_key or _session_of_evaluation(call, arguments.evaluation_id)
+        restart_arguments = {"who": arguments.who, "replSessionKey": key}
+        return await restart_repl(call, RestartArguments.model_validate(restart_arguments))
     if arguments.evaluation_id is not None:
         evaluation = find_evaluation(call.state, arguments.evaluation_id).id
     elif (job := _find_running_job(call, arguments.repl_session_key)) is not None:
@@ -73,6 +79,24 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         "hint": "It is still running. See notes for ways to stop it.",
     }
     return replace(described, fields=fields, ok=False)
+
+
+def _session_of_evaluation(call: Call, evaluation_id: str | None) -> str | None:
+    """Return the key of the session in which an evaluation runs, or None if no evaluation is named.
+
+    Raises:
+        RefusedError: the evaluation is unknown, or is a test run with a process of its own.
+    """
+    if evaluation_id is None:
+        return None
+    evaluation = find_evaluation(call.state, evaluation_id)
+    if evaluation.is_test_job:
+        raise refused(
+            "bad-arguments",
+            f"{evaluation.id} is a test run in a process of its own, so there is no REPL to restart",
+            hint="Omit restart to stop the test run.",
+        )
+    return call.state.evaluation_session_key(evaluation)
 
 
 def _find_running_job(call: Call, session_key: str | None) -> Evaluation | None:
@@ -158,7 +182,7 @@ TOOL = Tool(
     title="Interrupt evaluation",
     description="Stop running code or tests. The session keeps its variables.",
     arguments=InterruptArguments,
-    output=answer_schema(**EVALUATION_SCHEMA),
+    output=answer_schema(**EVALUATION_SCHEMA, phase="string"),
     run=interrupt_evaluation,
     needs=("interrupt", "restart"),
     setting="enable_mcp_repl_evaluation",

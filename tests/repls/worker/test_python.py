@@ -29,6 +29,18 @@ def test_code_can_be_evaluated_in_a_module_by_name(python):
     assert "namespace-not-found" in python.evaluate("1", ns="no.such")[-1]["status"]
 
 
+def test_evaluating_code_in_a_module_imports_it_first(python):
+    (python.folder / "stall.py").write_text("price = 3\n")
+    (python.folder / "broken_stall.py").write_text("import no_such_supplier\n")
+    python.evaluate(f"import sys; sys.path.insert(0, {str(python.folder)!r})")
+    assert texts(python.evaluate("price", ns="stall"), "value") == ["3"]
+    assert "namespace-not-found" in python.evaluate("1", ns="stall.shelf")[-1]["status"]
+    assert "namespace-not-found" in python.evaluate("1", ns="..stall")[-1]["status"]
+    assert texts(python.evaluate("1", ns="broken_stall"), "ex") == ["ModuleNotFoundError"]
+    assert texts(python.evaluate(")", ns="email.mime.audio"), "codriver/error")[0]["phase"] == "read"
+    assert texts(python.evaluate("'email.mime.audio' in sys.modules"), "value") == ["False"]
+
+
 def test_a_future_import_applies_to_later_evaluations(python):
     python.evaluate("from __future__ import annotations")
     assert texts(python.evaluate("def f(x: unknown): pass\nf.__annotations__"), "value") == ["{'x': 'unknown'}"]

@@ -68,7 +68,7 @@ class TestArguments(Evaluating):
     paths: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATHS,
-        description='Files, directories or file::test, in order; "affected"; Lisp: namespaces. Default: all.',
+        description='Files, directories or file::test, in order; "affected"; Lisp: ns or ns/test. Default: all.',
     )
     directory: str | None = Field(None, description="Run pytest in this directory.")
     env: Variables = Field(default_factory=dict, description="NAME=value.")
@@ -80,7 +80,7 @@ class TestArguments(Evaluating):
     affected_by: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATHS,
-        description="Only tests that changes of these files can break.",
+        description="Only tests that these files can break; with --collect-only a list.",
     )
     failed: bool = Field(default=False, description="Only tests that failed last.")
     limit_ms: int | None = Field(

@@ -10,6 +10,7 @@ import ast
 import bisect
 import builtins
 import contextlib
+import importlib
 import itertools
 import os
 import sys
@@ -147,14 +148,11 @@ class Python(Dialect):
         names = module.__dict__.get("__builtins__")
         if isinstance(names, SharedNames):
             names.refresh()
-        if message.get("ns"):
-            module = self.find(message["ns"])
-            if module is None:
-                name = message["ns"]
-                raise NamespaceMissingError(f"no module {name!r} is imported: import it first")
         job.file = message.get("file") or f"<eval {next(self._numbers)}>"
         frame = _requested_frame(job)
         steps = self._compile(message["code"], job)
+        if message.get("ns"):
+            module = self.find(message["ns"]) or _import_module(message["ns"])
         if frame is not None:
             frame.prepare(code for code, _, _ in steps)
         # If the last statement is not an expression, there is no value.
@@ -434,6 +432,21 @@ class Python(Dialect):
 def _is_partial(job: Job) -> bool:
     """Return whether more requests from the same evaluation follow, in which case figures must wait."""
     return bool(job.message.get("codriver/partial"))
+
+
+def _import_module(name: str) -> types.ModuleType:
+    """Import a module in which code is to be evaluated. Errors that its code raises are not caught.
+
+    Raises:
+        NamespaceMissingError: there is no such module.
+    """
+    try:
+        if all(part.isidentifier() for part in name.split(".")):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise
+    raise NamespaceMissingError(f"no module {name!r} can be imported")
 
 
 def _requested_frame(job: Job) -> FrameSpace | None:

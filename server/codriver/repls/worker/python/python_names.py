@@ -21,6 +21,7 @@ import types
 
 from ..basics.dialect import MAX_COMPLETIONS, MAX_LISTED_NAMES, first_doc_line, name_matcher, value_kind
 from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of, unwrap_functions
+from ..basics.plain_values import PYTHON_PRINTER, SECRET_NAME_PATTERN
 from ..basics.previews import describe_value
 from ..basics.source_files import source_lines
 from .unimported_names import describe_unimported, unimported_members
@@ -43,6 +44,8 @@ DISPLAYED_DEFAULT_TYPES = (int, float, bool, str, bytes, type(None))
 """Types of the parameter defaults that are displayed. Printing other values might run user code."""
 DEFINITION_TYPES = (type, types.FunctionType, types.BuiltinFunctionType)
 """Types of objects that know the module in which they were defined."""
+MAX_VALUE_CHARACTERS = 60
+"""Maximum number of characters in the value of a listed variable."""
 
 
 def complete_name(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
@@ -326,8 +329,24 @@ def _row(name: str, value: object) -> dict[str, str]:
     if issubclass(type(value), (*DEFINITION_TYPES, types.ModuleType)):
         row["doc"] = first_doc_line(string_attribute(value, "__doc__"))
     elif kind == "variable":
-        row["args"] = ": " + type(value).__name__
+        row["args"] = ": " + _describe_variable(name, value)
     return {key: text for key, text in row.items() if text}
+
+
+def _describe_variable(name: str, value: Any) -> str:
+    """Describe the value of a variable by its type and, if it is short and printed without user code, its text.
+
+    The text is complete or omitted, because part of a secret could not be recognized.
+    """
+    kind = type(value).__name__
+    if SECRET_NAME_PATTERN.search(name):
+        return kind
+    if type(value) in (str, bytes) and len(value) > MAX_VALUE_CHARACTERS:
+        return f"{kind} of {len(value)}"
+    text = PYTHON_PRINTER.text(value, MAX_VALUE_CHARACTERS)
+    if text.startswith(kind + " "):  # a size or shape
+        return text
+    return kind if text.startswith("<") or len(text) > MAX_VALUE_CHARACTERS else f"{kind} = {text}"
 
 
 def _line(value: object) -> dict[str, str]:
