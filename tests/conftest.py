@@ -64,7 +64,7 @@ SLOW = {
     "net": "on_demand registration server_verification",
     "protocol": "both_ways deferred_packages evaluation_tasks log_messages unusual_messages",
     "relay": "find_workspace hook relay_life relay_pressure stored_answers survey",
-    "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "
+    "repls": "adapter_connections adapter_queries adapter_sessions adapter_values capability_table "
     "connectors foreign_repls others_evaluations",
     "features/jupyter": "found_kernels_of_a_server kernel_introspection kernels_of_a_server kernels_on_servers "
     "notebook_cells real_kernels server_api server_channel",

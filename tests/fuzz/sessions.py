@@ -22,7 +22,7 @@ from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, ready_command
 from codriver.features.jupyter.notebook_files import parse_notebook, replace_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
-from codriver.repls.contract.questions import Complete, Lookup
+from codriver.repls.contract.queries import Complete, Lookup
 from fuzz.drawing import splits, text_of
 
 FILE = Path("file.json")

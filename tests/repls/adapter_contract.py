@@ -17,7 +17,7 @@ import real_repls
 
 from codriver.core.requests import Form, Request
 from codriver.repls.contract.events import Output, Value
-from codriver.repls.contract.questions import Complete, LastError, Lookup
+from codriver.repls.contract.queries import Complete, LastError, Lookup
 from codriver.repls.kinds import NREPL_PROTOCOL, split_address
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 

@@ -7,7 +7,7 @@ from evaluations import evaluate
 
 from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.events import InputNeeded, Output, Value
-from codriver.repls.contract.questions import Lookup
+from codriver.repls.contract.queries import Lookup
 from repls.adapter_contract import (
     ELEMENT,
     MEMORY,

@@ -32,7 +32,7 @@ from codriver.repls.contract.events import (
     Output,
     Value,
 )
-from codriver.repls.contract.questions import Complete, LastError, Lookup
+from codriver.repls.contract.queries import Complete, LastError, Lookup
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace, ThreadDump
 
 PROTOCOL = "memory"

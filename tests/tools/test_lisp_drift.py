@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.repls.contract.questions import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
+from codriver.repls.contract.loaded_code import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.tools.ledgers.lisp_drift import LispDrift, LispEvaluation, Source
 from codriver_lisp.definitions import read_definitions
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from codriver.repls.contract.questions import Lookup
+from codriver.repls.contract.queries import Lookup
 from codriver.repls.contract.symbols import Symbol
 from codriver.tools.symbol_lookups import find_symbol
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.repls.contract.questions import path_or_none
+from codriver.repls.contract.queries import path_or_none
 from codriver.repls.contract.test_run_values import TestResult, TestRun, TestTime
 from codriver.repls.stack_traces import parse_frame_maps
 from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, text_or_none

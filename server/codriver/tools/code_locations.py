@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import format_count, refused
-from codriver.repls.contract.questions import LastError
+from codriver.repls.contract.queries import LastError
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget
 from codriver.tools.answers.source_lines import excerpt

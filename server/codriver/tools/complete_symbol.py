@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from codriver.repls.contract.questions import Complete
+from codriver.repls.contract.queries import Complete
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.session_choice import session_field, session_in_use

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.profiles import PYTHON
 from codriver.errors import refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.questions import ListNames, Lookup
+from codriver.repls.contract.queries import ListNames, Lookup
 
 if TYPE_CHECKING:
     from codriver.repls.contract.symbols import Names, Symbol

@@ -6,7 +6,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.questions import FindSource
+from codriver.repls.contract.queries import FindSource
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, json_bytes
 from codriver.tools.answers.source_lines import numbered_definition
 from codriver_lisp.reader import top_level_forms

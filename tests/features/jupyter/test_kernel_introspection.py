@@ -19,7 +19,7 @@ from codriver.features.jupyter.kernels.kernel import Kernel, open_kernel
 from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.events import Output, Value
-from codriver.repls.contract.questions import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
+from codriver.repls.contract.queries import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
 from codriver.repls.contract.symbols import SyntaxIssue
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from scripted_channel import ScriptedChannel
 from codriver.features.jupyter.kernels.kernel import open_kernel
 from codriver.features.jupyter.kernels.kernel_queries import KernelQueries, read_completions, read_symbol
 from codriver.features.jupyter.kernels.python_queries import is_plain_python
-from codriver.repls.contract.questions import Complete, Lookup
+from codriver.repls.contract.queries import Complete, Lookup
 from codriver.repls.contract.symbols import Completion, SyntaxIssue
 
 # Recorded from ipykernel 7.4, xeus-python 0.19, IRkernel 1.3, Octave 7.3.

@@ -22,7 +22,7 @@ from codriver.repls.contract.adapter import (
     OpTimedOutError,
 )
 from codriver.repls.contract.events import LOAD_IT_SUFFIX, InputNeeded, Output, Value
-from codriver.repls.contract.questions import Complete, LastError, Lookup
+from codriver.repls.contract.queries import Complete, LastError, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.evaluations import Failure
 from codriver.core.requests import Form, Request
-from codriver.repls.contract.questions import Lookup
+from codriver.repls.contract.queries import Lookup
 from codriver.repls.form_positions import add_position
 
 FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from codriver.repls.contract.capabilities import ServerCapability
-from codriver.repls.contract.questions import Query
+from codriver.repls.contract.queries import Query
 from codriver.repls.nrepl.probe import CIDER_HINT
 from codriver.wire.untrusted import mapping_or_empty, strings_or_empty, text_or_none
 

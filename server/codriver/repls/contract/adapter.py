@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from codriver.core.profiles import Profile
     from codriver.repls.contract.endpoints import Endpoint
     from codriver.repls.contract.events import Interruption, Listener, OnEnd, Value
-    from codriver.repls.contract.questions import Answer, LoadedCode, Query
+    from codriver.repls.contract.loaded_code import LoadedCode
+    from codriver.repls.contract.queries import Answer, Query
     from codriver.repls.contract.stack_trace_values import ThreadDump
     from codriver.repls.contract.symbols import SyntaxIssue
     from codriver.repls.contract.test_run_values import TestRun

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from codriver.errors import format_count
-from codriver.repls.contract.questions import Query
+from codriver.repls.contract.queries import Query
 from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:

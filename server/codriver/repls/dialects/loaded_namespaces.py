@@ -9,7 +9,7 @@ import hashlib
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.questions import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
+from codriver.repls.contract.loaded_code import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.repls.programs import GeneratedCode, program
 from codriver.wire.untrusted import list_or_empty
 

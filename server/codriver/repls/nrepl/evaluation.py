@@ -20,7 +20,7 @@ from codriver.core.evaluations import Failure
 from codriver.core.records import dataclass
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
 from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Ending, ValueStored
-from codriver.repls.contract.questions import LastError
+from codriver.repls.contract.queries import LastError
 from codriver.repls.evaluation_tasks import evaluate_in_order
 from codriver.repls.form_positions import add_position
 from codriver.repls.namespace_failures import missing_namespace_failure, single_namespace_failure

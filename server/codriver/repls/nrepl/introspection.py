@@ -16,13 +16,12 @@ import anyio
 
 from codriver.core.requests import MAIN_SESSION
 from codriver.errors import CodriverError
-from codriver.repls.contract.questions import (
+from codriver.repls.contract.queries import (
     Answer,
     Complete,
     FindSource,
     LastError,
     ListNames,
-    LoadedCode,
     Lookup,
     Query,
     Restore,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Failure
     from codriver.core.print_limits import PrintLimits, ValuePart
     from codriver.repls.contract import events
+    from codriver.repls.contract.loaded_code import LoadedCode
     from codriver.repls.contract.stack_trace_values import StackTrace, ThreadDump
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.connection import Message

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from codriver.core.requests import Form
 from codriver.errors import join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.questions import Dependents
+from codriver.repls.contract.queries import Dependents
 from codriver.repls.dialects.removal import removal_code
 from codriver.tools.answers.drift_notes import find_drift, load_notes
 

@@ -17,7 +17,7 @@ import anyio
 from codriver.core.requests import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, format_count, join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.questions import Restore
+from codriver.repls.contract.queries import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change_ms
 from codriver.testing.executions import without_parameters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.repls.contract.questions import FindSource, Lookup
+from codriver.repls.contract.queries import FindSource, Lookup
 from codriver.tools.answers.source_lines import numbered_definition
 from codriver.wire.untrusted import list_or_empty, mapping_or_empty, text_or_none
 from codriver_lisp.reader import top_level_forms

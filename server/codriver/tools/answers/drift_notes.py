@@ -24,7 +24,7 @@ from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, join_first
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
-from codriver.repls.contract.questions import Drift
+from codriver.repls.contract.queries import Drift
 from codriver.tools.calls.session_choice import find_serving_repl
 from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispDrift, LispEvaluation, Source
 from codriver_lisp.definitions import ONCE_HEADS, read_definitions
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.editing import FileResult
     from codriver.log.log_entries import Entry
+    from codriver.repls.contract.drift import Difference, DriftKind, OnlyOf
     from codriver.repls.contract.fresh_imports import FreshFinding
-    from codriver.repls.contract.questions import Difference, DriftKind, LoadedCode, LoadedNamespace, OnlyOf
+    from codriver.repls.contract.loaded_code import LoadedCode, LoadedNamespace
     from codriver.tools.calls.call import Call, ReplUser
     from codriver.tools.ledgers.lisp_drift import LispRecords
 

@@ -10,7 +10,7 @@ import anyio
 
 from codriver.core.profiles import PYTHON
 from codriver.errors import CodriverError
-from codriver.repls.contract.questions import ListNames
+from codriver.repls.contract.queries import ListNames
 
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation

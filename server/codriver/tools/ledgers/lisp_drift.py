@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.repls.contract.questions import Difference
+from codriver.repls.contract.drift import Difference
 from codriver_lisp.definitions import (
     EXTENDING_HEADS,
     NO_ALIASES,
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.files import Stamp
-    from codriver.repls.contract.questions import DriftKind, LoadedCode, LoadedNamespace, LoadedVar
+    from codriver.repls.contract.drift import DriftKind
+    from codriver.repls.contract.loaded_code import LoadedCode, LoadedNamespace, LoadedVar
     from codriver_lisp.definitions import Aliases, Definition, Definitions
 
 

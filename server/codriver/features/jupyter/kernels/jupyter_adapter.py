@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.channel import Carrier
     from codriver.repls.contract.events import Event, Interruption, Listener, OnEnd
     from codriver.repls.contract.extras import AdapterHooks
-    from codriver.repls.contract.questions import Answer, Query
+    from codriver.repls.contract.queries import Answer, Query
     from codriver.repls.contract.stack_trace_values import ThreadDump
     from codriver.repls.contract.symbols import SyntaxIssue
     from codriver.repls.contract.test_run_values import TestRun

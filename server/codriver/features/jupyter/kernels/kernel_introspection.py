@@ -12,7 +12,7 @@ from codriver.features.jupyter.kernels import python_programs
 from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
 from codriver.features.jupyter.kernels.python_queries import PythonQueries
 from codriver.repls.contract.events import Ending
-from codriver.repls.contract.questions import Complete, LastError, Lookup
+from codriver.repls.contract.queries import Complete, LastError, Lookup
 from codriver.repls.contract.reports import parse_frame
 from codriver.repls.contract.stack_trace_values import StackTrace
 from codriver.wire.untrusted import EMPTY_MAPPING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.kernel import Kernel
     from codriver.repls.contract.events import OnEnd
     from codriver.repls.contract.extras import Extra
-    from codriver.repls.contract.questions import Query
+    from codriver.repls.contract.queries import Query
     from codriver.repls.contract.stack_trace_values import ThreadDump
     from codriver.repls.contract.symbols import SyntaxIssue
 

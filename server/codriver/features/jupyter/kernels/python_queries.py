@@ -27,7 +27,7 @@ from codriver.features.jupyter.kernels.silent_expressions import (
     evaluate_with_messages,
 )
 from codriver.python_syntax import parse_source
-from codriver.repls.contract.questions import Complete, LastError, Query
+from codriver.repls.contract.queries import Complete, LastError, Query
 from codriver.repls.contract.symbols import SyntaxIssue
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dumps import build_thread_dump, parse_python_dump

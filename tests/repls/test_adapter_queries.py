@@ -13,7 +13,7 @@ from codriver.repls.contract.adapter import (
     CapabilityMissingError,
     EvaluationFailedError,
 )
-from codriver.repls.contract.questions import Complete, LastError, ListNames, Lookup
+from codriver.repls.contract.queries import Complete, LastError, ListNames, Lookup
 from repls.adapter_contract import (
     KERNELS,
     ON_THE_JVM,

@@ -1,4 +1,4 @@
-"""Queries about code in a REPL, and the values in their answers.
+"""Queries about code in a REPL, each with its request and the parser of its answer.
 
 A query knows the fields of its request and how to parse any REPL's reply. The adapter only transfers both. The field
 names are those of Codriver's programs in REPLs.
@@ -7,9 +7,10 @@ names are those of Codriver's programs in REPLs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from codriver.core.requests import MAIN_SESSION
+from codriver.repls.contract.drift import DRIFT_KINDS, Difference, OnlyOf
 from codriver.repls.contract.stack_trace_values import StackTrace
 from codriver.repls.contract.symbols import Completion, ListedName, Names, Source, Symbol
 from codriver.wire.untrusted import int_or_none, list_or_empty, mapping_or_empty, strings_or_empty, text_or_none
@@ -19,119 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-
-OnlyOf = Literal["", "old", "edited"]
-"""Which differences `Drift` returns: all, only those in loaded objects, or also those in recently edited files."""
-DriftKind = Literal[
-    "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
-    "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",
-]  # fmt: skip
-"""The kinds of differences that `Difference` describes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference between a loaded module and its current file.
-
-    * `edited`: the file has a different definition. `of` is the part that differs, if it is not the body. *
-    `redefined`: the name was bound again after its module was loaded. * `gone`: the file no longer has the definition.
-    * `missing`: only the file has the definition. * `docstring`: only the docstring was edited. * `order`: from this
-    definition on, the statements are in a different order. * `deleted`, `unparsable`: the file is missing, or does not
-    parse for the reason `of`. * `unbound`: the name is imported from `of`, which no longer exists. * `old`: the name
-    refers to an object from a previous load. `of` is its successor. * `instances`: `of` instances of a class from a
-    previous load still exist. * `closures`: `of` closures of a function from a previous load still exist. *
-    `unchanged`: a load had nothing to run.
-
-    The following are reported once, by the load that caused them:
-
-    * `renewed`: the load replaced an object from a previous load, the class of instances, or the code of closures. *
-    `removed`: the load removed the name, which the file no longer has. * `emptied`: a cache around the name lost `of`
-    values. * `stays`: the load left the part `of` of the definition unchanged.
-
-    Lisps also have:
-
-    * `kept`: the file has a different form, but loading it does not redefine a multimethod or a `defonce`. * `former`:
-    the type implements the protocol `of` as a previous load defined it. * `unknown`: it is not known how the definition
-    was loaded or evaluated.
-    """
-
-    module: str
-    name: str
-    kind: DriftKind
-    evaluated: bool = False
-    """Whether the live definition comes from evaluated code."""
-    of: str = ""
-    by: str = ""
-    """The author, evaluation and time of the live definition, if they are known."""
-    path: str = ""
-    """The file whose text differs from the loaded text. Python only."""
-    holders: str = ""
-    """The names that still refer to the instances, or to the removed function or class. Python only."""
-    joint: str = "."
-    """The separator between the module's name and the definition's name."""
-
-    @property
-    def qualified_name(self) -> str:
-        """Return the definition's name, qualified by its module."""
-        return f"{self.module}{self.joint}{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedVar:
-    """A loaded var with the position of its definition.
-
-    `file` is empty if the definition was evaluated directly. `root` changes with the value, and `stamp` with the
-    definition.
-    """
-
-    name: str
-    file: str
-    line: int | None
-    root: str
-    stamp: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedNamespace:
-    """A loaded namespace. `files` is empty if none of its files are in the requested directory.
-
-    `mark` identifies the state of the namespace. If two marks are equal, nothing has changed.
-    """
-
-    name: str
-    mark: str
-    files: tuple[str, ...] = ()
-    vars: tuple[LoadedVar, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SurvivingObject:
-    """An object from a previous load that still exists. `Difference` describes the kinds."""
-
-    module: str
-    name: str
-    kind: Literal["old", "former", "instances"]
-    of: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedCode:
-    """The code that a Lisp process has loaded, and the objects from previous loads that still exist.
-
-    `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` has those with a new
-    mark.
-    """
-
-    started_ms: int
-    names: frozenset[str]
-    changed: tuple[LoadedNamespace, ...]
-    lives_on: tuple[SurvivingObject, ...]
-
-
 Answer = TypeVar("Answer")
 """The type of the answer to a query."""
-DRIFT_KINDS: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
-"""The kinds of differences by name, for validating an answer."""
 _KNOWN_SYMBOL_KEYS: Final = frozenset({
     "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
     "macro", "protocol",

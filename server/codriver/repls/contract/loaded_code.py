@@ -1,0 +1,58 @@
+"""The code that a Lisp process has loaded: namespaces, vars, and objects from previous loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedVar:
+    """A loaded var with the position of its definition.
+
+    `file` is empty if the definition was evaluated directly. `root` changes with the value, and `stamp` with the
+    definition.
+    """
+
+    name: str
+    file: str
+    line: int | None
+    root: str
+    stamp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedNamespace:
+    """A loaded namespace. `files` is empty if none of its files are in the requested directory.
+
+    `mark` identifies the state of the namespace. If two marks are equal, nothing has changed.
+    """
+
+    name: str
+    mark: str
+    files: tuple[str, ...] = ()
+    vars: tuple[LoadedVar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivingObject:
+    """An object from a previous load that still exists. `Difference` describes the kinds."""
+
+    module: str
+    name: str
+    kind: Literal["old", "former", "instances"]
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCode:
+    """The code that a Lisp process has loaded, and the objects from previous loads that still exist.
+
+    `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` has those with a new
+    mark.
+    """
+
+    started_ms: int
+    names: frozenset[str]
+    changed: tuple[LoadedNamespace, ...]
+    lives_on: tuple[SurvivingObject, ...]
