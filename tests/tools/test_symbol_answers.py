@@ -134,6 +134,18 @@ def test_documentation_is_omitted_if_the_source_contains_it(client):
         assert ("In one unit." in found["source"], "doc" in found) == (True, False)
 
 
+def test_long_documentation_is_reduced_to_a_paragraph_if_the_source_omits_it(live, client):
+    body = "".join(
+        f"    total += {number}  # a long line so that the source exceeds an answer\n" for number in range(150)
+    )
+    doc = "Add numbers.\n\n" + "".join(f"    Detail {number} of the sum.\n" for number in range(40))
+    code = f'def add_numbers(total):\n    """{doc}    """\n{body}    return total\n'
+    (live.workspace / "sums.py").write_text(code)
+    assert "Detail 39" in symbol_info(client, symbol="sums.add_numbers", replSessionKey="py")["doc"]
+    found = symbol_info(client, symbol="sums.add_numbers", replSessionKey="py", source=True)
+    assert ("(docstring)" in found["source"], found["doc"]) == (True, "Add numbers.")
+
+
 def test_private_names_are_found_only_by_an_explicit_pattern(client):
     assert lines(client, "py", "*conceal*") == []
     assert lines(client, "py", "_conceal*") == ["shapes._concealed() :19"]

@@ -20,8 +20,8 @@ MAX_LINE_CHARACTERS: Final = 160
 """Maximum number of characters in a line about a name in a list, with its parameters and documentation."""
 MAX_PARAMETERS_CHARACTERS: Final = 80
 """Maximum number of characters in the parameters of a name in a list."""
-MAX_CLASS_DOC_CHARACTERS: Final = 400
-"""Maximum length of the documentation of a class, whose members are listed with it."""
+MAX_PARAGRAPH_CHARACTERS: Final = 400
+"""Maximum length of the documentation of a symbol that is returned with its members or source."""
 NOTE_FIELD: Final = "note"
 """Field of a symbol that describes where its information comes from."""
 
@@ -45,13 +45,18 @@ def lookup_fields(lookup: SymbolLookup, services: Services, most: int) -> dict[s
 def _class_fields(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
     """Describe a class by its members and the first paragraph of its documentation."""
     if doc := fields.get("doc"):
-        fields = {**fields, "doc": truncate(str(doc).partition("\n\n")[0], MAX_CLASS_DOC_CHARACTERS)}
+        fields = {**fields, "doc": first_paragraph(str(doc))}
     if not names.listed:
         return fields
     listed = _names_fields(names, services, most)
     return merge_fields(
         fields, {"members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}}
     )
+
+
+def first_paragraph(doc: str) -> str:
+    """Return the first paragraph of a symbol's documentation, which is returned with its members or source."""
+    return truncate(doc.partition("\n\n")[0], MAX_PARAGRAPH_CHARACTERS)
 
 
 def merge_fields(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.repls.contract.queries import FindSource
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, json_bytes
 from codriver.tools.answers.source_lines import numbered_definition
+from codriver.tools.symbol_fields import first_paragraph
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ async def describe_source(
     """Return the source code of a symbol as answer fields, together with its `known` fields.
 
     The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a file are
-    numbered. Documentation that the source contains is removed from the known fields.
+    numbered. Documentation that the source contains is removed from the known fields, and other documentation is
+    reduced to its first paragraph.
     """
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).query(query)
@@ -53,8 +55,9 @@ async def describe_source(
         )
     cut = cut_to_head(clean, default_budget(call))
     fields: dict[str, object] = {"source": cut.text}
-    if not cut.omitted and all(line.strip() in cut.text for line in str(known.get("doc", "")).splitlines()):
-        known.pop("doc", None)
+    if doc := str(known.pop("doc", "")):
+        is_included = not cut.omitted and all(line.strip() in cut.text for line in doc.splitlines())
+        known |= {} if is_included else {"doc": first_paragraph(doc)}
     if cut.omitted:
         included_lines = cut.text.count("\n")
         location = "the evaluated code, in the log"
