@@ -390,6 +390,15 @@ def test_an_entry_with_another_python_works_unless_it_is_missing(examine, launch
     assert (check.state, f"{other} does not exist" in check.text) == ("wrong", True)
 
 
+def test_a_path_in_an_entry_that_cannot_be_checked_counts_as_missing(examine, launch):
+    """A path that is too long fails like one in a private directory of another user."""
+    refused = f"/{'x' * 300}/python"
+    entry = {"command": refused, "args": [str(launch.relay), "port", "--start"]}
+    (launch.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
+    (check,) = of(examine(), "clients")
+    assert (check.state, f"{refused} does not exist" in check.text) == ("wrong", True)
+
+
 def test_an_entry_in_the_users_own_configuration_file_is_sufficient(examine, launch, machine):
     apply_change(plan_entries([known_clients()["gemini"]], launch, machine, scope="user")[0])
     (check,) = of(examine(), "clients")

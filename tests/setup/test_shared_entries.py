@@ -244,6 +244,15 @@ def test_no_shared_entry_is_written_to_a_directory_that_workspace_auto_refuses(w
     assert "does not accept folders of others" in change.reason
 
 
+def test_paths_in_a_directory_that_workspace_auto_refuses_are_explained(workspace, machine):
+    install_relay(machine)
+    workspace.chmod(0o777)
+    launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared_command(machine)
+    report = run_init(launch, InitOptions(["claude-code"]), machine)
+    assert ".mcp.json names paths of this machine, because --workspace auto does not accept folders" in report.text
+    assert "on the PATH, as by pipx" not in report.text
+
+
 # What is said, and what is left
 
 

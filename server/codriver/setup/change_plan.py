@@ -45,6 +45,8 @@ MAX_CONFIGURATION_BYTES: Final = 32 * files.MEBIBYTE
 """Maximum size of a configuration file. The limit is high because some clients also store their conversations in it."""
 NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
+AUTO_REFUSAL: Final = "--workspace auto does not accept folders of others, the home folder, or temporary ones"
+"""Why an entry needs paths in some directories, as a clause."""
 
 PROGRAM_MODE: Final = 0o755
 """Mode of new executable files."""
@@ -488,7 +490,7 @@ def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     reason = "it is in git, and the entry would contain paths of this machine, because "
     first = ""
     if is_search_boundary(str(launch.workspace)):
-        reason += "--workspace auto does not accept folders of others, the home folder, or temporary ones"
+        reason += AUTO_REFUSAL
     else:
         reason += f"no {RELAY_COMMAND[0]} of this version is on the PATH"
         first = f"{_install_relay_advice(launch)}, then run init again; otherwise "

@@ -31,6 +31,7 @@ from codriver.setup.change_plan import find_entry, plan_entries
 from codriver.setup.client_entries import command_line, starts_relay
 from codriver.setup.client_hooks import HOOK_DIRECTORY, HOOK_PROGRAM, known_hooks, plan_hooks
 from codriver.setup.clients import detect_clients, entry_name, known_clients, read_packaged_text
+from codriver.setup.environment import Environment, path_exists
 from codriver.systems.programs import grant_access_command
 from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 from codriver_relay.starter import server_environment
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from codriver.setup.change_plan import Change
     from codriver.setup.client_hooks import HookFile
     from codriver.setup.clients import Client
-    from codriver.setup.environment import Environment
     from codriver.setup.relay_launch import Launch, Scope
 
     CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -293,9 +293,9 @@ def _current_entry(client: Client, change: Change, launch: Launch) -> object:
 
 
 def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """Return whether a word of a command line names a program or script that does not exist."""
+    """Return whether a word of a command line names a program or script that does not exist or cannot be reached."""
     if Path(word).is_absolute():
-        return (is_command or word.endswith(".py")) and not Path(word).exists()
+        return (is_command or word.endswith(".py")) and not path_exists(Path(word))
     return is_command and not environment.has_command(word)
 
 

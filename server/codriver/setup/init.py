@@ -26,7 +26,7 @@ from codriver.repls.launch.projects import (
     projects_below,
 )
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
-from codriver.setup.change_plan import Change, apply_change, format_diff, plan_entries, plan_removal
+from codriver.setup.change_plan import AUTO_REFUSAL, Change, apply_change, format_diff, plan_entries, plan_removal
 from codriver.setup.client_hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.clients import detect_clients, known_clients, select_clients
 from codriver.setup.codriver_toml import (
@@ -41,6 +41,7 @@ from codriver.setup.environment import Environment, path_exists
 from codriver.setup.relay_launch import Launch, Scope
 from codriver.setup.shared_command import RELAY_COMMAND
 from codriver.systems.programs import grant_access_command, quote_command_line
+from codriver_relay.workspace_search import is_search_boundary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -361,6 +362,8 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
         return [f"git: {names} contains paths of this machine; do not commit it, or have everybody run init"]
     if launch.shared is None:
         return []
+    if is_search_boundary(str(launch.workspace)):
+        return [f"{names} names paths of this machine, because {AUTO_REFUSAL}"]
     advice = (
         f"{names} names paths of this machine: before you share it, have {RELAY_COMMAND[0]} on the PATH, as by pipx"
     )
