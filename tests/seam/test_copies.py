@@ -105,7 +105,7 @@ def test_a_copy_has_every_file_unchanged_and_says_what_to_add(project):
         f"{package}: {len(ours)} files written, 0 unchanged",
         f"If {project} is on the application's sys.path, add these two lines:",
         "    import codriver_seam",
-        "    codriver_seam.start_repl(True)  # or app.debug, or nothing, with CODRIVER_SEAM=1 in the environment",
+        "    codriver_seam.start_repl(True)  # or app.debug, or no argument if the environment has CODRIVER_SEAM=1",
         f"For Clojure, add {package}/clojure to the classpath.",
     ]
     assert f": 0 files written, {len(ours)} unchanged\n" in run(project, "seam", "copy", ".").stdout
@@ -129,7 +129,7 @@ def test_an_older_copy_is_updated_and_obsolete_files_are_removed(project):
     done = run(project, "seam", "copy", ".")
     first = done.stdout.splitlines()[0]
     assert first.startswith(f"{package}: 1 file written, ")
-    assert first.endswith(" unchanged, 1 of an earlier version removed")
+    assert first.endswith(" unchanged, 1 from an earlier version removed")
     assert (package / "streams.py").read_bytes() == (PACKAGE / "streams.py").read_bytes()
     assert not (package / "worker/gone.py").exists()
     assert (package / "own.py").exists()
@@ -153,8 +153,8 @@ def test_files_not_written_by_codriver_are_never_replaced(project, how):
     done = run(project, "seam", "copy", ".")
     assert done.returncode == 1
     assert done.stderr == (
-        f"codriver: nothing was copied: {theirs} already exists, and was not written by codriver or "
-        "has changed since; move it away, or name another folder\n"
+        f"codriver: nothing was copied: {theirs} already exists, and either was not written by codriver or "
+        "has been changed since; move it away, or name another folder\n"
     )
     assert theirs.read_text() == "theirs = 1\n"
     assert not (package / "values.py").exists()

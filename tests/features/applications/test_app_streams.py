@@ -88,7 +88,10 @@ async def test_a_stream_is_renewed_until_the_application_reports_it_as_unknown(s
     await server.until(lambda: server.endings)
     assert server.streams.active() == []
     [text] = server.endings
-    assert text == "s1-a (error) of ann ended: the application ended it; call watch_app again once it is back"
+    assert text == (
+        "s1-a (error) of ann ended: the application ended the stream; call watch_app again once the "
+        "application is running"
+    )
 
 
 @pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
@@ -97,7 +100,9 @@ async def test_the_end_of_a_stream_is_recorded_as_an_event_of_its_topic(server, 
     server.core.report(ReplLost("r1", "gone"))
     [row] = server.log.entries(limit=10)
     assert (row["op"], row["name"]) == (op, "stream-over")
-    assert row["text"] == f"s1 ({topic}) of ann ended: the REPL py is lost (gone); call watch_app again once it is back"
+    assert row["text"] == (
+        f"s1 ({topic}) of ann ended: the REPL py is lost (gone); call watch_app again once the application is running"
+    )
 
 
 async def test_a_stream_ends_with_its_connection_and_is_not_restored_after_a_reconnect(server):
@@ -118,7 +123,9 @@ async def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
     server.core.report(AddRepl("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
     server.streams.start(AppStream("s1-b", "r2", 1, "c1", "ann", "fx"))
     server.core.report(RestartRepl("r2", "for a test"))
-    assert server.endings == ["s1-b (fx) of ann ended: the REPL own restarts; call watch_app again once it is back"]
+    assert server.endings == [
+        "s1-b (fx) of ann ended: the REPL own restarts; call watch_app again once the application is running"
+    ]
     assert server.streams.active() == [FIRST]
 
 

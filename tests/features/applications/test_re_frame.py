@@ -123,7 +123,7 @@ def test_a_band_names_the_function_that_this_version_lacks(has, band):
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
     bands = convert_answer("health", renamed)["bands"]
-    assert bands[band] == f"this version has no function for {has}"
+    assert bands[band] == f"this version of the framework has no function for {has}"
 
 
 def test_a_framework_without_debug_mode_has_no_bands():

@@ -61,12 +61,12 @@ def test_frames_are_listed_by_name():
 
 def test_a_seam_without_frames_says_how_to_register_one():
     assert detail(frames=[]) == (
-        f"by codriver/seam, which has no frames, so that no state is visible: evaluate {PYTHON.code}"
+        f"by codriver/seam; the seam has no frames, so no state is visible: evaluate {PYTHON.code}"
     )
 
 
 def test_a_seam_of_another_version_is_reported_with_both_versions():
-    assert f"it uses contract 7, and this codriver uses {CONTRACT_VERSION}" in detail(contract=7)
+    assert f"the seam uses contract 7, but this codriver uses {CONTRACT_VERSION}" in detail(contract=7)
     assert status_accessors.CONTRACT_VERSION == CONTRACT_VERSION
 
 
@@ -90,7 +90,7 @@ def test_a_seam_that_was_only_found_as_a_file_is_not_reported_as_imported():
 
 def test_a_failed_import_of_the_seam_is_reported_with_its_error():
     assert why(symbol_info=UNKNOWN, repl_output_log=logged(LOST)) == (
-        "an import of it failed (ModuleNotFoundError: No module named 'codriver_seam'): "
+        "importing codriver_seam failed (ModuleNotFoundError: No module named 'codriver_seam'): "
         f"load_file {PYTHON.file}, then evaluate {PYTHON.code}"
     )
 
@@ -122,7 +122,8 @@ def test_a_language_without_a_seam_is_reported_as_such():
 def test_a_left_over_port_file_is_named_with_a_fix():
     gone = {**SESSION, "phase": "waiting", "kind": "port-file", "origin": "/w/.py-port"}
     assert seam_row(gone, None, asking()).detail == (
-        "/w/.py-port leads to no REPL: start the application again, or rm /w/.py-port if it has ended"
+        "no REPL listens on the port in /w/.py-port: restart the application, or rm /w/.py-port if you "
+        "no longer need it"
     )
     assert seam_row({**gone, "kind": "process"}, None, asking()) is None
 
@@ -141,7 +142,7 @@ def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
 
         assert seam_rows() == [CapabilityRow("seam", "missing", SETUP_HINTS["python"])]
         client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
-        assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
+        assert "importing codriver_seam failed (ModuleNotFoundError: " in seam_rows()[0].detail
         client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")
         assert "codriver_seam was imported from " in seam_rows()[0].detail
         client.call("evaluate_code", code="seam.install(True)")

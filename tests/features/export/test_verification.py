@@ -165,7 +165,7 @@ def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
     tests, _, left_out = document.text.partition("# Left out:")
     assert "from shop import other, price" in tests
     assert "def price" not in tests
-    assert "it redefines names of shop" in left_out
+    assert "the code redefines names in shop" in left_out
 
 
 def test_a_session_may_redefine_its_own_names():

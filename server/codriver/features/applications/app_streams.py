@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 CALLS_TOPIC: Final = "calls"
 """The topic of call traces. A stream with this topic ends after a maximum number of events."""
 OPS_BY_TOPIC: Final[Mapping[str, str]] = MappingProxyType({CALLS_TOPIC: "call"})
-"""The op types of topics' events, where they differ from the topics."""
+"""Op types of the events of a topic, by topic. Other topics use their own name as the op type."""
 RENEWAL_INTERVAL_S: Final = 20.0
 """Interval between renewals: a third of a stream's lease in the application, which allows two renewals to fail."""
 
@@ -109,7 +109,7 @@ class AppStreams:
                 repl = state.repls.get(stream.repl)
                 key = old.repls[stream.repl].key
                 is_restart = repl is not None and repl.phase == "starting"
-                cause = repl.note if repl is not None else "the application is gone"
+                cause = repl.note if repl is not None else "the application has exited"
                 self._end(stream, f"the REPL {key} " + ("restarts" if is_restart else f"is lost ({cause})"))
 
     async def _renew(self, stream: AppStream) -> None:
@@ -122,9 +122,9 @@ class AppStreams:
                 break
         if stream in self._streams:
             # A stream of call traces ends on its own.
-            cause = "the application ended it"
+            cause = "the application ended the stream"
             self._end(
-                stream, f"it reached its maximum number of events, or {cause}" if stream.topic == CALLS_TOPIC else cause
+                stream, f"{cause}, or it reached its maximum number of events" if stream.topic == CALLS_TOPIC else cause
             )
 
     async def _renew_once(self, stream: AppStream) -> bool:
@@ -155,7 +155,10 @@ class AppStreams:
         """Remove a stream, and record an event about its end, so that calls waiting for events return."""
         self.remove(stream)
         repl = self._core.state.repls.get(stream.repl)
-        text = f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once it is back"
+        text = (
+            f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once the "
+            "application is running"
+        )
         op = "stream" if stream.topic == "trace" else OPS_BY_TOPIC.get(stream.topic, stream.topic)
         key = repl.key if repl else None
         self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))

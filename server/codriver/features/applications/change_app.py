@@ -106,7 +106,7 @@ def _provider(repl: Repl) -> Provider:
 
 
 async def _read_answer(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
-    """Return the seam's answer, which is the evaluation's only value, printed as a string literal."""
+    """Return the seam's answer, parsed from the string literal that the evaluation returned as its only value."""
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # the evaluation has just finished
     [location] = transcript.values()[-1:]

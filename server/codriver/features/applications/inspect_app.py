@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from codriver.features.applications.seam_answers import SeamAnswer
     from codriver.tools.calls.call import Call
 
-NO_EVENTS_MESSAGE: Final = "no event yet; watch_logging(), watch_threads() and others record some"
-"""Explains an empty list. If the seam was installed while the application was running, nothing observes it yet."""
+NO_EVENTS_MESSAGE: Final = "no events yet; call watch_logging(), watch_threads() or similar to record some"
+"""Note on an empty list of events. Nothing is recorded at first if the seam is installed in a running application."""
 
 
 class InspectAppArguments(Arguments):
@@ -71,7 +71,7 @@ async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
 
 
 def _check_path_support(arguments: InspectAppArguments, answer: SeamAnswer) -> SeamAnswer | None:
-    """Return a refusal if the seam does not support `path` and has returned all epochs."""
+    """Return a refusal if the seam ignored `path` and returned all epochs."""
     if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
         return None
     hint = (
@@ -82,7 +82,7 @@ def _check_path_support(arguments: InspectAppArguments, answer: SeamAnswer) -> S
 
 
 def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) -> dict[str, object]:
-    """Return answer fields in which the rows of the seam's answer are formatted as lines."""
+    """Return the fields of the tool's answer, with the rows of the seam's answer formatted as lines."""
     hidden = ("ok", *_OMITTED_HEALTH_FIELDS) if kind == "health" else ("ok", *_ROW_FIELDS)
     fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
     if kind == "state":
@@ -109,7 +109,7 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
         result_fields["notes"] = [NO_EVENTS_MESSAGE]
     if note or omitted:
         left_out = format_count(omitted, "older line is", "older lines are")
-        result_fields["notes"] = [note or f"{left_out} omitted: filter them, or pass a smaller limit"]
+        result_fields["notes"] = [note or f"{left_out} omitted: filter the lines, or pass a smaller limit"]
     return result_fields
 
 
@@ -157,7 +157,7 @@ _ROW_FORMATS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""The field of the seam's answer that contains the rows, and the function that formats a row, by kind of query."""
+"""For each kind of query, the field of the seam's answer with the rows, and the function that formats a row."""
 _OMITTED_HEALTH_FIELDS: Final = frozenset({"contract", "enabled", "installedMs", "language"})
 """Fields of `health` that agents do not need."""
 _EVENT_QUERIES: Final = frozenset({"trace", "issues"})

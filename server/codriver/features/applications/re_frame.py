@@ -92,23 +92,23 @@ CAUSA_ROLES: Final[Roles] = {
 
 _NOT_LOADED_TEMPLATE: Final = "the application does not load %s"
 RE_FRAME2_MISSING_HINTS: Final = {
-    "stream": "not available: request the trace since an id",
+    "stream": "re-frame 2 does not push its events: request the trace since an id",
     "trace": _NOT_LOADED_TEMPLATE % "re-frame.trace.tooling, which stores the trace",
     "epochs": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which stores epochs",
     "restore": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which restores epochs",
     "reset": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which replaces the state",
     "machines": _NOT_LOADED_TEMPLATE % "re-frame.machines (day8/re-frame2-machines)",
 }
-"""Explanations of why an application with re-frame 2 may lack a role, by role."""
+"""Reasons why a role may be unavailable in an application with re-frame 2, by role."""
 RE_FRAME1_MISSING_HINTS: Final = {
-    "stream": "re-frame 1 does not report its events",
+    "stream": "re-frame 1 does not push its events",
     "sensitive": "re-frame 1 cannot mark paths as sensitive, so nothing is hidden",
     "trace": "re-frame 1 provides no trace",
     "epochs": "re-frame 1 stores no epochs",
     "restore": "re-frame 1 stores no epochs",
     "machines": "re-frame 1 has no machines",
 }
-"""Explanations of why an application with re-frame 1 lacks a role, by role."""
+"""Reasons why a role is unavailable in an application with re-frame 1, by role."""
 _PAGE_EXPRESSION: Final = "(str (.-timeOrigin js/performance))"
 _PROCESS_EXPRESSION: Final = (
     '(let [m (java.lang.management.ManagementFactory/getRuntimeMXBean)] (str (.getName m) "/" (.getStartTime m)))'
@@ -120,7 +120,7 @@ SENTINEL_EXPRESSIONS: Final[Mapping[tuple[str, str], str]] = {
     ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS_EXPRESSION})",
     ("re-frame", BROWSER_DIALECT): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE_EXPRESSION})',
 }
-"""Expressions whose value identifies the process or page, or is nil without the seam, by seam and dialect."""
+"""Expressions that identify the process or page, or return nil if the seam is missing, by seam and dialect."""
 _ROLES_AND_HINTS_BY_SEAM: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
     "re-frame": (RE_FRAME1_ROLES, RE_FRAME1_MISSING_HINTS),
     "re-frame2": (RE_FRAME2_ROLES, RE_FRAME2_MISSING_HINTS),

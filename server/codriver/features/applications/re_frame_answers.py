@@ -14,7 +14,7 @@ Fields = Mapping[str, Any]
 def convert_answer(accessor: str, answer: object) -> Fields:
     """Convert the data returned by a form to the answer of its accessor."""
     if not isinstance(answer, dict):
-        return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(answer)[:200]!r}"}
+        return {"ok": False, "reason": "accessor-failed", "hint": f"the application returned {str(answer)[:200]!r}"}
     if not answer.get("ok"):
         return _convert_refusal(answer)
     reader = _READERS_BY_ACCESSOR.get(accessor)
@@ -33,14 +33,14 @@ REASONS_BY_ERROR: Final[Mapping[str, str]] = {
     "version-mismatch": "version-mismatch",
     "no-such-handler": "no-such-frame",
 }
-"""The reasons for refusals, by the last part of an error's name in the trace.
+"""Reasons for refusals, by the last part of the error's name in the trace.
 
 Source: the failure modes in the docstrings of the framework's `restore-epoch` and `reset-frame-db!`.
 """
 
 
 def _convert_refusal(answer: Fields) -> Fields:
-    """Return a refusal. Include its cause, even if that is recorded only in the framework's trace."""
+    """Return a refusal with its cause, even if only the framework's trace records the cause."""
     cause = answer.get("cause")
     if not cause:
         others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
@@ -61,7 +61,7 @@ ROLES_BY_BAND: Final[Mapping[str, tuple[str, ...]]] = {
     "machines": ("machines",),
     "sensitive": ("sensitive",),
 }
-"""The roles required for each band."""
+"""Maps each band of accessors to the roles (framework functions) that it requires."""
 
 
 def _bands(answer: Fields) -> dict[str, object]:
@@ -70,7 +70,10 @@ def _bands(answer: Fields) -> dict[str, object]:
     for band, roles in ROLES_BY_BAND.items():
         lacking = [role for role in roles if not has.get(role)]
         bands[band] = (
-            "; ".join([words.get(role) or f"this version has no function for {role}" for role in lacking]) or True
+            "; ".join(
+                [words.get(role) or f"this version of the framework has no function for {role}" for role in lacking]
+            )
+            or True
         )
     if not answer["enabled"]:
         bands = dict.fromkeys(bands, "the framework was built or started without its debug mode")

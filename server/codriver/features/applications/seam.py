@@ -41,12 +41,12 @@ SEAM_CAPABILITY: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
 """The worker's op that calls the seam, and the field of its messages that contains the session id."""
 CALL_SUBJECT: Final = "the application's seam"
-"""The subject of a failed call in its error message."""
+"""What error messages call the seam when a call to it fails."""
 SEARCH_TIMEOUT_S: Final = 1.0
-"""Maximum time that an evaluation waits for the subsequent search."""
+"""Maximum time that an evaluation waits for the search that follows it."""
 NATIVE_CAPABILITY: Final = Capability(SEAM_OP)
 CAPABILITY: Final = ServerCapability(SEAM_CAPABILITY, (), UNSUPPORTED_LANGUAGE_HINT, SETUP_HINTS)
-"""The capability, with hints on how to add it to a REPL. No server has it unless its application has a seam."""
+"""The capability, with hints on how to add it to a REPL. An nREPL server has it only if its application has a seam."""
 _REQUEST_READING_DIALECTS: Final = frozenset({"clojure", "hy", "python"})
 """The dialects in which an application can read the origin of a change from the request that caused it."""
 

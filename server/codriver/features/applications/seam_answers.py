@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     SeamAnswer = Mapping[str, Any]
 
 RESTARTED_TEMPLATE: Final = (
-    "the app was restarted, as session %s: its previous epochs, events and subscriptions are gone"
+    "the app was restarted as session %s: its previous epochs, events and subscriptions are gone"
 )
 REFUSAL_REASONS: Final = frozenset(
     {
@@ -51,10 +51,10 @@ REFUSAL_REASONS: Final = frozenset(
         "capability-missing",
     }
 )
-"""All values of `reason` in refusals by a seam."""
+"""All values that `reason` can have in a seam's refusals."""
 
 MAX_REMEMBERED_PAIRS: Final = 1000
-"""Maximum number of remembered pairs of a client and a REPL."""
+"""Maximum number of (client, REPL) pairs to remember."""
 
 
 @dataclass(slots=True)

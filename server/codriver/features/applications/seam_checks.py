@@ -62,14 +62,13 @@ def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
         return provider
     if (contract := exposed.get("contract")) is not None:
         return (
-            f"{provider}, of another version: it uses contract {contract}, and this codriver uses "
-            f"{CONTRACT_VERSION}; update "
-            "it (codriver seam copy DIR, or the package in its environment) and start the application again"
+            f"{provider}; the seam uses contract {contract}, but this codriver uses {CONTRACT_VERSION}: update the "
+            "seam (codriver seam copy DIR, or the package in its environment) and restart the application"
         )
     if frames := exposed.get("frames"):
         return f"{provider}; frames: {', '.join(map(str, frames))}"
     fix = f": evaluate {steps.code}" if steps is not None else ""
-    return f"{provider}, which has no frames, so that no state is visible{fix}"
+    return f"{provider}; the seam has no frames, so no state is visible{fix}"
 
 
 def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
@@ -77,12 +76,12 @@ def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
     if session.get("kind") != "port-file":
         return None
     file = session.get("origin")  # the row of the REPL explains why it is not connected
-    fix = f"start the application again, or rm {file} if it has ended"
-    return CapabilityRow(SEAM_CAPABILITY, "missing", f"{file} leads to no REPL: {fix}")
+    fix = f"restart the application, or rm {file} if you no longer need it"
+    return CapabilityRow(SEAM_CAPABILITY, "missing", f"no REPL listens on the port in {file}: {fix}")
 
 
 def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
-    """Return how to install a seam that was imported, or an empty string if it was not imported."""
+    """Return how to activate a seam that was only imported, or an empty string if it was not imported."""
     symbol = _call_for_answer(
         call_tool, "symbol_info", {"symbol": steps.function, "namespace": steps.module, **_session_argument(session)}
     )
@@ -101,7 +100,7 @@ def _failed_import(session: Mapping[str, Any], steps: SetupSteps, call_tool: Cal
         lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
         if entry.get("repl-session-key") == session.get("key") and lines and _SEAM_NAME.search(lines[-1]):
             output = lines[-1][:MAX_ERROR_CHARACTERS]
-            return f"an import of it failed ({output}): load_file {steps.file}, then evaluate {steps.code}"
+            return f"importing {steps.module} failed ({output}): load_file {steps.file}, then evaluate {steps.code}"
     return ""
 
 

@@ -15,7 +15,7 @@ from codriver.errors import format_count
 
 USAGE = """\
     import codriver_seam
-    codriver_seam.start_repl(True)  # or app.debug, or nothing, with CODRIVER_SEAM=1 in the environment"""
+    codriver_seam.start_repl(True)  # or app.debug, or no argument if the environment has CODRIVER_SEAM=1"""
 
 
 @click.group("seam", short_help="Add the seam to an application, so that agents can see its state.")
@@ -54,7 +54,7 @@ def copy_command(*, folder: Path) -> None:
 
     copied = seam_copy.copy_seam(folder)
     written = f"{format_count(len(copied.written), 'file')} written"
-    removed = f", {len(copied.removed)} of an earlier version removed" if copied.removed else ""
+    removed = f", {len(copied.removed)} from an earlier version removed" if copied.removed else ""
     echo(f"{copied.package}: {written}, {len(copied.unchanged)} unchanged{removed}")
     echo(f"If {copied.package.parent} is on the application's sys.path, add these two lines:")
     echo(USAGE)

@@ -32,7 +32,7 @@ RECORD_NAME: Final = "copied-files.txt"
 SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 COPY_RULES: Final = FileRules(Links.NEVER, files.MEBIBYTE)
 _RECORD_HEADER: Final = "# Files of codriver "
-"""The first characters of the record of copied files."""
+"""Beginning of the record's first line. The version follows."""
 _RECORD_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
 """Matches a line of the record. Paths contain no `..`, so they cannot leave the directory."""
 
@@ -69,7 +69,7 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
     directory = directory.resolve()
     if directory == PACKAGE_DIRECTORY.parent:
         raise StartError(
-            f"nothing was copied: {directory} contains the original codriver_seam; name a folder of your project"
+            f"nothing was copied: {directory} contains the original codriver_seam; name a folder in your project"
         )
     sources = {name: files.read(path, SOURCE_RULES) for name, path in _source_files().items()}
     existing = _read_existing(directory, (RECORD_NAME,))
@@ -83,10 +83,10 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
     ]
     if conflicts and not may_replace_all:
         first, *others = sorted(conflicts)
-        more_text = f" and {len(others)} more" if others else ""
+        more_text = f" (and {len(others)} more)" if others else ""
         raise StartError(
-            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} already exists, and was not "
-            "written by codriver or has changed since; move it away, or name another folder"
+            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} already exists, and either was not "
+            "written by codriver or has been changed since; move it away, or name another folder"
         )
     removed_names = tuple(sorted(existing.keys() - sources.keys() - {RECORD_NAME}))
     written_names = tuple(name for name in sources if name not in unchanged_names)
@@ -145,7 +145,7 @@ def _parse_record(record: bytes) -> Mapping[str, str]:
 def _format_record(sources: Mapping[str, bytes]) -> bytes:
     header = (
         f"{_RECORD_HEADER}{codriver.__version__} (MIT License, Copyright (c) 2026 The Codriver authors), written by\n"
-        "# `codriver seam copy`, which replaces those that nobody has changed.\n"
+        "# `codriver seam copy`, which replaces only files that have not been changed.\n"
     )
     return (header + "".join(f"{_digest(data)}  {name}\n" for name, data in sources.items())).encode()
 

@@ -19,7 +19,7 @@ _KEYWORD_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
 _JSON_DIALECTS: Final = (
     dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP, dialects.HY,
 )  # fmt: skip
-"""Dialects whose literals are written like EDN."""
+"""Dialects whose literals look like EDN, and which convert values to JSON themselves."""
 JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
     **{dialect.name: dialect.as_json_code for dialect in _JSON_DIALECTS},
     "python": "__import__('json').dumps({})".format,

@@ -174,10 +174,16 @@ def accessor_refusal(provider: Provider, accessor: str, lacking: Collection[str]
     if accessor not in lacking and (accessor in provider.forms or ANY_ACCESSOR in provider.forms):
         return None
     if accessor in _STREAM_ACCESSORS:
-        hint = f"the seam {provider.name} does not push events: call inspect_app for the trace with a filter since"
+        hint = (
+            f"the seam {provider.name} does not push events: inspect_app's trace, filtered with since, has the new ones"
+        )
         return {"ok": False, "reason": "band-missing", "hint": hint}
     available = ", ".join(sorted(provider.forms.keys() - {*lacking, ANY_ACCESSOR}))
-    return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {available}"}
+    return {
+        "ok": False,
+        "reason": "no-such-accessor",
+        "hint": f"the seam {provider.name} has only these accessors: {available}",
+    }
 
 
 def accessor_code(

@@ -61,15 +61,15 @@ SETUP_STEPS: Final[Mapping[str, SetupSteps]] = {
 
 
 def _hint(dialect: str, steps: SetupSteps) -> str:
-    reason = "no application in it has registered with the seam"
+    reason = "no application in this REPL has registered with the seam"
     if dialect == "python":
-        return f"{reason}: evaluate {steps.code}; where the import fails, load_file {steps.file} first"
+        return f"{reason}: evaluate {steps.code}; if the import fails, load_file {steps.file} first"
     return f"{reason}: load_file {steps.file}, then evaluate {steps.code}"
 
 
 SETUP_HINTS: Final[Mapping[str, str]] = {dialect: _hint(dialect, steps) for dialect, steps in SETUP_STEPS.items()}
 """Hints on how to install the seam in an application, by dialect."""
-UNSUPPORTED_LANGUAGE_HINT: Final = "codriver has no seam for its language: inspect the application by evaluating code"
+UNSUPPORTED_LANGUAGE_HINT: Final = "codriver has no seam for this language: inspect the application by evaluating code"
 """The hint for dialects without setup steps."""
 
 _LOAD_PACKAGE_CODE: Final = (

@@ -18,10 +18,14 @@ _REQUIRES_CIDER: Final = f"{CIDER_HINT}; without it clojuredocs_info reads the p
 CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
     "clojuredocs",
     ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
-    missing="ClojureDocs is about Clojure: clojuredocs_info reads the public export for names that Clojure has too",
+    missing="ClojureDocs covers only Clojure: for names that Clojure also has, clojuredocs_info reads the "
+    "public export",
     missing_by_dialect=MappingProxyType({"clojure": _REQUIRES_CIDER, "unknown": _REQUIRES_CIDER}),
 )
-"""Source: cider-nrepl documentation, "Ops"."""
+"""The capability to look up ClojureDocs entries through cider-nrepl, with hints for REPLs without it.
+
+Source: cider-nrepl documentation, "Ops".
+"""
 
 
 @dataclass(frozen=True, slots=True)

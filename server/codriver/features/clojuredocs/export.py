@@ -41,7 +41,7 @@ MAX_EXPORT_BYTES: Final = 128 * 2**20
 CHUNK_BYTES: Final = 2**18
 """Number of bytes to read at a time."""
 RETRY_DELAY_S: Final = 60.0
-"""Time to wait after a failed download before trying again. Without it, every call would wait while offline."""
+"""Time to wait after a failed download before trying again, so that calls made while offline need not each wait."""
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 """Maximum length of the cached file's first line, which contains the address of the source."""
 NO_DOWNLOAD_URL: Final = "none"
@@ -91,7 +91,7 @@ class ClojureDocsExport:
                 "docs-unavailable",
                 f"the ClojureDocs export is not cached and cannot be fetched from {url}: {failure}",
                 hint="use symbol_info for the docstring, or try again in a minute; behind a proxy set https_proxy, or "
-                "set clojuredocsUrl to the URL of a copy that can be reached",
+                "set clojuredocsUrl to the URL of a reachable copy",
             )
         found = await to_thread.run_sync(_search, self._file, symbol)
         if failure is None:

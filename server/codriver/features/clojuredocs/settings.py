@@ -9,7 +9,7 @@ from codriver.settings.declared import DeclaredSetting
 URL_SETTING: Final = DeclaredSetting(
     "clojuredocs_url",
     "https://clojuredocs.org/clojuredocs-export.json",
-    "Where the ClojureDocs export is fetched from; none means never.",
+    "URL of the ClojureDocs export, or none to disable downloads.",
     grants="any value",
 )
 """The setting with the address of the export."""

@@ -78,7 +78,7 @@ class SeveralSessionsError(CodriverError):
     """Raised when the selected evaluations belong to more than one session."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__(f"these evaluations belong to several sessions: choose one with --session: {', '.join(keys)}")
+        super().__init__(f"these evaluations belong to several sessions ({', '.join(keys)}): choose one with --session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ExportedEvaluations:
 
 @click.command(
     "export",
-    short_help="Make a test or notebook of a session.",
+    short_help="Make a test or notebook from a session.",
     epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
@@ -245,7 +245,7 @@ def _missing_definitions_hint(chosen: ExportedEvaluations, checked: Sequence[Che
     most = count_with_definitions(chosen.known, last, names)
     if most == last:
         return ""
-    return f"; {', '.join(sorted(names))}: defined before, in what --last {most} has"
+    return f"; earlier evaluations, which --last {most} includes, define {', '.join(sorted(names))}"
 
 
 def _select_evaluations(
@@ -329,7 +329,7 @@ def _create_recording(
     kernel = JUPYTER_PROTOCOL if is_of_kernel and dialect == PYTHON_KIND.dialect else ""
     words = repl or process_origin or kernel or repl_option(dialect)
     if not words or not dialect:
-        raise CodriverError(f"the kind of REPL of the session {key} is unknown: pass --repl, as for `serve`")
+        raise CodriverError(f"the kind of REPL used by session {key} is unknown: pass --repl, as for `codriver serve`")
     return Recording(dialect, words, picked, is_of_kernel)
 
 

@@ -54,7 +54,7 @@ NREPL_ARGUMENTS_WITHOUT_PORT_FILE: Final = (
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""Arguments that run the server of `NREPL_MAIN_ARGUMENTS` without its `main`, which overwrites an existing
+"""Arguments that start the same server without calling its `main`, which would overwrite an existing
 `.nrepl-port`.
 """
 

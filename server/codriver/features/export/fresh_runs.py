@@ -190,7 +190,7 @@ class FreshRuns:
         except StartError as error:
             if self.is_chosen or not selects_kernel(self.words):
                 raise
-            echo(f"no kernel can be started here, so a fresh {PYTHON_KIND.repl} runs the cells: {error}", err=True)
+            echo(f"no kernel can be started, so a fresh {PYTHON_KIND.repl} runs the cells: {error}", err=True)
             return await stack.enter_async_context(self.repl(on_output, PYTHON_KIND.repl))
 
     async def verify(self, recording: Recording) -> tuple[CheckedStep, ...]:
@@ -418,13 +418,13 @@ def without_secrets(check: CheckedStep, clean: Callable[[str], str]) -> CheckedS
     raised = check.raised and replace(check.raised, message=clean(check.raised.message))
     note, out = clean(check.note), clean(check.out)
     if text != check.step.text:
-        why = note or "its code contains a secret, which is omitted, so it cannot run again"
+        why = note or "the code contains a secret, which is omitted, so the code cannot run again"
         step = replace(check.step, text=text)
         return replace(check.without_assertion(why), step=step, verdict="absent", value=value, is_hidden=True)
     if check.cell is not None and (cell := _cleaned_json(check.cell, clean)) != check.cell:
         check = replace(check, cell=cell)
     if (value, raised, out, clean(check.pattern)) != (check.value, check.raised, check.out, check.pattern):
-        return replace(check.without_assertion(note or "its result contains a secret, which is omitted"), value=value)
+        return replace(check.without_assertion(note or "the result contains a secret, which is omitted"), value=value)
     return check if note == check.note else replace(check, note=note)
 
 

@@ -8,13 +8,13 @@ from codriver.server_hooks import Prompt
 
 SESSION_TO_TEST: Final = Prompt(
     "session_to_test",
-    "Make a test of this session",
-    "Turn what was evaluated into a test file that is verified in a fresh REPL.",
-    "Make a test file of what was evaluated: {what}. Find the evaluations with repl_output_log (entities carry "
-    "evaluation, description and who); choose those that show what the code promises, with what they need before "
-    "them. Ask whether that code may run again, with all its effects, in a fresh REPL; then run in a shell "
-    "`codriver export ID ... -o FILE`, or with `--since NAME` from a checkpoint on. Name the tests for what they "
-    "promise, drop what only explored, and look into all that is marked as different. Run them with run_tests, "
-    "then break one definition and see its test turn red.",
+    "Make a test from this session",
+    "Turn evaluations into a test file that is verified in a fresh REPL.",
+    "Make a test file from the evaluations of {what}. Find them with repl_output_log, whose entities have "
+    "evaluation, description and who. Choose those that show how the code should behave, and any that they "
+    "depend on. Ask whether their code may run again, with all its side effects, in a fresh REPL. Then run "
+    "`codriver export ID ... -o FILE` in a shell, or use `--since NAME` to start at a checkpoint. Name each test "
+    "after the behaviour it checks, remove those that only explored, and investigate everything marked as "
+    "different. Run the tests with run_tests, then break one definition and check that its test fails.",
     (("what", "A function, a checkpoint, a time.", "the last piece of work"),),
 )

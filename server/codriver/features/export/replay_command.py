@@ -95,7 +95,9 @@ def replay_command(
     workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read_recording(file)
     if repl is None and find_kind(recording.repl, [KERNEL_KIND]) is None:
-        raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
+        raise click.UsageError(
+            f"the recording's REPL was started by the command {recording.repl!r}, which is not run unasked: pass --repl"
+        )
     runs = FreshRuns(
         workspace,
         repl or recording.repl,

@@ -115,7 +115,7 @@ def check_document(checked: Sequence[CheckedStep], dialect: str, form: Format, o
         if lessened == current:
             break
         current, in_one = lessened, False
-    raise DocumentFailsError(failed[0].error if failed else "it still failed after all attempts")
+    raise DocumentFailsError(failed[0].error if failed else "the document still failed after all attempts")
 
 
 def _drop_magic(check: CheckedStep) -> CheckedStep:

@@ -72,7 +72,7 @@ def _is_import(check: CheckedStep) -> bool:
 
 
 def _must_be_above(check: CheckedStep, dialect: str) -> bool:
-    """Return whether a step is possible only outside a function, such as `import *` or a macro definition."""
+    """Return whether a step can only run outside a function, as with `import *` or a macro definition."""
     if dialect == "python":
         return _is_import(check) and ("import *" in check.step.text or "__future__" in check.step.text)
     return _is_import(check) or _affects_reading(check, dialect)
@@ -236,8 +236,8 @@ def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
 def omission_reason(check: CheckedStep) -> str:
     """Return the reason why a step that ran is omitted from a test file."""
     if check.is_patch:
-        return f"it redefines names of {check.of.namespace}, which is another file's namespace"
-    return "it uses the last value, which is only available in a REPL"
+        return f"the code redefines names in {check.of.namespace}, which is another file's namespace"
+    return "the code uses the last value, which is only available in a REPL"
 
 
 def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], mark: str) -> None:

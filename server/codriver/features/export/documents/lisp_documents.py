@@ -52,7 +52,7 @@ TEST_LIBRARIES: Final = {
 DEFAULT_NAMESPACE: Final = "user"
 """The namespace in which a Lisp REPL starts."""
 MAX_ASSERTED_CHARACTERS: Final = 2000
-"""For longer printed values, only the length is asserted, because the value would be unreadable."""
+"""Maximum length of a printed value to assert in full. For longer ones, only the length is asserted."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
 """Matches class names that look like built-in Python exceptions."""
 _UNREADABLE_PART: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")

@@ -47,7 +47,7 @@ _INDENT: Final = "    "
 IPYTHON_MODULES_BY_NAME: Final = {"display": "IPython.display", "get_ipython": "IPython"}
 """Maps names that kernels provide without an import to the modules from which they can be imported."""
 MAX_ASSERTED_CHARACTERS: Final = 2000
-"""For longer printed values, only the digest is asserted, because the value would be unreadable."""
+"""Maximum length of a printed value to assert in full. For longer ones, only a digest is asserted."""
 
 
 def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:

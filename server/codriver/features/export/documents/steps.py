@@ -46,15 +46,15 @@ class Step:
 
 
 _IMPORT_SYMBOLS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
-"""Symbols that start a Lisp form that imports names."""
+"""First symbols of Lisp forms that import names."""
 _DEFINING_SYMBOLS: Final = frozenset(
     {"defn", "defn-", "defmacro", "defrecord", "deftype", "defprotocol", "definterface", "defclass", "defasync"}
 )
-"""Symbols that start a Lisp form that defines a function, type or protocol."""
+"""First symbols of Lisp forms that define a function, type or protocol."""
 _METHOD_SYMBOLS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
-"""Symbols that start a Lisp form that defines a multimethod or adds methods to a multimethod, type or protocol."""
+"""First symbols of Lisp forms that define a multimethod, or add methods to a multimethod, type or protocol."""
 _ASSIGNMENT_SYMBOLS: Final = frozenset({"def", "defonce", "setv", "declare"})
-"""Symbols that start a Lisp form that assigns a value to a name."""
+"""First symbols of Lisp forms that assign a value to a name."""
 LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
 """Names that exist only in a Lisp REPL, for its last values and its last error."""
 

@@ -68,7 +68,7 @@ INLINE_MAGIC: Final = "%matplotlib"
 
 It is skipped because Codriver's REPLs can display them in only one way.
 """
-NOT_PYTHON_NOTE: Final = "only IPython can parse this"
+NOT_PYTHON_NOTE: Final = "only IPython can parse this code"
 """Note about a step that plain Python cannot parse."""
 _OBJECT_WITH_ADDRESS: Final = re.compile(r"<([\w.]+) at 0x")
 """Matches the start of a printed object that contains its address."""
@@ -217,9 +217,9 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
 def _reason_not_to_run(evaluation: RecordedEvaluation) -> str:
     """Return the reason why an evaluation cannot be run again, or an empty string."""
     if hidden := HIDDEN_PART_MARK.search(evaluation.code):
-        return f"the log has {hidden[0]} in its place, so it cannot be run again"
+        return f"the log has {hidden[0]} in place of part of the code, so the code cannot run again"
     if not evaluation.values and _NO_NAMESPACE_MESSAGE.search(evaluation.err):
-        return f"it was not evaluated: {_last_line(evaluation.err)}"
+        return f"the code was not evaluated: {_last_line(evaluation.err)}"
     return ""
 
 
@@ -445,7 +445,7 @@ def _check_value(
     match = None if HIDDEN_PART_MARK.search(recorded) else match_value(recorded, fresh, dialect, evaluation.time)
     if match is None:
         return _differing_step(step, evaluation, recorded, fresh, observed.out)
-    note = "truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
+    note = "the value was truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
     result = CheckedStep(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
     return replace(result, is_alike=bool(match.note), drawn=observed.value if find_images(fresh) else "")
@@ -534,15 +534,15 @@ def _check_failed_step(
         return CheckedStep(step, evaluation, "absent", is_typo=True, note=_shorten(evaluation.ending))
     if raised.type == REPL_DIED_ERROR:
         return CheckedStep(
-            step, evaluation, "absent", note=f"it ended the REPL in both runs: {_shorten(raised.message)}"
+            step, evaluation, "absent", note=f"the code ended the REPL in both runs: {_shorten(raised.message)}"
         )
     is_known = re.search(pattern_for_text(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
-        recorded = values[0] if values else _last_line(evaluation.err) or "no failure"
+        recorded = values[0] if values else _last_line(evaluation.err) or "no error"
         note = _describe_difference(recorded, str(raised))
         return CheckedStep(step, evaluation, "absent", note=note)
     if is_typo(raised):
-        note = f"it failed in both runs: {_shorten(str(raised))}"
+        note = f"the code failed in both runs: {_shorten(str(raised))}"
         return CheckedStep(step, evaluation, "absent", raised=raised, is_typo=True, note=note)
     return CheckedStep(step, evaluation, "raises", raised=raised)
 
@@ -587,7 +587,7 @@ def _describe_difference(recorded: str, fresh: str) -> str:
     If a secret was redacted from the recorded text, the fresh text is omitted, because it may contain the secret.
     """
     if mark := SECRET_MARK.search(recorded):
-        return f"the log has {mark[0]} in place of a secret, so nothing is compared with it"
+        return f"the log has {mark[0]} in place of a secret, so it cannot be compared"
     return f"recorded: {_shorten(recorded)}; in a fresh REPL: {_shorten(fresh)}"
 
 
