@@ -77,7 +77,7 @@ def test_a_kernel_session_is_replayed_without_a_kernel(live):
     few = live.workspace / "few.jsonl"
     ran(live, "export", live.ids["values"], "-o", str(few))
     done = ran(live, "replay", str(few), "--python", sys.executable)  # which has no kernel
-    assert "no kernel can be started here, so a fresh python runs the cells" in done.stderr
+    assert "no kernel can be started, so a fresh python runs the cells" in done.stderr
     told = list(map(json.loads, few.read_text().splitlines()))
     few.write_text("".join(json.dumps({**one, "values": one.get("values", [])[:-1]}) + "\n" for one in told))
     assert live.run("replay", str(few), "--repl", "python").returncode == 1

@@ -107,9 +107,9 @@ def test_a_flood_of_kernel_output_is_truncated_without_delaying_other_clients(fl
         assert answer["status"] == "done"
         told = json.dumps(answer)
         # Where the machine is so busy that the kernel's own socket drops messages, the answer says so.
-        is_dropped = "may be missing" in told or "messages of the kernel were lost" in told
+        is_dropped = "may be missing" in told or "messages from the kernel were lost" in told
         # Displays that come no faster than they are read are omitted by the limit of the values alone.
-        is_left_out = "bytes of its output were omitted" in told or "of values before these were dropped" in told
+        is_left_out = "bytes of output were omitted" in told or "of values before these were dropped" in told
         assert is_left_out or is_dropped
         part = "stdout" if "print" in flood else "result"
         asked = {"evaluationId": answer["evaluationId"], "part": part}

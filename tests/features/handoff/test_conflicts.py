@@ -67,7 +67,7 @@ def test_a_caller_that_uses_a_name_redefined_by_another_is_notified(repl):
 
 def test_a_caller_that_replaces_a_redefinition_is_notified_with_the_difference(repl):
     repl.evaluate("copilot", "(def price 100)")
-    note = f"{REDEFINED}, and this replaces it:\n-(def price 100)\n+(def price 50)"
+    note = f"{REDEFINED}, and this code replaces it:\n-(def price 100)\n+(def price 50)"
     assert repl.evaluate("claude", "(def price 50)") == [note]
 
 
@@ -91,7 +91,7 @@ def test_a_load_that_reverts_another_var_root_is_noted(repl, code):
     repl.evaluate("copilot", code)
     (note,) = repl.evaluate("claude", FILE, is_file=True)
     assert note.startswith("copilot redefined `shop.core/price` 18 s ago (eval e2")
-    assert note.endswith(f"and this replaces it:\n-{code}\n+(def price 43)")
+    assert note.endswith(f"and this code replaces it:\n-{code}\n+(def price 43)")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_new_definition_is_reported_only_when_it_is_replaced(repl):
     repl.evaluate("copilot", "(def discount 5)")
     assert repl.evaluate("claude", "(- price discount)") == []
     (note,) = repl.evaluate("claude", "(def discount 6)")
-    assert note.startswith("copilot defined `shop.core/discount` 18 s ago (eval e2), and this replaces it")
+    assert note.startswith("copilot defined `shop.core/discount` 18 s ago (eval e2), and this code replaces it")
 
 
 def test_a_defonce_does_not_count_as_a_redefinition(repl):
@@ -229,7 +229,7 @@ def test_a_load_of_an_unchanged_file_names_whose_redefinition_it_undid(live, use
             assert any(note.startswith(f"ann{number} redefined `{name}.price`") for note in used["notes"])
         notes = bob.call("load_file", filePath=f"{name}.py")["notes"]
         (note,) = [note for note in notes if note.startswith(f"ann{number} redefined `{name}.price`")]
-        assert "and this replaces it:\n-    return 2 * x\n+    return x" in note
+        assert "and this code replaces it:\n-    return 2 * x\n+    return x" in note
         assert bob.call("evaluate_code", code="price(3)", namespace=name)["result"] == "3"
         again = bob.call("load_file", filePath=f"{name}.py")
         assert not [note for note in again.get("notes", ()) if "redefined" in note]
@@ -250,7 +250,7 @@ def test_the_second_of_two_clients_editing_one_file_is_notified(live):
         assert edited(copilot, "(def price 43)", "(def price 100)") == []
         (note,) = edited(claude, "(def price 100)", "(def price 50)")
         assert AGO.sub("now", note).startswith(
-            "copilot redefined `shop/price` now (in shop.clj, 43 → 100), and this replaces"
+            "copilot redefined `shop/price` now (in shop.clj, 43 → 100), and this code replaces"
         )
         assert edited(claude, "(def price 50)", "(def price 60)") == []
         (note,) = edited(copilot, "(def price 60)", "(def price 60)\n(def other 1)")

@@ -160,11 +160,11 @@ def test_a_failure_says_whether_the_code_succeeded_later(log):
     log.evaluate("rate()", "e4")
     log.evaluate("def f(): pass", "e5")
     assert log.line("Failed") == (
-        "e2 of bob in py: ZeroDivisionError: by zero; not resolved; "
-        "e3 of ann in py: SyntaxError: never closed; succeeded later (e5); "
-        "e1 of ann in py: KeyError: 'x'; succeeded later (e4)"
+        "e2 by bob in py: ZeroDivisionError: by zero; not resolved; "
+        "e3 by ann in py: SyntaxError: never closed; succeeded later (e5); "
+        "e1 by ann in py: KeyError: 'x'; succeeded later (e4)"
     )
-    assert "e2 of bob" in log.line("Start here")
+    assert "e2 by bob" in log.line("Start here")
 
 
 def test_success_in_another_repl_does_not_resolve_a_failure(log):
@@ -294,10 +294,10 @@ def test_checkpoints_have_their_age_newest_first(log):
 
 
 def test_running_evaluations_come_first_with_their_ids(log):
-    told = log.report(running=("e9 of bob, running for 5 s: loop()",), others=("bob",), repls=("py (python)",))
+    told = log.report(running=("e9 by bob, running for 5 s: loop()",), others=("bob",), repls=("py (python)",))
     assert told.splitlines()[1] == "Start here: a running evaluation: get_evaluation e9"
     assert told.splitlines()[2:] == [
-        "Running: e9 of bob, running for 5 s: loop()",
+        "Running: e9 by bob, running for 5 s: loop()",
         "REPLs: py (python)",
         "Other clients: bob",
     ]

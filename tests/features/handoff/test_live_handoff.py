@@ -49,7 +49,7 @@ def test_a_client_reads_the_handoff_for_itself_or_for_another(live, client):
     until(lambda: "Checkpoints: " in read(client, "codriver://handoff"), "the checkpoint")
     told = read(client, "codriver://handoff")
     check(told)
-    assert told.startswith("Codriver, for bare, of the log's lines 1 to ")
+    assert told.startswith("Codriver, for bare, from log lines 1 to ")
     assert "Defined but not in any file: price (" in told
     assert client.call("evaluate_code", code="1", who="other", replSessionKey="py")["ok"]
     assert "Others since your last call (" in read(client, "codriver://handoff?who=claude")
@@ -60,7 +60,7 @@ def test_a_client_reads_the_handoff_for_itself_or_for_another(live, client):
 def test_a_person_can_choose_the_handoff_as_a_prompt(live, client):
     result = client.request("prompts/get", {"name": "handoff", "arguments": {"who": "claude"}})["result"]
     text = result["messages"][0]["content"]["text"]
-    assert "Codriver, for claude, of the log's lines" in text
+    assert "Codriver, for claude, from log lines" in text
     check(text.partition("\n\n")[2].rpartition("\n\n")[0])
 
 

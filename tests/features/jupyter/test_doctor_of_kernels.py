@@ -53,7 +53,7 @@ def test_notebook_kernels_are_listed_without_a_server_and_with_a_command_to_use_
         machine = replace(machine, variables={"JUPYTER_RUNTIME_DIR": str(path.parent)})
         (note,) = repls_of(workspace, machine)
     assert note.text == f"the kernel of {notebook} is running, found by {path}"
-    assert note.fix == ("codriver serve connects to it" if is_installed else install_command("jupyter"))
+    assert note.fix == ("codriver serve connects to this kernel" if is_installed else install_command("jupyter"))
 
 
 def test_the_suggested_fix_for_a_stopped_kernel_is_to_remove_its_file():

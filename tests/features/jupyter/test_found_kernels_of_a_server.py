@@ -69,7 +69,7 @@ def test_files_that_lead_to_no_kernel_are_reported_without_hanging(open_notebook
             jupyter.runtime, "taken", {**connection, **ports, "jupyter_session": notebook(jupyter, "c")}
         )
         until(lambda: {"b-ipynb", "c-ipynb"} <= rows(client).keys(), "both")
-        until(lambda: "belongs to another kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
+        until(lambda: "belongs to a different kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
         until(
             lambda: "or another program uses its port" in rows(client)["c-ipynb"].get("note", ""),
             "the word on the stranger",

@@ -220,7 +220,7 @@ def test_a_file_with_a_dead_port_is_reported(workspace, dead_port):
     assert not result.kernels
     ((subject, sentence),) = result.errors
     assert subject == str(path)
-    assert sentence.startswith(f"nothing listens on the port in {path}, the file of the kernel of ")
+    assert sentence.startswith(f"nothing is listening on the port in {path}, the file of the kernel of ")
 
 
 def test_a_new_file_is_given_time_for_its_kernel_to_start(workspace, dead_port):

@@ -155,7 +155,7 @@ async def test_a_kernel_without_subshells_refuses_queries_while_other_clients_us
     monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_TIMEOUT_S", 0.05)
     async with queries_to("xeus-python") as (channel, queries):
         channel.state("busy", "theirs", session="another")
-        with refused_as("repl-busy", match="is running code of another client, and xeus-python"):
+        with refused_as("repl-busy", match="is running code from another client, and xeus-python"):
             await queries.complete("x")
         assert await queries.check_syntax("a b") is None
         assert channel.sent == []

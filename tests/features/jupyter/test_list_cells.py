@@ -20,7 +20,7 @@ def code(source, **more):
 
 OUT = {"output_type": "stream", "name": "stdout", "text": "x"}
 ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
-HOW = "in codriver.toml and have the user run codriver trust; a running server then starts it"
+HOW = "in codriver.toml and have the user run codriver trust; a running server then starts the kernel"
 NO_KERNEL = f"run_cell needs a kernel: set repl = ['jupyter'] {HOW}"
 CHANGED = "notifications/tools/list_changed"
 

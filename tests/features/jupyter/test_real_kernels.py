@@ -287,7 +287,7 @@ async def test_code_that_waits_for_a_cell_of_another_client_can_be_interrupted_a
         said = await opened.interrupt()
         await until(lambda: endings)
         assert (said.outcome, endings[0].status) == ("interrupted", "interrupted")
-        assert "had not been sent" in said.note
+        assert "was never sent" in said.note
         assert not of(ForeignCodeFinished, events, identity)
         assert (await opened.interrupt_others()).outcome == "interrupted"
         assert of(ForeignCodeFinished, events, identity) == [ForeignCodeFinished("interrupted")]

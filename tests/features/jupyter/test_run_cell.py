@@ -237,7 +237,7 @@ def test_outputs_are_written_even_if_the_cell_finishes_after_the_call_returned(c
     notebook.write_text(book(code("(read-line)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     assert (answer["status"], answer["cell"]) == ("needs-input", f"0 c of {notebook.name}")
-    assert f"the outputs will be written to {notebook.name} when it finishes" in answer["notes"]
+    assert f"the outputs will be written to {notebook.name} when the cell finishes" in answer["notes"]
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
     told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     count = cells_of(notebook)[0]["execution_count"]
@@ -302,7 +302,7 @@ def test_a_cell_is_edited_by_id_unless_the_notebook_is_open(client, live, runtim
     with jupyter_server(runtime, live.workspace, notebook.name) as url:
         refused = client.call("edit_files", edits=[edit])
         assert (refused["ok"], refused["reason"]) == (False, "edits-refused")
-        assert f"it is open in the Jupyter Server at {url}" in refused["message"]
+        assert f"the notebook is open in the Jupyter Server at {url}" in refused["message"]
         assert notebook.read_text() == text
     answer = client.call("edit_files", edits=[edit])
     assert (answer["ok"], answer["files"][0]["edits"][0]["line"]) == (True, 2), answer
@@ -339,7 +339,7 @@ def test_a_notebook_opened_while_its_cell_ran_is_not_written(client, live, runti
         client.call("send_input", evaluationId=answer["evaluationId"], text="said")
         told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     assert told["result"] == '"said"'
-    assert "it was opened in the Jupyter Server at" in " ".join(told["notes"])
+    assert "the notebook was opened during the run in the Jupyter Server at" in " ".join(told["notes"])
     assert notebook.read_text() == text
 
 

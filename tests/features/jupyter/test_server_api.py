@@ -139,8 +139,8 @@ async def test_a_redirect_is_not_followed_with_the_token():
 @pytest.mark.parametrize(
     ("answer", "cause"),
     [
-        (b"", "RemoteDisconnected|does not speak HTTP"),
-        (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
+        (b"", "RemoteDisconnected|does not respond like a Jupyter Server"),
+        (b"SSH-2.0-OpenSSH\r\n", "does not respond like a Jupyter Server"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n<html></h>", "something other than JSON"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000, "something other than JSON"),
         (b"HTTP/1.1 424 F\r\nContent-Length: 0\r\n\r\n", "HTTP 424"),
@@ -193,7 +193,7 @@ async def test_a_server_that_answers_byte_by_byte_times_out():
 async def test_an_unreachable_server_is_explained():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(ReplUnreachableError, match="nothing listens at this address"):
+    with pytest.raises(ReplUnreachableError, match="nothing is listening at this address"):
         await api(f"http://127.0.0.1:{port}").kernels()
     with pytest.raises(ReplUnreachableError, match="the host name cannot be resolved"):
         await api("http://no-such-host.invalid").kernels()

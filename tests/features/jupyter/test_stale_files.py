@@ -51,7 +51,7 @@ async def test_a_world_writable_file_is_not_trusted(tmp_path):
 async def test_a_dead_port_is_reported(tmp_path):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    assert "nothing listens at this address" in await refusal(write_file(tmp_path, port), ReplUnreachableError)
+    assert "nothing is listening at this address" in await refusal(write_file(tmp_path, port), ReplUnreachableError)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting, 
 async def test_a_key_of_another_kernel_is_reported(tmp_path):
     connection_info = json.loads(real_kernels.kernel("ipykernel").file.read_text())
     path = write_file(tmp_path, 0, **connection_info | {"key": os.urandom(8).hex()})
-    assert "the connection file belongs to another kernel" in await refusal(path, NotAReplError)
+    assert "the connection file belongs to a different kernel" in await refusal(path, NotAReplError)

@@ -39,22 +39,22 @@ def test_the_last_bundle_is_read_unless_a_number_is_given():
     stored = store({"text/html": "one"}, {"text/plain": "no page"}, {"text/html": "three"})
     assert read(stored, "text/html").text == "three"
     assert read(stored, "$1", "text/html").text == "one"
-    assert "it has no text/html" in read(stored, "$2", "text/html")
+    assert "the evaluation has no text/html" in read(stored, "$2", "text/html")
 
 
 def test_a_missing_type_is_reported_with_those_available():
     stored = store(PAGE)
-    assert (
-        read(stored, "text/css") == "it has no text/css, or it is no longer stored: it has application/json, text/html"
+    assert read(stored, "text/css") == (
+        "the evaluation has no text/css, or it is no longer stored: the stored types are application/json, text/html"
     )
     assert "use a path with a MIME type" in read(stored)
     assert "use a path with a MIME type" in read(stored, 3)
-    assert "text and images are in the answer" in stored.read("e2", ValuePart(("text/html",)))
+    assert "text and images are in the evaluation's answer" in stored.read("e2", ValuePart(("text/html",)))
 
 
 def test_images_and_plain_text_are_not_stored():
     stored = store({"text/plain": "<Figure>", "image/png": "AAAA"})
-    assert "text and images are in the answer" in read(stored, "image/png")
+    assert "text and images are in the evaluation's answer" in read(stored, "image/png")
 
 
 def test_the_oldest_bundle_is_evicted_when_full():

@@ -53,4 +53,6 @@ def test_another_system_gets_an_alternative_command(tmp_path, monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     write(tmp_path, report="print(1)\n")
     (check,) = check_programs(tmp_path)
-    assert check.text == "`codriver run` only works on Linux; here, a program can call codriver_seam.start_repl(True)"
+    assert check.text == (
+        "`codriver run` only works on Linux; on other systems, a program can call codriver_seam.start_repl(True)"
+    )

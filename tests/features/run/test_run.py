@@ -301,7 +301,7 @@ def test_a_worker_that_is_not_replaced_is_forgotten_and_another_gets_the_plain_n
         )
         refused = client.call("evaluate_code", code="1", replSessionKey="gunicorn/1")
         assert refused["reason"] == "repl-unreachable"
-        assert "has started none in its place" in refused["message"]
+        assert "has not started another" in refused["message"]
         for key in ("gunicorn", "gunicorn/2"):
             assert client.call("evaluate_code", code="os.getpid()", replSessionKey=key)["result"] == left
         (both,) = arbiter.do("workers.append(start()); print(*workers)")
@@ -435,7 +435,7 @@ def test_a_program_that_may_open_no_more_files_continues_without_a_repl(live, cl
     )
     with program(live, text, "full.py") as full:
         answer = client.call("evaluate_code", code="1", replSessionKey="full")
-        assert (answer["reason"], "no more open files" in answer["message"]) == ("repl-unreachable", True), answer
+        assert (answer["reason"], "run out of open files" in answer["message"]) == ("repl-unreachable", True), answer
         assert full.do("print('continues')") == ["continues"]
         assert full.end() == 3
 

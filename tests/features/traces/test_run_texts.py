@@ -21,7 +21,7 @@ def run(*calls, **more):
 
 def test_an_outline_is_a_tree_with_folded_repetitions():
     assert outline_run(parse_run("e1", TWO_PRICES)) == [
-        "run e1: 5 calls of 3 functions",
+        "run e1: 5 calls to 3 functions",
         "#1 shop.total(list of 2) -> 46.0",
         "  #2 x2 shop.price({'price': 2}, 3) -> 6",
         "    #3 shop.stored('tax') -> None",
@@ -33,7 +33,7 @@ def test_an_outline_has_a_bounded_number_of_lines():
     calls = [(0, "total", [str(n)], "1") if n % 2 else (0, "price", ["{}", "1"], "2") for n in range(60)]
     lines = outline_run(run(*calls))
     assert len(lines) == MAX_OUTLINE_LINES
-    assert lines[0] == f"run e1: 60 calls of 3 functions{MORE_CALLS_HINT}"
+    assert lines[0] == f"run e1: 60 calls to 3 functions{MORE_CALLS_HINT}"
 
 
 def test_calls_leading_to_an_error_come_first():
@@ -97,13 +97,13 @@ def test_a_call_is_expanded_by_its_number_and_found_by_its_name():
         "  #3 shop.stored('tax') -> None",
     ]
     assert list_calls(found, ["price"], 9) == [
-        "2 calls of shop.price", "  #2 shop.price({'price': 2}, 3) -> 6", "  #4 shop.price({'price': 2}, 25) -> 40.0",
+        "2 calls to shop.price", "  #2 shop.price({'price': 2}, 3) -> 6", "  #4 shop.price({'price': 2}, 25) -> 40.0",
     ]  # fmt: skip
     assert list_calls(found, ["pric"], 9) == [
-        "no call of pric was recorded; the recorded functions are shop.price, shop.stored, shop.total"
+        "no call to pric was recorded; the recorded functions are shop.price, shop.stored, shop.total"
     ]
     assert list_calls(found, [9], 9) == ["there is no call 9: calls are numbered 1 to 5"]
-    assert list_calls(found, ["price"], 2) == ["2 calls of shop.price", "  and 2 more"]
+    assert list_calls(found, ["price"], 2) == ["2 calls to shop.price", "  and 2 more"]
 
 
 def compared(before, now, functions=SHOP):
@@ -131,7 +131,7 @@ def test_new_and_missing_calls_are_reported():
     before = [(0, "total", [], "1"), (1, "stored", ["'a'"], "1")]
     now = [(0, "total", [], "1"), (1, "price", ["{}", "1"], "!TypeError()")]
     assert compared(before, now) == [
-        "#1 shop.total() makes other calls",
+        "#1 shop.total() makes different calls",
         "new: #2 shop.price({}, 1) raised TypeError()",
         "no longer: shop.stored('a') -> 1",
     ]  # fmt: skip
@@ -164,7 +164,7 @@ def test_lisp_calls_are_written_as_forms_with_variadic_arguments():
     assert outline_run(one)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
     assert list_calls(one, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
     for name in ("price", "shop/price", "my.shop/price"):
-        assert list_calls(one, [name], 9)[0] == "2 calls of my.shop/price"
+        assert list_calls(one, [name], 9)[0] == "2 calls to my.shop/price"
 
 
 def test_an_unrealized_lazy_result_matches_any():

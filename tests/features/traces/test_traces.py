@@ -62,7 +62,7 @@ def walked(client, answer, **where):
 def test_an_answer_lists_the_calls_in_few_lines(client):
     answer = traced(client, "shop.total([({'price': 2}, 20)] * 3)", detail=True)
     assert answer["trace"].splitlines() == [
-        f"run {answer['evaluationId']}: 4 calls of 2 functions",
+        f"run {answer['evaluationId']}: 4 calls to 2 functions",
         "#1 shop.total([(dict of 1, 20), (dict of 1, 20), (dict of 1, 20)]) -> 96.0",
         "  #2 x3 shop.price({'price': 2}, 20) -> 32.0",
     ]
@@ -94,7 +94,7 @@ def test_two_runs_can_be_compared(client):
         now = traced(client, "shop.total([({'price': 2}, 20)])", detail=True)
         assert walked(client, now, diffWith=before["evaluationId"])[0] == "#1 shop.total([(dict of 1, 20)]) 32.0 -> 40"
         assert walked(client, now, diffWith=now["evaluationId"]) == [
-            f"no recorded call differs from those of {now['evaluationId']}"
+            f"no recorded call differs from those in {now['evaluationId']}"
         ]
     finally:
         client.call("load_file", filePath="shop.py", replSessionKey="py")

@@ -10,8 +10,8 @@ from real_repls import repl
 from codriver.features.traces.trace_answers import MORE_CALLS_HINT
 from codriver.tools.answers.lean_answers import SECOND_FAILURE_PREFIX
 
-TRACED_AGAIN = (
-    SECOND_FAILURE_PREFIX + 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+TRACED_AGAIN = SECOND_FAILURE_PREFIX + (
+    'trace: "true" records the calls in the next run; get_evaluation with diffWith compares two runs'
 )
 
 
@@ -89,7 +89,7 @@ def test_an_answer_lists_the_calls_in_few_lines(client):
     answer = traced(client, "(total (repeat 3 [{:price 2} 20]))", "traced")
     lines = answer["trace"].splitlines()
     assert [one for one in lines if not one.startswith("slowest")] == [
-        f"run {answer['evaluationId']}: 4 calls of 2 functions",
+        f"run {answer['evaluationId']}: 4 calls to 2 functions",
         "#1 (shop/total ([map of 1 20] [map of 1 20] [map of 1 20])) -> 96.0",
         "  #2 x3 (shop/price {:price 2} 20) -> 32.0",
         NOT_SEEN,
@@ -154,7 +154,7 @@ def test_a_failure_names_the_call_that_threw(client):
 def test_recursion_is_recorded_to_its_depth_with_a_limit_per_function(client):
     answer = traced(client, "(deep 1500)")
     assert answer["result"] == "1500"
-    assert answer["trace"].splitlines()[0].endswith(f": 200+ calls of 1 function{MORE_CALLS_HINT}")
+    assert answer["trace"].splitlines()[0].endswith(f": 200+ calls to 1 function{MORE_CALLS_HINT}")
     answer = traced(client, "(fact 3)")
     assert walked(client, answer, path=[2]) == [
         "#2 (traced.shop/fact n=2) -> 2, " + walked(client, answer, path=[2])[0].split(", ", 1)[1],
@@ -222,7 +222,7 @@ def test_redefinitions_during_a_recording_are_kept_and_the_rest_restored(client)
 def test_a_failed_test_can_be_traced_to_the_wrong_call(client):
     answer = client.call("run_tests", namespace="traced.shop-test", trace=True)
     lines = answer["trace"].splitlines()
-    assert (answer["failed"], lines[0]) == (1, f"run {answer['evaluationId']}: 5 calls of 4 functions")
+    assert (answer["failed"], lines[0]) == (1, f"run {answer['evaluationId']}: 5 calls to 4 functions")
     assert lines[1:3] == ["#1 (shop-test/totals) -> nil", "  #2 (shop/total [[map of 1 20]]) -> 32.0"]
     assert walked(client, answer, path=[2])[1:] == ["  #3 (shop/price {:price 2} 20) -> 32.0"]
     assert len(json.dumps(answer["trace"])) < 1000

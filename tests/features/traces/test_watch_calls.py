@@ -68,7 +68,7 @@ def test_matching_calls_become_entries_of_the_log(client):
     assert watch(client, limit=0) == {"ok": True, "existed": True}
     entry, end = ended(client, watched)
     assert entry.startswith("total(prices=[1, 2], rate=3) returned 9 in ")
-    assert end == "shop.total: the watch ended: somebody ended it"
+    assert end == "shop.total: the watch ended: a caller ended it"
     assert evaluate(client, STATE) == str([None] * 6)
 
 
@@ -78,7 +78,7 @@ def test_a_watch_ends_at_its_limit(client):
     assert [text.partition(" in ")[0] for text in ended(client, watched)] == [
         "total(prices=[0], rate=1) returned 0",
         "total(prices=[1], rate=1) returned 1",
-        "shop.total: the watch ended: the limit of calls was reached",
+        "shop.total: the watch ended: the maximum number of calls was reached",
     ]
     assert watch(client, limit=0)["existed"] is False
 

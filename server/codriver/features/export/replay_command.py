@@ -96,7 +96,8 @@ def replay_command(
     recording = _read_recording(file)
     if repl is None and find_kind(recording.repl, [KERNEL_KIND]) is None:
         raise click.UsageError(
-            f"the recording's REPL was started by the command {recording.repl!r}, which is not run unasked: pass --repl"
+            f"the recording names a command line as its REPL, {recording.repl!r}, which replay does not run: "
+            "pass --repl"
         )
     runs = FreshRuns(
         workspace,

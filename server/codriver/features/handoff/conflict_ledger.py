@@ -199,7 +199,7 @@ class Conflict:
         words = f"{self.who} {verb} `{self.name}` {age} ago ({what}{', ' + change if change else ''})"
         if self.text is None:
             return words
-        return f"{words}, and this replaces it:\n{code_names.line_diff(self.made, self.text)}"
+        return f"{words}, and this code replaces it:\n{code_names.line_diff(self.made, self.text)}"
 
 
 def find_conflicts(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:

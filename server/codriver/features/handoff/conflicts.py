@@ -257,7 +257,7 @@ SESSION_NAMESPACES: Final = frozenset({"__main__", "user", "Hy"})
 MAX_RECORDED_NAMESPACES: Final = 200
 """Maximum number of namespaces whose original code is recorded for a REPL."""
 FILE_CALLER: Final = "a file"
-"""Represents the caller of code that was in a file before any caller sent code."""
+"""Name used as the caller of code that was already in a file before any caller sent code."""
 
 
 async def record_original_code(call: Call, history: ReplHistory) -> None:

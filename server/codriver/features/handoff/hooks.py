@@ -102,7 +102,7 @@ SERVER: Final = ServerHooks(
             f"\n\n{REPORT_PLACEHOLDER}\n\nStart with the first item: check it in the REPL and in the files, then "
             "report what you found and what you plan to do. When something works, evaluate with description "
             '"checkpoint: NAME".',
-            (("who", "The caller whose work it is.", ""),),
+            (("who", "The caller whose work to continue.", ""),),
             _handoff_for_client,
         ),
     ),

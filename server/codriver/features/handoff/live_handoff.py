@@ -102,7 +102,7 @@ def _describe_repl(repl: Repl) -> str:
 def _describe_running(evaluation: Evaluation, now: int) -> str:
     """Describe a running evaluation by its id, caller, status, duration and the start of its code."""
     since = f" for {max(0, now - evaluation.started_at) // 1000} s" if evaluation.started_at else ""
-    return f"{evaluation.id} of {evaluation.who}, {evaluation.status}{since}: {evaluation.head}"
+    return f"{evaluation.id} by {evaluation.who}, {evaluation.status}{since}: {evaluation.head}"
 
 
 def _other_callers(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def render_handoff(story: Story, present: LiveState, reader: str, *, most_bytes:
     sections = [section for section in _sections(story, present, reader) if section.parts]
     if not sections:
         return ""
-    lines = f", of the log's lines {story.first_line} to {story.last_line}" if story.last_line else ""
+    lines = f", from log lines {story.first_line} to {story.last_line}" if story.last_line else ""
     return fit_sections(f"Codriver{f', for {reader}' if reader else ''}{lines}:", sections, most_bytes)
 
 
@@ -230,7 +230,7 @@ def _describe_variables(story: Story) -> Iterator[str]:
 
 def _describe_step(step: EvaluationStep) -> str:
     """Describe an evaluation by its id, caller and session."""
-    return f"{step.id} of {step.who} in {step.key}" if step.key else f"{step.id} of {step.who}"
+    return f"{step.id} by {step.who} in {step.key}" if step.key else f"{step.id} by {step.who}"
 
 
 def _last_failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:

@@ -250,7 +250,7 @@ def _evaluation_error(entries: list[Entry]) -> str:
     """Return an evaluation's error as one line, according to the log. Return an empty string if there is none."""
     ends = [str(decode_facts(entry).get("cause", "")) for entry in entries if entry.kind == FINISHED_KIND]
     if ends:
-        return ends[-1] or "it was interrupted"
+        return ends[-1] or "the evaluation was interrupted"
     if any(entry.category == "evaluationResults" for entry in entries):
         return ""
     return error_line("".join(entry.text for entry in entries if entry.category == "evaluationErrorOutput"))

@@ -121,7 +121,7 @@ class CellOutputWrites:
         if not write.finished.is_set():
             return (
                 f"{cell} of {write.display_path}",
-                f"the outputs will be written to {write.display_path} when it finishes",
+                f"the outputs will be written to {write.display_path} when the cell finishes",
             )
         return f"{cell}{count}, written to {write.display_path}", ""
 
@@ -152,15 +152,16 @@ class CellOutputWrites:
         write.execution_count = run.execution_count
         try:
             if program := await anyio.to_thread.run_sync(write.find_open):
-                return f"it was opened in {program} during the run, which would not see them"
+                return f"the notebook was opened during the run in {program}, which would not see the outputs"
             contents: list[bytes] = []
             await self._editor.rewrite(write.path, partial(_insert_outputs, write, run, contents))
         except FilesChangedError:
             return (
-                "it has changed since the run started, so only this answer has them; run the cell again to write them"
+                "the file has changed since the run started, so only this answer has the outputs; run the cell "
+                "again to write them"
             )
         except (RefusedError, UnreadableError) as error:
-            return f"{error}; only this answer has them"
+            return f"{error}; only this answer has the outputs"
         self._update_expected_digests(write, content_digest(contents[-1]))
         return ""
 

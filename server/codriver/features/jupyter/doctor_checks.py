@@ -32,7 +32,7 @@ def suggest_kernel_fix(repl: Mapping[str, Any]) -> str | None:
 
 def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
     """Yield a note for each running kernel that `codriver serve` would connect to in this workspace."""
-    fix = "codriver serve connects to it" if _has_jupyter() else INSTALL_COMMAND
+    fix = "codriver serve connects to this kernel" if _has_jupyter() else INSTALL_COMMAND
     directory = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), directory).find().kernels:
         name = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"

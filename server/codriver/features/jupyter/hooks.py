@@ -85,11 +85,9 @@ def guard_notebook(services: Services, who: str, change: Change) -> str:
     if path.suffix != NOTEBOOK_SUFFIX or old_content is None:
         return ""
     if services.part(NotebookVersions).is_stale(who, path, content_digest(old_content)):
-        return "it changed since you read it; list_cells returns its current cells"
+        return "the notebook changed since you read it; list_cells returns its current cells"
     if program := find_open_notebook(path):
-        return (
-            f"it is open in {program}, whose copy would not have the edit; ask your human to close it in that program"
-        )
+        return f"the notebook is open in {program}, whose copy would lack the edit; ask your human to close it there"
     return ""
 
 

@@ -21,13 +21,14 @@ def describe_kernel_setup(state: State, kernelspec: str = "") -> str:
         f"'{name}'" for name in (*started, f"{JUPYTER_PROTOCOL}:{kernelspec}" if kernelspec else JUPYTER_PROTOCOL)
     )
     return (
-        f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server then starts it"
+        f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server "
+        "then starts the kernel"
     )
 
 
 KERNEL_SOURCE: Final = CapabilitySource(
     may_have=lambda repl: repl.origin.text.startswith(JUPYTER_PROTOCOL),
-    advice=lambda state: f"a Jupyter kernel has it: {describe_kernel_setup(state)}",
+    advice=lambda state: f"a Jupyter kernel can do this: {describe_kernel_setup(state)}",
 )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MAX_REMEMBERED_READS: Final = 500
-"""Maximum number of pairs of a caller and a notebook to remember."""
+"""Maximum number of (caller, notebook) pairs to remember."""
 
 
 @dataclass(slots=True)

@@ -258,7 +258,7 @@ async def _restart(call: Call, arguments: RunCellArguments, target: Target) -> T
 
     Raises:
         RefusedError: the kernel is not ready in time.
-        CapabilityMissingError: Codriver cannot restart it.
+        CapabilityMissingError: Codriver cannot restart this kernel.
     """
     key = target.repl.key
     restart_arguments = {"replSessionKey": key, "timeoutMs": int(RESTART_TIMEOUT_S * 1000), "who": arguments.who}

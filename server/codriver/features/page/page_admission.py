@@ -101,8 +101,8 @@ def _is_page_resource(request: Request) -> bool:
 def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:
     """Return whether a browser is opening the page in a tab.
 
-    With `by_link`, this may be by a link from another site, such as the redirect file. Only someone who knows the
-    page's random host name can create such a link.
+    With `by_link`, a link from another site may open the page, such as the one in the redirect file. Only someone who
+    knows the page's random host name can create such a link.
     """
     headers = request.headers
     is_tab = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")

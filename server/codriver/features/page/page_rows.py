@@ -1,4 +1,4 @@
-"""Rows of the page, created from the log's entries and the state of evaluations.
+"""The rows of activity on the page, created from log entries and the state of evaluations.
 
 A row represents an evaluation, or a log entry that belongs to no evaluation. An update contains only the new fields,
 and the reader merges them by `id`. Entries that were in the log before the page was opened are sent newest first,
@@ -321,7 +321,7 @@ def _event_row(event: Mapping[str, Any]) -> Row:
 
 
 PHASE_DESCRIPTIONS: Final = MappingProxyType(
-    {"starting": "starts", "connecting": "connects", "waiting": "is being retried", "stopped": "stopped"}
+    {"starting": "is starting", "connecting": "is connecting", "waiting": "is being retried", "stopped": "stopped"}
 )
 """Descriptions of the phases of a REPL that is not connected."""
 

@@ -57,7 +57,7 @@ NEW_CODE_PATH: Final = f"{CALL_PATH_PREFIX}another"
 MIN_UPDATE_INTERVAL_S: Final = 0.05
 """Minimum time between two updates of a page, which allows at most twenty per second."""
 PAUSE_RATIO: Final = 20
-"""Ratio of the pause after an update to the update's duration. Pages thus use at most a twentieth of the time."""
+"""Ratio of the pause after an update to its duration, so that pages use at most a twentieth of the server's time."""
 MAX_PAUSE_S: Final = 1.0
 """Maximum pause after an update."""
 IDLE_CHECK_S: Final = 0.5
@@ -135,7 +135,9 @@ class PageServer:
                 with self._connections.admit() as connection:
                     await self._answer_requests(stream, connection)
         except* TooManyConnectionsError:
-            self._refusals.log_refusal(f"refused a connection to the page: {MAX_CONNECTIONS} others are being answered")
+            self._refusals.log_refusal(
+                f"refused a connection to the page: all {MAX_CONNECTIONS} connections are in use"
+            )
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the browser closed the connection
         except* Exception:

@@ -26,8 +26,8 @@ USAGE_NOTE = (
 )
 """The explanation printed below the address: how to use the page, and when it closes."""
 LOOPBACK_WARNING = (
-    "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
-    "workers) can read this page. Use it only where your browser cannot open the page's own name."
+    "127.0.0.1 is the less secure choice: whatever other programs once served at the same address and port (pages, "
+    "service workers) can read this page. Use it only if your browser cannot open the page's own name."
 )
 NO_BROWSER_MESSAGE = "No browser could be started. Open the address yourself."
 OPTIONS = (
@@ -40,7 +40,7 @@ OPTIONS = (
     click.Option(
         ["--address"],
         type=click.Choice(["127.0.0.1"]),
-        help="With --web: the host in the address, for a browser that cannot open the page's own name. Weaker.",
+        help="With --web: the host in the address, for a browser that cannot open the page's own name. Less secure.",
     ),
 )
 """The options that this feature adds to `codriver watch`."""
@@ -94,7 +94,9 @@ def page_address(workspace: Path, host: str = "") -> str:
         answer = {}
     address = answer.get("address")
     if not isinstance(address, str):
-        raise NoPageError(str(answer.get("problem") or "the server gave no address: restart it"))
+        raise NoPageError(
+            str(answer.get("problem") or ("the server returned no address for the page: restart the server"))
+        )
     return address
 
 

@@ -48,7 +48,7 @@ UNSUPPORTED_MESSAGE: Final = (
     short_help="Start a program with a REPL in it for agents.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--name", default="", metavar="NAME", help="The name of its session; by default the program's.")
+@click.option("--name", default="", metavar="NAME", help="Name of the program's session (default: the program's name).")
 @workspace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None:
@@ -74,7 +74,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
         if run.name != (name or run.name):
             echo(f"codriver run: another run is called {name}, so this one is called {run.name}", err=True)
     except OSError as error:
-        echo(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
+        echo(f"codriver run: the program will run without a REPL: {error.filename}: {error.strerror}", err=True)
     else:
         if not server_record.is_claimed(server_directory(workspace)):
             _start_server(workspace, requested_ms)

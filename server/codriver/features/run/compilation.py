@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTERPRETER_NAME: Final = re.compile(r"(?:python|pypy)[\d.]*t?")
 """Matches the file names of interpreters that accept Python's options. Other programs may also embed Python."""
 START_TIMEOUT_S: Final = 10.0
-"""Maximum time to wait for a program to start Python. After that, it compiles the modules when it loads them."""
+"""Maximum time to wait for a program to start Python. After that, the program compiles the modules on loading them."""
 CHECK_INTERVAL_S: Final = 0.05
 """Interval between checks of the processes of a program that is starting."""
 PRIORITY: Final = 10

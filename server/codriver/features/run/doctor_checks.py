@@ -50,7 +50,9 @@ def check_programs(workspace: Path) -> Iterator[Check]:
     if platform.system() != "Linux":
         if has_python:
             yield Check(
-                CHECK_AREA, "ok", f"{UNSUPPORTED_MESSAGE}; here, a program can call codriver_seam.start_repl(True)"
+                CHECK_AREA,
+                "ok",
+                f"{UNSUPPORTED_MESSAGE}; on other systems, a program can call codriver_seam.start_repl(True)",
             )
         return
     running = [*_check_runs(workspace)]
@@ -74,7 +76,7 @@ def _check_runs(workspace: Path) -> Iterator[Check]:
             yield Check(CHECK_AREA, "ok", f"{command} is running; its sessions: {', '.join(keys)}")
         elif processes:
             reason = next(
-                filter(None, (process.no_repl_reason for process in processes)), "none of its processes can have one"
+                filter(None, (process.no_repl_reason for process in processes)), "none of its processes can have a REPL"
             )
             yield Check(CHECK_AREA, "note", f"{command} is running without a REPL: {reason}")
 

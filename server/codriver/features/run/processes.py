@@ -73,21 +73,24 @@ class RunProcess:
         if self.is_ready:
             return ""
         if self.isolation:
-            return f"it {self.isolation} than `codriver run`: start both in the same, or call start_repl() in it"
+            return (
+                f"the process {self.isolation} than `codriver run`: start both in the same way, or call start_repl() "
+                "in the program"
+            )
         if not self.is_python:
-            return "the program is not a Python program, or a frozen one that ignores PYTHONPATH"
+            return "the program is not written in Python, or is a frozen program that ignores PYTHONPATH"
         if (version := OLD_INTERPRETER_NAME.fullmatch(self.interpreter)) is not None:
-            return f"it runs Python {version[1]}, and Codriver needs Python 3.8 or later"
+            return f"the process runs Python {version[1]}, but Codriver needs Python 3.8 or later"
         if option := _isolating_option(self.words):
             return (
                 f"Python was started with {option}, which ignores Codriver: start it without that option, or call "
                 "start_repl()"
             )
         if b"CODRIVER_RUN" not in self.environ:
-            return "it was started with another environment, without PYTHONPATH: call start_repl() in it"
+            return "the process was started with a different environment, without PYTHONPATH: call start_repl() in it"
         if self.is_ignoring:
             return "the program ignores SIGURG, with which a REPL is requested: call start_repl() in it"
-        return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
+        return "the process is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
 
 
 def _isolating_option(words: Sequence[str]) -> str:
@@ -160,11 +163,11 @@ def _read_process(pid: int) -> RunProcess | None:
         masks = {name: int(status[name][0], 16) for name in (b"SigCgt", b"SigBlk", b"SigIgn") if name in status}
         isolation = ""
         if status[b"Uid"][1] != b"%d" % os.geteuid():
-            isolation = "runs as another user"
+            isolation = "runs as a different user"
         elif status.get(b"NSpid", [b"%d" % pid])[-1] != b"%d" % pid:
-            isolation = "has another PID namespace"
+            isolation = "has a different PID namespace"
         elif os.readlink(base + "root") != os.sep:  # noqa: PTH115  # as below
-            isolation = "has another root directory"
+            isolation = "has a different root directory"
         is_caught = bool(masks.get(b"SigCgt", 0) & SIGNAL_BIT)
         return RunProcess(
             pid=pid,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 RUN_PROTOCOL: Final = "run"
 """Name of the protocol of REPLs in running programs."""
 PROGRAM: Final = "program"
-"""The kind of origin of these REPLs. The text is the program's command."""
+"""The origin kind of REPLs in running programs. The origin's text is the program's command."""
 CHECK_INTERVAL_S: Final = 0.25
 """Time between two checks for processes that have started or ended."""
 WAIT_INTERVAL_S: Final = 0.02
@@ -301,9 +301,11 @@ class Programs:
         name = run_directory_name(repl)
         output = read_final_output(self._directory / name, running, self._supervisors.get(name, ()))
         if output is None or output.pid == int(pid):
-            message = f"process {pid} has ended, and {repl.origin.text!r} has started none in its place"
+            message = f"process {pid} has ended, and {repl.origin.text!r} has not started another"
         else:
-            message = f"process {pid} has ended, and process {output.pid}, which {repl.origin.text!r} then started, too"
+            message = (
+                f"process {pid} has ended, and so has process {output.pid}, which {repl.origin.text!r} started next"
+            )
         return message + _output_clause(None if output is None else output.text)
 
 
@@ -314,7 +316,7 @@ def _serving_slots(rows: Sequence[NamedProcess]) -> dict[str, int]:
 
 def _output_clause(text: str | None) -> str:
     """Return a clause about a process's last output."""
-    return f"; its last output:\n{text}" if text else "; its output is in its terminal"
+    return f"; its last output:\n{text}" if text else "; see its terminal for its output"
 
 
 def run_directory_name(repl: Repl) -> str:
@@ -437,7 +439,7 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
                 "repl-unreachable",
                 f"process {member.named.process.pid} of {member.run.name} has no REPL: "
                 f"{member.named.process.no_repl_reason}",
-                hint="list_sessions shows the processes that have one",
+                hint="list_sessions lists the processes that have a REPL",
             )
 
 

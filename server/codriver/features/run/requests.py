@@ -139,8 +139,8 @@ def silence_reason(pid: int, *, is_accepted: bool) -> str:
     if process.is_blocking:
         return "the program blocks SIGURG"
     if is_accepted:
-        return "it read the request and did not connect: it may have no more open files, threads or memory"
+        return "the process read the request but did not connect: it may have run out of open files, threads or memory"
     return (
-        f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: it is in C code, as in a long query or a "
-        "lock of a library; call again when it has returned, or the program has replaced the handler for SIGURG"
+        f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: either it is in C code, such as a long query "
+        "or a library's lock (call again later), or the program has replaced the handler for SIGURG"
     )

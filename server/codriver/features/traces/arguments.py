@@ -54,7 +54,7 @@ class TraceArguments(ArgumentModel):
 
     trace: Trace = Field(
         None,
-        description="List the calls of these functions, with arguments and results: module.function, comma-separated; "
+        description="List the calls to these functions, with arguments and results: module.function, comma-separated; "
         "true: all.",
     )
     profile: bool = Field(default=False, description="Measure which functions take the time.")
@@ -112,7 +112,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
         raise refused(
             "bad-arguments",
             "calls cannot be recorded in the frames of a failed test",
-            hint='use run_tests with trace: "true" to record the calls of the test',
+            hint='use run_tests with trace: "true" to record the calls made by the test',
         )
     check_tracing(repl, given.trace, measures=given.profile)
     return CallTrace(given.trace, given.profile)
@@ -134,4 +134,4 @@ def tracing_hint(repl: Repl) -> str:
     """
     if not can_record_calls(repl):
         return ""
-    return 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+    return 'trace: "true" records the calls in the next run; get_evaluation with diffWith compares two runs'

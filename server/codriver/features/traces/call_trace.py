@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 RUN_REPORT: Final = "run"
 """Name of the report with the recorded calls, the changed lines that did not run, and the slowest functions."""
 RUN_REPLY_FIELD: Final = "codriver/run"
-"""Reply field with the recorded calls of an evaluation."""
+"""Reply field with the calls recorded during an evaluation."""
 
 
 @dataclass(frozen=True)

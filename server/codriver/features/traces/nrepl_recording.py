@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 LEASE_S: Final = 60.0
-"""The REPL drops the programs unless the lease is renewed within this time."""
+"""Time within which the lease must be renewed. Otherwise, the REPL drops the programs."""
 RENEWALS_PER_LEASE: Final = 4
 """Number of renewals per lease. With several, the lease survives a pause of the REPL, as for garbage collection."""
 PRINT_FIELD: Final = "nrepl.middleware.print/print"
@@ -61,7 +61,7 @@ The REPL drops them when they are not used.
 
 
 class CallTraces:
-    """Records the calls of evaluations in one nREPL server."""
+    """Records the calls made by evaluations in one nREPL server."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class CallTraces:
 
     @asynccontextmanager
     async def run_around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
-        """Record the calls of an evaluation while the context is active, and report them afterwards.
+        """Record the calls made by an evaluation while the context is active, and report them afterwards.
 
         Yield a function that changes the request of the evaluation, or None if nothing is recorded.
 

@@ -164,7 +164,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The recorded calls of an evaluation or a test run. If nothing was recorded, `refused` is the reason."""
+    """The calls recorded during an evaluation or a test run. If nothing was recorded, `refused` is the reason."""
 
     id: str
     functions: tuple[Function, ...] = ()
@@ -304,7 +304,7 @@ def parse_run(evaluation: str, text: str, redact: Callable[[str], str] = str) ->
         unrun = tuple((str(file), tuple(lines)) for file, lines in data["unrun"]) if "unrun" in data else None
         profile = tuple(map(_split_timed_row, data["profile"])) if "profile" in data else None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise MalformedRunError(f"the recorded calls of {evaluation} cannot be read: {error}") from None
+        raise MalformedRunError(f"the calls recorded for {evaluation} cannot be read: {error}") from None
     threads, notes = tuple(data.get("threads", ())), tuple(data.get("notes", ()))
     return Run(evaluation, functions, tuple(calls), threads, notes, is_traced=is_traced, unrun=unrun, profile=profile)
 

@@ -66,10 +66,10 @@ async def _compare(call: Call, job: str, job_report: JobReport) -> None:
     try:
         words = await _find_difference(call, job, job_report)
     except (CodriverError, MalformedRunError) as error:
-        logger.debug("no comparison of %s: %s", job, error)
+        logger.debug("could not compare the run %s with an earlier one: %s", job, error)
         return
     except Exception:  # nobody waits for the comparison, so a failure only ends the comparison
-        logger.exception("the comparison of %s failed", job)
+        logger.exception("comparing the run %s with an earlier one failed", job)
         return
     evaluation = call.state.evaluations.get(job)
     if words and evaluation is not None:

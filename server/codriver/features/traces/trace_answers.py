@@ -32,15 +32,15 @@ MAX_WALK_BYTES: Final = 780
 
 
 class NoRunError(RefusedError):
-    """Raised when the calls of an evaluation were not recorded or are no longer stored."""
+    """Raised when the calls made by an evaluation were not recorded or are no longer stored."""
 
     reason = "forgotten"
 
     def __init__(self, evaluation: str, available: Sequence[str]) -> None:
-        known = f"recorded calls exist for {', '.join(available)}" if available else "there are none"
+        known = f"recorded calls exist for {', '.join(available)}" if available else "no calls have been recorded"
         super().__init__(
-            f"no recorded calls of evaluation {evaluation} are stored: {known}",
-            hint="evaluate_code and run_tests record them with trace",
+            f"no recorded calls for evaluation {evaluation} are stored: {known}",
+            hint="evaluate_code and run_tests record calls with trace",
         )
 
 
@@ -105,7 +105,7 @@ async def _run_part_fields(
     if diff_with is not None:
         other = await find_run(call, diff_with)
         pairs = compare_runs(other, run)
-        text = "\n".join(format_differences(pairs)) or f"no recorded call differs from those of {diff_with}"
+        text = "\n".join(format_differences(pairs)) or f"no recorded call differs from those in {diff_with}"
         return {"part": "trace", "text": text}
     # The requested budget includes all calls and the text after them.
     most = MAX_WALK_LINES if most_bytes is None else len(run.calls) + MAX_OUTLINE_LINES
@@ -149,12 +149,12 @@ INDENT: Final = "  "
 LINE_OVERHEAD_BYTES: Final = 2
 """Bytes that each line adds to an answer in addition to its text."""
 LAZY_RESULT: Final = "<lazy>"
-"""The result of a Clojure call without computed elements. It is treated as equal to any other result."""
+"""The result of a Clojure call whose lazy value was not computed. It is treated as equal to any other result."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """Consecutive calls of the same function by the same caller, displayed as one line."""
+    """Consecutive calls to the same function by the same caller, displayed as one line."""
 
     calls: tuple[CallRecord, ...]
 
@@ -173,7 +173,7 @@ def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
         return [f"nothing was recorded: {run.refused}"]
     calls = "1 call" if run.count == "1" else f"{run.count} calls"
     names = format_count(len(run.functions), "function")
-    head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call in the project's code"
+    head = f"run {run.id}: {calls} to {names}" if run.calls else f"run {run.id}: no call in the project's code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
     ending, changed = [*_error_origin(run), *_slowest_lines(run), *run.notes], _last_changed_lines(run)
@@ -195,7 +195,7 @@ def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
         lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
         if sum(len(text.encode()) + 1 for text in lines) > most_bytes:
             return "\n".join(lines[:-1])
-    return "\n".join(lines) if len(lines) > 1 else "no function of the project ran"
+    return "\n".join(lines) if len(lines) > 1 else "no function in the project ran"
 
 
 def format_unrun_lines(run: Run, workspace: str) -> list[str]:
@@ -218,7 +218,7 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
     """Return lines about a part of a run.
 
     If the path ends with a number, list the call with this number and the calls that it made, level by level until
-    `most_bytes` is reached. If it ends with a name, list all calls of the function. If it is empty, return the outline.
+    `most_bytes` is reached. If it ends with a name, list all calls to the function. If it is empty, return the outline.
     """
     if run.refused or not path:
         return outline_run(run, most)
@@ -233,10 +233,10 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
     found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
-        return [f"no call of {last} was recorded; the recorded functions are {known}"]
+        return [f"no call to {last} was recorded; the recorded functions are {known}"]
     counted = found[0].function.call_count_text
     return [
-        f"{counted} calls of {found[0].function.name}",
+        f"{counted} calls to {found[0].function.name}",
         *_limit_lines([format_call(call, INDENT) for call in found], most - 1),
     ]
 
@@ -431,7 +431,7 @@ def _slowest_lines(run: Run) -> Iterator[str]:
 class CallPair:
     """The same call in two runs.
 
-    Calls correspond if they have the same callers, and as many earlier calls of the same function.
+    Calls correspond if they have the same callers, and as many earlier calls to the same function.
     """
 
     before: CallRecord | None
@@ -468,11 +468,11 @@ def compare_runs(before: Run, now: Run) -> list[CallPair]:
 
     The likely cause is a call that has the same arguments in both runs, but a different outcome or different nested
     calls, and that contains no such call itself. Calls of functions whose code has changed are preferred. If the code
-    of the cause has not changed, the difference may be due to hidden state, so earlier calls of changed functions
+    of the cause has not changed, the difference may be due to hidden state, so earlier calls to changed functions
     precede it.
 
     The other differences follow in the order in which the calls started. A call that exists in only one run is ignored
-    if not all calls of its function were recorded.
+    if not all calls to its function were recorded.
     """
     causes: list[CallPair] = []
     rest: list[CallPair] = []
@@ -526,7 +526,7 @@ def format_difference(pair: CallPair) -> str:
     if not pair.has_different_outcome and pair.has_changed_code:
         return shorten_to_line(f"#{now.number} {now.source}{format_outcome(now)}, its source changed")
     if not pair.has_different_outcome:
-        return shorten_to_line(f"#{now.number} {now.source} makes other calls")
+        return shorten_to_line(f"#{now.number} {now.source} makes different calls")
     return shorten_to_line(f"#{now.number} {now.source} {_outcome_text(before)} -> {_outcome_text(now)}")
 
 

@@ -1,4 +1,4 @@
-"""The tool `watch_calls`: record the calls of a function while the program is running."""
+"""The tool `watch_calls`: record the calls to a function while the program is running."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ DEFAULT_CALL_LIMIT: Final = 50
 """Number of calls after which a watch ends by default."""
 MAX_CALL_LIMIT: Final = 1000
 """Maximum limit that a caller may specify."""
-WATCHED_CALLS_QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] [$calls ?e :output/text ?t]]'  # noqa: E501  # one query
+WATCHED_CALLS_QUERY: Final = (
+    '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] '
+    "[$calls ?e :output/text ?t]]"
+)
 """Query for `wait_for` that matches the calls recorded by a watch."""
-BAD_ARGUMENTS_HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
+BAD_ARGUMENTS_HINT: Final = "name a function in a loaded module, and use only the function's arguments in the condition"
 UNSUPPORTED_MESSAGE: Final = (
     "watch_calls needs a REPL with Python 3.12 or later that is Codriver's embedded REPL or an ipykernel"
 )
@@ -44,7 +47,7 @@ class WatchCallsArguments(Arguments):
 
 
 async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
-    """Start watching the calls of a function.
+    """Start watching the calls to a function.
 
     If the limit is 0, end the caller's watches for the function instead.
     """
@@ -83,7 +86,7 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
 TOOL: Final = Tool(
     name="watch_calls",
     title="Watch calls",
-    description="Record calls of a Python function in the log's $calls while the program runs. Then call wait_for.",
+    description="Record calls to a Python function in the log's $calls while the program runs. Then call wait_for.",
     arguments=WatchCallsArguments,
     output=answer_schema(at="string", since="integer", query="string", existed="boolean"),
     run=watch_calls,

@@ -1,4 +1,4 @@
-"""The calls of watched functions: their log, which is the Datalog source `$calls`, and the watches of clients.
+"""The calls to watched functions: their log, which is the Datalog source `$calls`, and the watches of clients.
 
 A watched function may be called hundreds of times, which would evict evaluations from the output log. Therefore, calls
 have a log of their own. Both logs take their line numbers from the same counter.
@@ -75,7 +75,7 @@ class WatchedCall:
 
 
 class CallLog(EventStore):
-    """Stores the latest calls of watched functions."""
+    """Stores the latest calls to watched functions."""
 
     schema = CALL_SCHEMA
 
@@ -96,7 +96,7 @@ class CallLog(EventStore):
 
 @dataclass(frozen=True, slots=True)
 class CallWatch:
-    """A client's watch on the calls of a function. It ends when the client or the REPL disconnects."""
+    """A client's watch on the calls to a function. It ends when the client or the REPL disconnects."""
 
     id: str
     repl: str
@@ -227,7 +227,7 @@ def _watch_messages(frame: Mapping[str, object]) -> list[str]:
     if unsent := int_or_none(frame.get("unsent")):
         found.append(f"{format_count(unsent, 'call was', 'calls were')} lost, because the connection was too slow")
     if "end" in frame:
-        reason = {"limit": "the limit of calls was reached", "stopped": "somebody ended it"}.get(
+        reason = {"limit": "the maximum number of calls was reached", "stopped": "a caller ended it"}.get(
             str(frame["end"]), frame["end"]
         )
         found.append(f"the watch ended: {reason}")

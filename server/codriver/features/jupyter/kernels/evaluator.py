@@ -66,10 +66,10 @@ END_OF_INPUT: Final = "\x04"
 
 NO_IDLE_MESSAGE: Final = "the kernel replied but did not report that it is idle: some of the output may be missing"
 LOST_MESSAGES_TEMPLATE: Final = (
-    "{:,} messages of the kernel were lost, because a kernel drops messages when the machine is too busy to receive "
+    "{:,} messages from the kernel were lost, because a kernel drops messages when the machine is too busy to receive "
     "them: some of the output is missing"
 )
-NO_REPLY_MESSAGE: Final = "the kernel is idle but did not reply: it is not known whether the code ran to its end"
+NO_REPLY_MESSAGE: Final = "the kernel is idle but did not reply: it is not known whether the code ran to completion"
 STILL_RUNS_MESSAGE: Final = "the kernel was interrupted, but the code is still running"
 
 

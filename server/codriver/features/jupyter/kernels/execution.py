@@ -30,14 +30,14 @@ PLAIN_TEXT_TYPE: Final = "text/plain"
 CUT_BY_SERVER_MESSAGE: Final = "the Jupyter Server omitted some of the output, because it exceeded its rate limit"
 INTERRUPT_TIMEOUT_S: Final = 2.0
 """Maximum time to wait for code to end after an interrupt."""
-NOT_SENT_MESSAGE: Final = "the code had not been sent, because the kernel was busy with other code"
+NOT_SENT_MESSAGE: Final = "the code was never sent, because the kernel was busy with other code"
 DISPLAYS_OMITTED_MESSAGE: Final = "[some displays are omitted from here on, because too many were sent at once]\n"
 
 
 def omission_note(omitted_bytes: int, cause: str) -> str:
     """Return a note about messages that were dropped or could not be read, or an empty string."""
-    omission = f"{omitted_bytes:,} bytes of its output were omitted, because too much was sent at once"
-    unreadable = f"a message of the kernel could not be read: {cause}" if cause else ""
+    omission = f"{omitted_bytes:,} bytes of output were omitted, because too much was sent at once"
+    unreadable = f"a message from the kernel could not be read: {cause}" if cause else ""
     return "; ".join(filter(None, (omission if omitted_bytes else "", unreadable)))
 
 

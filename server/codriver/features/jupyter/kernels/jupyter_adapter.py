@@ -100,7 +100,7 @@ async def connect(
             yield adapter
         finally:
             await delete_subshell(kernel, kernel.subshell_id)
-            kernel.end("Codriver closed it")
+            kernel.end("Codriver closed the connection")
             with anyio.CancelScope(shield=True):
                 await adapter.end_evaluations()
 

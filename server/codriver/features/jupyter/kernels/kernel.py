@@ -107,7 +107,7 @@ async def open_kernel(
             await kernel.request_info(connect_timeout_s)
             yield kernel
         finally:
-            kernel.end("Codriver closed it")
+            kernel.end("Codriver closed the connection")
 
 
 class Kernel:

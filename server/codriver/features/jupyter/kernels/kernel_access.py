@@ -90,5 +90,5 @@ class KernelAccess:
         try:
             return str(ast.literal_eval(printed))
         except (ValueError, SyntaxError) as error:
-            failure = Failure("unreadable", f"it returned {printed[:200]!r} instead of a string")
+            failure = Failure("unreadable", f"the kernel returned {printed[:200]!r} instead of a string")
             raise EvaluationFailedError(what, failure) from error

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 SEARCH_INTERVAL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
 """Interval between searches."""
 FIRST_RETRY_DELAY_S: Final = 15.0
-"""Time after which a kernel that was given up but is still listening is tried again. It doubles each time."""
+"""Delay before trying again to connect to a kernel that failed but is still listening. The delay doubles each time."""
 MAX_RETRY_DELAY_S: Final = 600.0
-"""Maximum time between two such attempts. A kernel with a different key prints a warning for each attempt."""
+"""Maximum delay before another attempt. A kernel with a different key prints a warning for each attempt."""
 NOT_INSTALLED_MESSAGE: Final = (
-    f"it cannot be used because jupyter_client is not installed: {install_command('jupyter')}, and restart the server"
+    "the kernel cannot be used because jupyter_client is not installed: run "
+    f"{install_command('jupyter')}, and restart the server"
 )
 
 

@@ -39,7 +39,7 @@ _FRAME_PATTERN: Final = re.compile(
     r"|File (?P<file>.+?)(?::(?P<at>\d+)|, line (?P<row>\d+)))(?:, in (?P<function>[^\s(]+))?.*$",
     re.MULTILINE,
 )
-"""Source: IPython, `core.ultratb`."""
+"""Matches the line of a traceback with the position of a frame. Source: IPython, `core.ultratb`."""
 _CELL_FILE_SUFFIX: Final = re.compile(r" \(\d+\.py, line \d+\)$")
 """Matches the nonexistent file name in IPython's message for a syntax error in a cell."""
 _V8_POSITION: Final = re.compile(r"<anonymous>:(\d+):(\d+)")

@@ -27,13 +27,13 @@ PROCESS_ID_TIMEOUT_S: Final = 0.5
 PYTHON_LANGUAGE: Final = "python"
 ONE_NAMESPACE_HINT: Final = "a kernel has one namespace: start a second kernel for a second one"
 RESTART_HINT: Final = (
-    "restart it where it was started, such as in the notebook. Codriver only restarts kernels that it started"
+    "restart the kernel where it was started, such as in the notebook. Codriver only restarts kernels that it started"
 )
 MISSING_CAPABILITY_HINTS: Final = {
     "complete": "this kernel has no completions",
     "lookup": "this kernel does not describe names",
     "test": "evaluate code that runs the tests: kernels of this language cannot report them",
-    "stacktrace": "the error's trace is in the answer of its evaluation",
+    "stacktrace": "the error's stack trace is in the evaluation's answer",
     "restart": RESTART_HINT,
     "sessions": ONE_NAMESPACE_HINT,
     "print-limits": "a kernel prints its values itself: they are truncated at maxValueBytes",
@@ -49,7 +49,7 @@ PROBE_TIMEOUT_S: Final = 0.5
 EXPRESSIONS_CAPABILITY: Final = Capability("user_expressions", adapted=True)
 PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
 """Capabilities that are implemented with Python expressions."""
-NO_NAMES_HINT: Final = "this kernel does not describe names: evaluate code of its language that does"
+NO_NAMES_HINT: Final = "this kernel does not describe names: evaluate code in its language that does"
 ONLY_PYTHON_TESTS_HINT: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
 
 

@@ -55,7 +55,7 @@ _KINDS_BY_JEDI_TYPE: Final = {
     "<unknown>": None,
     "": None,
 }
-"""Codriver's kinds of names, by the jedi type if it is called differently. None if the kind is unknown."""
+"""Maps jedi types to Codriver's kinds of names, where the two differ. None means that the kind is unknown."""
 INCOMPLETE_MESSAGE: Final = "the code is incomplete"
 INVALID_MESSAGE: Final = "the kernel cannot parse the code"
 
@@ -118,9 +118,10 @@ class KernelQueries:
         implementation = self._kernel.info.implementation or "this kernel"
         raise refused(
             "repl-busy",
-            f"the kernel is running code of {code_owner}, and {implementation} cannot answer queries in the meantime, "
+            f"the kernel is running code from {code_owner}, and {implementation} cannot answer queries in the "
+            "meantime, "
             "because it has no subshells",
-            hint="retry when it is idle, which wait_for and get_evaluation report, or interrupt the code",
+            hint="retry when the kernel is idle, which wait_for and get_evaluation report, or interrupt the code",
         )
 
     async def _is_free_within(self, timeout_s: float) -> bool:

@@ -44,7 +44,7 @@ SERVER_QUERY_INTERVAL_S: Final = 30.0
 CHANGE_QUERY_INTERVAL_S: Final = 3.0
 """Interval between queries after a change. A server writes a kernel's file before it lists the session."""
 MAX_KERNEL_START_S: Final = 60.0
-"""Maximum time between the writing of a kernel's file and the moment when the kernel starts listening."""
+"""Maximum time that a kernel may take to start listening after its connection file is written."""
 PROBE_INTERVAL_S: Final = 10.0
 """Interval between probes of a kernel that belongs to the workspace but is not listening."""
 UNASSIGNED_PROBE_INTERVAL_S: Final = 600.0
@@ -153,7 +153,7 @@ class KernelSearch:
             try:
                 sessions += list_sessions(server)
             except NotebookServerError as error:
-                self._server_errors[str(server.path)] = f"the Jupyter server of {server.root} is not used: {error}"
+                self._server_errors[str(server.path)] = f"the Jupyter server in {server.root} is not used: {error}"
         has_changed = self._sessions != tuple(sessions)
         self._sessions = tuple(sessions)
         is_awaited = any(file not in self._assignments and self._is_young(file) for file in self._connection_files())
@@ -228,7 +228,7 @@ class KernelSearch:
 
 
 def _notebook_path(path: str) -> str | None:
-    """Return the path if it is that of a notebook. Servers list consoles under a name without a suffix."""
+    """Return the path if it is a notebook's, or None. Servers list consoles under a name without a suffix."""
     return path if session_key_for_notebook(path) else None
 
 
@@ -249,4 +249,4 @@ def _kernel_of_session(session: NotebookSession) -> DiscoveredKernel:
 
 def _stale_file_message(file: ConnectionFile, notebook: str | None) -> str:
     kernel = f"the kernel of {notebook}" if notebook else "a kernel"
-    return f"nothing listens on the port in {file.path}, the file of {kernel}: the kernel may have exited"
+    return f"nothing is listening on the port in {file.path}, the file of {kernel}: the kernel may have exited"

@@ -184,7 +184,10 @@ class ServerApi:
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
                 cause = f"does not list its kernels, or requires a different token: HTTP {status}{detail}"
-                hint = f"for a Kernel Gateway, use the kernel's id, as it may list none. Otherwise, {self._token.hint}"
+                hint = (
+                    "for a Kernel Gateway, which may list no kernels, use the kernel's id. Otherwise, "
+                    f"{self._token.hint}"
+                )
             else:
                 cause = f"requires a token, or a different one: HTTP {status}{detail}"
                 hint = self._token.hint
@@ -194,7 +197,7 @@ class ServerApi:
                 self.base,
                 status,
                 f"has no such kernel: HTTP {status}{detail}",
-                hint="it was deleted, or the server was restarted: name a running kernel, or one to start",
+                hint="the kernel was deleted, or the server was restarted: name a running kernel, or one to start",
             )
         if status in REDIRECTS:
             return ServerAnswerError(
@@ -205,7 +208,7 @@ class ServerApi:
             )
         hint = "check the URL: use the part before /lab or /tree"
         if status in SERVER_NOT_RUNNING_STATUSES:
-            hint = "a Hub responds so if the user's server is not running: start it on the Hub. Codriver retries"
+            hint = "a Hub responds this way if the user's server is not running: start it on the Hub. Codriver retries"
         return ServerAnswerError(self.base, status, f"refused the request: HTTP {status}{detail}", hint=hint)
 
     async def _request(
@@ -254,9 +257,9 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, socket.gaierror):
         return "the host name cannot be resolved"
     if isinstance(error, ConnectionRefusedError):
-        return "nothing listens at this address"
+        return "nothing is listening at this address"
     if isinstance(error, HTTPException):
-        return f"the listener does not speak HTTP like a Jupyter Server ({type(error).__name__})"
+        return f"the program listening there does not respond like a Jupyter Server ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

@@ -90,7 +90,7 @@ async def open_server_channel(
             await channel.wait_for_message(first_message_s)
             yield channel
     finally:
-        channel.end("Codriver closed it")
+        channel.end("Codriver closed the connection")
 
 
 class ServerChannel(Channel):
@@ -286,7 +286,7 @@ class ServerChannel(Channel):
                 await self._poll_now.wait()
             try:
                 if (await self._api.kernel(self._kernel)).state == "dead":
-                    self.end("the kernel died, and its server does not restart it")
+                    self.end("the kernel died, and its server did not restart it")
             except KernelNotFoundError:
                 self.end("the kernel was deleted on its server")
             except RefusedError:

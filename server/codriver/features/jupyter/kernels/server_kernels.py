@@ -212,7 +212,7 @@ async def _delete(api: ServerApi, kernel: str) -> None:
             await api.delete(kernel)
     except (CodriverError, TimeoutError) as error:
         logger.warning(
-            "the kernel %s at %s may still run, because it could not be deleted: %s", kernel, api.base, error
+            "the kernel %s at %s may still be running, because it could not be deleted: %s", kernel, api.base, error
         )
 
 
@@ -241,4 +241,4 @@ def describe_start_delay(address: str, seconds: float) -> str | None:
     """
     if "/?" not in address:
         return None
-    return f"{address} has not started a kernel after {seconds:g} s. On a cluster, that may take some minutes"
+    return f"{address} has not started a kernel after {seconds:g} s. On a cluster, this may take a few minutes"

@@ -213,7 +213,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSoc
     except InvalidStatus as error:
         raise api.error_from_status(error.response.status_code, error.response.reason_phrase, path) from None
     except InvalidHandshake as error:
-        cause = f"the server does not open a WebSocket ({type(error).__name__})"
+        cause = f"the server did not open a WebSocket ({type(error).__name__})"
         raise NotAReplError(api.base, cause, protocol="Jupyter") from None
     except (OSError, EOFError) as error:
         raise ReplUnreachableError(api.base, describe_error(error)) from None

@@ -66,7 +66,9 @@ class StoredBundles:
         if isinstance(first_step, str) and first_step.startswith("$") and first_step[1:].isdecimal():
             number, steps = int(first_step[1:]), steps[1:]
         if len(steps) != 1 or not isinstance(steps[0], str):
-            return 'a kernel has no stored values, only their data: use a path with a MIME type, such as ["text/html"]'
+            return (
+                'only the MIME data of a kernel\'s values is stored: use a path with a MIME type, such as ["text/html"]'
+            )
         mime_type = steps[0]
         bundles_by_number = {index: bundle for (owner, index), bundle in self._bundles.items() if owner == evaluation}
         bundles = [
@@ -74,8 +76,12 @@ class StoredBundles:
         ]
         if not bundles:
             types = sorted({available_type for bundle in bundles_by_number.values() for available_type in bundle})
-            available = f"it has {', '.join(types)}" if types else "text and images are in the answer of the evaluation"
-            return f"it has no {mime_type}, or it is no longer stored: {available}"
+            available = (
+                f"the stored types are {', '.join(types)}"
+                if types
+                else "text and images are in the evaluation's answer"
+            )
+            return f"the evaluation has no {mime_type}, or it is no longer stored: {available}"
         text = media_type_text(bundles[-1], mime_type)
         limits = part.limits
         length = limits.max_length if limits.is_length_explicit and limits.max_length else DEFAULT_PART_CHARACTERS

@@ -38,7 +38,8 @@ RAISE_INTERVAL_S: Final = 0.25
 """Time after which the exception is raised again."""
 NO_SUBSHELL_MESSAGE: Final = "this kernel created no subshell, which background evaluations need: omit background"
 ABANDONED_MESSAGE: Final = (
-    "it was abandoned, because its call blocks outside of Python, where it cannot be interrupted. Its thread, {!r}, "
+    "the evaluation was abandoned, because it is blocked in a call outside of Python, which cannot "
+    "be interrupted. Its thread, {!r}, "
     "runs until that call returns. Other code is not affected"
 )
 RAISE_CODE: Final = (

@@ -73,7 +73,7 @@ PROBE_TIMEOUT_S: Final = 1.0
 DRAIN_TIMEOUT_S: Final = 0.2
 """How long to wait for a kernel's last messages on the other sockets after one was closed."""
 DELIVERY_TIMEOUT_S: Final = 10.0
-"""Maximum time to deliver the messages received by then."""
+"""Maximum time to deliver the messages that were received before the connection ended."""
 
 HEARTBEAT_TIMEOUT_S: Final = 5.0
 """How long a kernel behind a tunnel may be without a heartbeat. Busy kernels for some languages have none."""
@@ -82,7 +82,7 @@ MAX_STREAM_CHARACTERS: Final = 64 * 1024
 """Maximum number of printed characters in one delivered message."""
 
 WRONG_KEY_HINT: Final = (
-    "the connection file may belong to another kernel than the one that listens on these ports, or the kernel is busy"
+    "the connection file may belong to a different kernel than the one listening on these ports, or the kernel is busy"
 )
 """The usual reason why a kernel does not answer."""
 
@@ -292,8 +292,8 @@ class ZmqChannel(Channel):
         """Return the likely reason why the kernel does not answer."""
         if any(socket.unsigned_message_count for socket in self._sockets.values()):
             return (
-                "the connection file belongs to another kernel: the one that listens on these ports signs with "
-                "another key"
+                "the connection file belongs to a different kernel: the one listening on these ports signs with "
+                "a different key"
             )
         return WRONG_KEY_HINT
 
@@ -340,7 +340,7 @@ class ZmqChannel(Channel):
 
     async def close(self) -> None:
         """Close the sockets. The kernel continues to run. Has no effect if they are already closed."""
-        self._set_closed("Codriver closed it")
+        self._set_closed("Codriver closed the connection")
         async with anyio.create_task_group() as tasks:
             for socket in self._sockets.values():
                 tasks.start_soon(socket.close)
@@ -430,7 +430,7 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
         raise ReplUnreachableError(address, f"the kernel's address cannot be used: {error}") from error
     if greeting is None:
         raise ReplUnreachableError(
-            address, "nothing listens at this address: the kernel has exited without deleting its connection file"
+            address, "nothing is listening at this address: the kernel has exited without deleting its connection file"
         )
     if not greeting:
         cause = (
@@ -439,7 +439,7 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
     if not is_greeting(greeting):
         cause = (
-            "the program that listens on the kernel's port does not speak ZeroMQ: the kernel has exited without "
+            "the program listening on the kernel's port does not speak ZeroMQ: the kernel has exited without "
             "deleting its connection file"
         )
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)

@@ -131,7 +131,7 @@ class ZmqSocket:
                     turns = TurnTimer()
         except ZmtpError as error:
             return str(error)
-        return self._close_cause or "Codriver closed it"
+        return self._close_cause or "Codriver closed the connection"
 
     def _on_data(self, data: bytes) -> None:
         self.received_bytes += len(data)

@@ -42,7 +42,7 @@ class ZmtpError(PeerError):
     """Raised when received bytes are not unencrypted ZMTP 3. Subsequent bytes cannot be decoded either."""
 
     def __init__(self, error: str) -> None:
-        super().__init__(f"the received bytes are not supported ZeroMQ: {error}")
+        super().__init__(f"the ZeroMQ connection failed: {error}")
         self.error = error
 
 

@@ -137,7 +137,7 @@ def find_applications() -> list[str]:
             seen.add(id(value))
             value_type = type(value)
             names = (_application_kind(value, kinds), value_type.__module__, value_type.__name__)
-            lines.append("%s, a %s.%s that no module names" % names)
+            lines.append("%s, a %s.%s that is not a module's variable" % names)
     if "django.conf" in sys.modules and os.environ.get("DJANGO_SETTINGS_MODULE"):
         lines.append("Django settings " + os.environ["DJANGO_SETTINGS_MODULE"])
     return lines[:MAX_APPLICATIONS]

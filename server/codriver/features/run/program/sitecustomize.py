@@ -86,7 +86,7 @@ def _install_signal_handler(home):
         try:
             status = lstat(directory)
             if status.st_uid != user_id() or status.st_mode & 0o77 or status.st_mode >> 12 != 4:
-                raise OSError("other users could have written a request there")  # noqa: TRY301  # it is not for this process either
+                raise OSError("other users could have written the request")  # noqa: TRY301  # it is not for this process either
             stat(name + ".request")
             if is_importing_library():  # the program is just starting, and the server sends the signal again
                 passed.append(1)
