@@ -253,7 +253,7 @@ def test_a_file_changed_during_the_run_is_not_written_and_outputs_are_in_the_ans
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
     told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     assert told["result"] == '"said"'
-    assert f"not written to {notebook.name}: it has changed since the run started" in " ".join(told["notes"])
+    assert f"not written to {notebook.name}: the file has changed since the run started" in " ".join(told["notes"])
     assert notebook.read_text() == changed
 
 
