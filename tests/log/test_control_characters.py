@@ -68,7 +68,7 @@ def test_json_preserves_printable_text():
 
 
 @given(st.text(), st.integers(1, 20))
-def test_a_cut_text_respects_the_limit_and_is_marked(text, most):
+def test_a_truncated_text_respects_the_limit_and_is_marked(text, most):
     assert len(truncate(text, most)) <= most
     assert truncate(text, most) == text or truncate(text, most) == text[: most - 1] + "…"
 

@@ -196,7 +196,7 @@ def test_a_newer_format_is_left_alone_and_the_run_stays_in_memory(path):
     content = '["^ ","~:format-version",3]\n{"some":"thing"}\n'
     path.write_text(content)
     history, loaded = started(path)
-    assert "format 3" in loaded.report
+    assert "format version 3" in loaded.report
     assert "only in memory" in loaded.report
     history.add(code(loaded.next_line))
     history.flush()

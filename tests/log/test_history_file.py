@@ -144,7 +144,7 @@ def test_a_compacted_file_includes_entries_appended_during_the_compaction(path):
     assert (file.size, lines(path)) == (path.stat().st_size, ([2, 3, 4, 5], 0))
 
 
-def test_a_compaction_is_given_up_if_too_much_is_appended(path):
+def test_a_compaction_is_abandoned_if_too_much_is_appended(path):
     file = created(path, code(1), code(2), most_bytes=4000)
     with pytest.raises(OSError, match="too many entries were appended"):
         compact(file, code(2), appended=[code(3, "x" * 600)])

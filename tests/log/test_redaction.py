@@ -40,7 +40,7 @@ redact = Redactor.from_environment(ENVIRON)
         ("", None),
     ],
 )
-def test_values_of_secret_variables_are_replaced_by_marks(text, expected):
+def test_values_of_secret_variables_are_replaced_by_markers(text, expected):
     assert redact(text) == (text if expected is None else expected)
 
 
@@ -53,7 +53,7 @@ def test_text_is_unchanged_without_secrets():
     assert Redactor.from_environment({}).new_stream_redactor().feed("any text") == "any text"
 
 
-def test_the_mark_uses_the_first_of_two_variable_names_with_the_same_value():
+def test_the_marker_uses_the_first_of_two_variable_names_with_the_same_value():
     for environ in ({"B_KEY": "samesame", "A_KEY": "samesame"}, {"A_KEY": "samesame", "B_KEY": "samesame"}):
         assert Redactor.from_environment(environ)("samesame") == "<<redacted:A_KEY>>"
 

@@ -67,7 +67,7 @@ def test_the_part_of_a_secret_before_a_split_is_never_visible(cut, room):
     assert stream.append(SECRET[cut:]) == MARK
 
 
-def test_a_transcript_is_redacted_before_it_is_cut():
+def test_a_transcript_is_redacted_before_it_is_truncated():
     transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1")
     transcript.out.append("x" * 10 + SECRET)
@@ -85,7 +85,7 @@ def test_every_part_of_a_transcript_is_redacted():
 
 
 @pytest.mark.parametrize("before", range(180, 201))
-def test_the_head_of_a_transcript_is_cut_after_redaction(before):
+def test_the_head_of_a_transcript_is_truncated_after_redaction(before):
     transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1", code="#" * before + SECRET)
     assert transcript.head == ("#" * before + MARK)[:200]
@@ -132,7 +132,7 @@ def test_a_result_read_in_parts_contains_no_part_of_a_secret(client):
 
 
 @pytest.mark.parametrize("before", range(190, 206, 3))
-def test_the_head_of_code_is_cut_after_redaction(live, client, before):
+def test_the_head_of_code_is_truncated_after_redaction(live, client, before):
     client.call("evaluate_code", code=f"'told {before}'")
     with live.client(name="careless") as careless:
         careless.call("evaluate_code", code="#" * before + SECRET + "\n1")

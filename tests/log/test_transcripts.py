@@ -112,7 +112,7 @@ async def test_a_real_client_reads_a_long_text_in_chunks_by_the_uri_in_the_answe
             first, note = (await client.read_resource(uri)).contents
             assert first.text == whole[:100_000]
             assert first.meta == {"codriver/totalCharacters": len(whole), "codriver/nextOffset": 100_000}
-            assert note.text == f"{len(whole)} characters in all: continue with ?offset=100000"
+            assert note.text == f"the text has {len(whole)} characters: continue with ?offset=100000"
             assert str(note.uri) == f"{uri}#note"
 
 
@@ -130,7 +130,7 @@ def test_the_answer_the_excerpt_and_the_resource_note_dropped_output(forgetful):
     uri = f"codriver://evaluation/{answer['evaluationId']}/stdout"
     text, note = client.request("resources/read", {"uri": f"{uri}?limit=5"})["result"]["contents"]
     assert (text["text"], text["_meta"]) == ("", {"codriver/dropped": {"from": 0, "to": dropped}})
-    assert note["text"] == f"characters 0 to {dropped} were dropped, as no more is kept"
+    assert note["text"] == f"characters 0 to {dropped} were dropped because no more are kept"
     last = client.request("resources/read", {"uri": f"{uri}?offset={40 * MIB - 4}"})["result"]["contents"][0]["text"]
     assert last == "3939"
 

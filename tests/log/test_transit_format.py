@@ -152,11 +152,11 @@ def test_an_oversized_line_is_skipped_and_a_partial_one_is_not_broken(monkeypatc
      b'["^ ","~:format-version",0]', b'["^ ","~:format-version",true]', b'["^ ","~:format-version",' + b"9" * 4096],
 )  # fmt: skip
 def test_a_file_without_a_version_is_refused(content):
-    with pytest.raises(UnreadableError, match="no known :format-version"):
+    with pytest.raises(UnreadableError, match="does not start with a known :format-version"):
         check_version(content)
 
 
 def test_a_newer_version_is_reported_before_anything_else_is_read():
     for content in (b'["^ ","~:format-version",3]\nwhat ever', b' [ "^ ", "~:format-version" , 3 , "~:entities", {'):
-        with pytest.raises(NewerFormatError, match="format 3, but this version of Codriver only reads 2"):
+        with pytest.raises(NewerFormatError, match="format version 3, but this version of Codriver only reads 2"):
             check_version(content)

@@ -446,7 +446,7 @@ def test_a_queued_task_that_is_cancelled_never_runs(live, gate):
         assert client.call("evaluate_code", code="ran")["error"]["class"] == "NameError"
 
 
-def test_a_task_is_lost_with_its_server_and_the_next_server_says_so(tmp_path):
+def test_a_task_is_lost_with_its_server_and_the_next_server_reports_it(tmp_path):
     with (
         serving(tmp_path, "--repl", "python") as first,
         speaking(first, OLDER, relayed=True, capabilities=KNOWS[OLDER]) as client,

@@ -36,7 +36,7 @@ def test_an_argument_is_inserted_into_the_prompt(client):
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.name)
-def test_a_prompt_without_arguments_has_no_blank_left_for_them(client, prompt):
+def test_a_prompt_without_arguments_contains_no_placeholders(client, prompt):
     text = text_of(client, prompt.name)
     assert "{" not in text
     assert len(text) < 1000

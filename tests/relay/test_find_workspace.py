@@ -309,7 +309,7 @@ def test_a_client_without_a_handshake_gets_an_error_that_requests_one(auto, proj
     assert served(relay, 3) == project
 
 
-def test_each_request_of_a_batch_is_refused(auto):
+def test_each_request_in_a_batch_is_refused(auto):
     relay = auto()
     relay.send([request(1), request(2), INITIALIZED])
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, 2}

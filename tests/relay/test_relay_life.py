@@ -319,7 +319,7 @@ def test_the_relay_makes_no_handshake_for_a_client_that_made_none(relay, host):
     assert peer.read() == request(2, "server/discover")
 
 
-def test_a_request_of_the_server_is_not_an_answer(relay, host):
+def test_a_request_from_the_server_is_not_an_answer(relay, host):
     relay.send(request(1))
     peer = host.accept()
     peer.read()
@@ -807,7 +807,7 @@ def test_a_server_of_another_workspace_is_dropped(start_relay, host, tmp_path):
         assert peer.read() == request(1)
 
 
-def test_each_request_of_a_batch_is_answered_if_the_server_is_lost(relay, host):
+def test_each_request_in_a_batch_is_answered_if_the_server_is_lost(relay, host):
     peer = open_session(relay, host)
     requests = [{"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {}} for id_ in (1, "two")]
     relay.send([*requests, {"jsonrpc": "2.0", "method": "notifications/none"}])
@@ -816,7 +816,7 @@ def test_each_request_of_a_batch_is_answered_if_the_server_is_lost(relay, host):
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, "two"}
 
 
-def test_the_relay_waits_for_the_answer_of_a_batch_and_then_exits(relay, host):
+def test_the_relay_waits_for_the_answer_to_a_batch_and_then_exits(relay, host):
     peer = open_session(relay, host)
     relay.send([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)])
     relay.end()

@@ -280,7 +280,7 @@ async def correct_incomplete_list(gated):
 
 
 @pytest.mark.slow
-def test_the_sdk_client_lists_before_there_is_a_server_and_is_updated_then(gated):
+def test_the_sdk_client_lists_tools_before_there_is_a_server_and_is_updated_later(gated):
     async def bounded():
         with anyio.fail_after(WAIT_S):
             await correct_incomplete_list(gated)

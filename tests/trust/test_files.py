@@ -186,7 +186,7 @@ def test_output_that_fits_neither_disk_nor_memory_is_cut_at_its_start_with_a_not
         with live.client() as other:  # who was told nothing of it
             answer = other.call("get_evaluation", evaluationId=answer["evaluationId"])
         [note] = [note for note in answer["notes"] if note.startswith("stdout")]
-        assert "as no more is kept in memory while the disk cannot be written (No space left on device)" in note
+        assert "because no more are kept in memory while the disk cannot be written (No space left on device)" in note
         asked = {"evaluationId": answer["evaluationId"], "part": "stdout", "length": 8}
         part = client.call("get_evaluation", **asked)
         assert 0 < part["droppedCharacters"] <= 9 * 2**20
@@ -258,7 +258,7 @@ def test_an_unwritable_history_is_an_error_until_it_can_be_written(tmp_path):
         assert client.call("evaluate_code", code=LARGER_THAN_A_PAGE)["ok"]
         words = until(lambda: errors_of(client).get("history-unwritable"), "the server to say so")
         assert "No space left on device" in words
-        assert "Free some space on its disk" in words
+        assert "Free some space on this disk" in words
         assert [row["text"] for row in client.call("repl_output_log")["result"]].count(words) == 1
         filler.unlink()
         until(lambda: not errors_of(client), "the history to be written")

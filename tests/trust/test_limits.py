@@ -162,7 +162,7 @@ def test_requests_beyond_the_limit_are_refused_without_affecting_others(live, cl
         calls = [greedy.begin_call("evaluate_code", code=code, isolate=True, timeoutMs=600_000) for _ in range(6)]
         for refused in calls[4:]:
             error = greedy.answer(refused)["error"]
-            assert error["message"].startswith("4 requests of this client are unanswered")
+            assert error["message"].startswith("4 of this client's requests are unanswered")
         assert client.request("ping")["result"] == {}
         gate.touch()
         answers = [greedy.receive() for _ in range(4)]  # in any order

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Follower = Callable[[int], None]
-"""A function that is called with the line of each new entry."""
+"""A function that is called with the line number of each new entry."""
 
 
 class BoundedLog:
@@ -69,7 +69,7 @@ class BoundedLog:
             return store.snapshot()
 
     def _current_store(self) -> BoundedStore:
-        """Return the store. Subclasses that defer additions add pending entries first."""
+        """Return the store, to which a subclass that defers additions first adds its pending entries."""
         return self._store
 
     def _notify(self, line: int) -> None:
@@ -77,4 +77,4 @@ class BoundedLog:
             try:
                 follower(line)
             except Exception:  # the entry has been added, so only log the exception
-                logger.exception("a query that follows the log failed at line %d", line)
+                logger.exception("a query that follows the log failed at log line %d", line)

@@ -19,9 +19,9 @@ CONTROL_CHARACTER_PATTERN = re.compile(
     "\ud800-\udfff"  # unpaired surrogates, which cannot be encoded
     "]"
 )
-"""Characters to escape: the categories Cc, Cf, Cs, Zl and Zp, except tab and line feed.
+"""Matches the characters to escape: the categories Cc, Cf, Cs, Zl and Zp, except tab and line feed.
 
-The two joiners of Cf are also excepted because they occur in words and emoji. Source: Unicode 16, UnicodeData.txt.
+The two joiners in Cf are also excepted, because they occur in words and emoji. Source: Unicode 16, UnicodeData.txt.
 """
 LINE_BREAK_ESCAPES = str.maketrans({"\n": r"\n", "\t": r"\t"})
 

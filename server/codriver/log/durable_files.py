@@ -120,7 +120,7 @@ class DiskErrorReporter:
         """Report a failed write, unless the previous write failed too."""
         is_new, self.why = self.why is None, error.strerror or str(error)
         if is_new:
-            fix = "Free some space on its disk" if error.errno in DISK_FULL_ERRORS else "Make that folder writable"
+            fix = "Free some space on this disk" if error.errno in DISK_FULL_ERRORS else "Make this folder writable"
             self._notify(
                 f"{self._name} cannot be written to {self._directory} ({self.why}); {self._consequence}. {fix}, or set "
                 "XDG_STATE_HOME and restart the server"

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 MAX_TEXT_BYTES = 64 * 2**10
 """Maximum size of an entry's text in UTF-8. Longer texts are truncated in the middle."""
 RETAINED_END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""Number of bytes that are retained at each end of a truncated text, leaving some for the marker between them."""
+"""Number of bytes retained at each end of a truncated text. The rest is for the marker between them."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
-"""Memory that an empty string uses."""
+"""Size of an empty string in memory, in bytes."""
 
 
 def truncate_entry(entry: Entry) -> Entry:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 ERROR_WORD_PATTERN: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
-"""Words that occur in lines that name an error."""
+"""Matches words that occur in lines that name an error."""
 
 
 def error_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Descriptions of the event logs that features keep in addition to the output log."""
+"""Descriptions of the event logs that features add to the output log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class EventLog:
     usage_as: str
     """The field for the size of the log in `server_health`."""
     owner: str
-    """Whose events these are, in the plural, for messages."""
+    """The plural noun for the events' owners in messages."""
     color: str
-    """The color of events in a terminal, as `click` names it."""
+    """The name that `click` has for the color of events in a terminal."""
     sign: str
-    """The character before the text of an event."""
+    """The character printed before the text of an event."""

@@ -19,7 +19,7 @@ DEFAULT_MAX_EVENTS: Final = 2000
 DEFAULT_MAX_BYTES: Final = 4 * 2**20
 """Default maximum total size of retained events."""
 MAX_TEXT_CHARACTERS: Final = 4000
-"""Maximum length of an event's text. Programs that send events truncate texts at half this length."""
+"""Maximum length of an event's text. Programs that send events truncate texts to half this length."""
 EVENT_OVERHEAD_BYTES: Final = 400
 """Approximate size of an event in memory without its strings."""
 

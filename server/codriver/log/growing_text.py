@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART_CHARACTERS = 256 * 2**10
-"""Buffered text is written to disk once it has this many characters.
+"""Number of characters at which buffered text is written to disk.
 
 A MiB takes 0.2 ms this way, but 0.9 ms in parts of 64 KiB. Larger parts would cost memory for every evaluation with a
 shorter output.
@@ -27,7 +27,7 @@ While other threads compute, each disk access waits about 5 ms for the interpret
 only 20 MiB per second, and a program can print twenty times as fast.
 """
 RETAINED_TAIL_CHARACTERS = 64 * 2**10
-"""Number of characters at the end of the written text that also stay in memory, as most answers need them."""
+"""Number of characters at the end of the written text that also stay in memory, because most answers need them."""
 
 
 # Size of the blocks that are read from a file. Reading one takes 0.05 ms, and its index entry 100 bytes.
@@ -283,7 +283,7 @@ class GrowingText:
         """Drop an unreadable file and everything before it. Acquires the lock."""
         with self._store.lock:
             if file in self._files:  # otherwise it was dropped in the meantime
-                logger.warning("part of a long string is lost: %s", error)
+                logger.warning("part of a long string is lost, because its file cannot be read: %s", error)
                 while file in self._files:
                     self._store.submit(self.drop_file().remove)
 
@@ -318,7 +318,7 @@ class GrowingText:
             return self._spans(0, most), self._written, file
 
     def _record_move(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
-        """Record that a part has been written, and remove files that are not needed any more."""
+        """Record that a part has been written, and remove files that are no longer needed."""
         gone: list[SpillFile] = []
         store, length = self._store, sum(map(len, parts))
         end = "".join(parts[-2:])[-RETAINED_TAIL_CHARACTERS:]

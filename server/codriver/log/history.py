@@ -52,13 +52,13 @@ MAX_ENTRIES = 10_000
 MAX_BYTES = 16 * 2**20
 """Maximum total size of the entries in memory."""
 SYNC_INTERVAL_S = 0.2
-"""Pause between two syncs of the file to disk."""
+"""Pause between two syncs of the file to disk, in seconds."""
 MAX_RECORD_WAIT_S = 0.1
-"""Maximum time for which an answer waits until its entry has been written."""
+"""Maximum time, in seconds, for which an answer waits until its entry has been written."""
 MAX_IMPORT_WAIT_S = 5.0
-"""Maximum time for which the first answer waits for the import of the transit library."""
+"""Maximum time, in seconds, for which the first answer waits for the import of the transit library."""
 MAX_LINE_OVERHEAD_BYTES = 200
-"""Upper estimate of the size of a line without its entry's strings."""
+"""Upper estimate of the size of a line, not counting the strings of its entry."""
 COMPACTION_SLACK_BYTES = 64 * 2**10
 """Number of bytes by which the file may exceed its needed size before it is compacted."""
 EVALUATED_CODE_CATEGORY = "evaluatedCode"
@@ -144,7 +144,8 @@ class History:
         except NewerFormatError as error:
             self._is_writable = False
             errors.append(
-                f"{self._path} cannot be used: {error}. It is left unchanged, and this run's history is only in memory"
+                f"{self._path} cannot be used: {error}. The file is left unchanged, and this run's history is only "
+                "in memory"
             )
         except UnreadableError as error:
             self._set_aside(f"{self._path} could not be read ({error})", errors)
@@ -218,7 +219,7 @@ class History:
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
-                errors.append(f"{reason}; it was renamed to {rename_broken_file(self._path)}")
+                errors.append(f"{reason}; the file was renamed to {rename_broken_file(self._path)}")
         except OSError as error:
             self._refuse(error, errors)
 
@@ -228,7 +229,7 @@ class History:
         why = (
             f"cannot use the history {self._path} ({error.strerror or error}), so this run's history is only in memory"
         )
-        errors.append(f"{why}. Make its folder a writable folder of yours, or set XDG_STATE_HOME")
+        errors.append(f"{why}. Make sure that its folder belongs to you and is writable, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
         """Return the current entries for a query. Blocks until the entries from earlier runs are loaded."""

@@ -67,7 +67,9 @@ class HistoryFile:
                 return
             lines = b"".join(map(self._writer.encode, added))
             if self.size + len(lines) > self._max_bytes:
-                raise OSError(errno.EFBIG, "the file cannot be shortened, and would become too large to be read")
+                raise OSError(
+                    errno.EFBIG, "the history's file cannot be shortened, and would become too large to be read"
+                )
             content = lines if self._ends_line else b"\n" + lines
             try:
                 _write(descriptor, content)
@@ -175,7 +177,9 @@ class HistoryFile:
     def _appended_content(self) -> bytes:
         with self.writing:
             if self._appended is None:
-                raise OSError(errno.EAGAIN, "too many entries were appended while the file was being compacted")
+                raise OSError(
+                    errno.EAGAIN, "too many entries were appended while the history's file was being compacted"
+                )
             appended, self._appended = b"".join(self._appended), []
             return appended
 

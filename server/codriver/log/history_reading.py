@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 MAX_READ_BYTES = 256 * 2**20
-"""Maximum size of a file to read, unless the history's limit requires more. Reading one this large takes about 5 s."""
+"""Maximum size of a file to read, unless the history's limit requires more. Reading it takes about 5 s."""
 
 
 HEADER_READ_BYTES = 4096
-"""Number of bytes that are read to check the header."""
+"""Number of bytes read to check the header."""
 
 
 TAIL_SEARCH_BYTES = 2**20
-"""Number of bytes at the end that are searched first for the last line. If they contain none, more are read."""
+"""Number of bytes at the end that are first searched for the last line. If it is longer, more are read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MAX_SEARCHED_ENTRIES = 1000
-"""Maximum number of entries, newest first, that are searched for an image."""
+"""Maximum number of entries that are searched for an image, starting with the newest."""
 
 
 class ImageFiles:

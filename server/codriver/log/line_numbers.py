@@ -1,4 +1,4 @@
-"""Log line numbers that are never reused, not even by later servers of the workspace."""
+"""Log line numbers that are never reused, not even by later servers of the same workspace."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ MAX_NUMBER_FILE_BYTES = 64
 """Maximum size of the file with the reserved line number."""
 
 RESERVED_LINES = 2_000
-"""Number of lines reserved at a time, the most that a crash usually skips. More are reserved when half are used."""
+"""Number of lines reserved at a time, most of which a crash skips. More are reserved when half are used."""
 MAX_RESERVED_LINES = 2**17
 """Maximum number of lines reserved at a time while the log grows fast."""
 FAST_USE_THRESHOLD_S = 1.0
-"""If the reserved lines are used up within this time, twice as many are reserved next time."""
+"""If the reserved lines are used up within this many seconds, twice as many are reserved next time."""
 MAX_RESERVATION_WAIT_S = 0.05
-"""Maximum time to wait for reserved lines, once each time that the disk blocks."""
+"""Maximum time, in seconds, to wait for reserved lines. This happens once each time that the disk blocks."""
 MAX_UNREPORTED_LINES = 64
-"""Maximum number of lines that the log may have used since it last reported one here."""
-SKIPPED_LINES = 200_000  # skipped if the last used line is unknown: more than a run of several days is likely to use
+"""Maximum number of lines that the log may have used since it last reported a used line."""
+SKIPPED_LINES = 200_000  # more than a run of several days uses: skipped if the last used line is unknown
 LINE_NUMBER_PATTERN = re.compile(rb"[0-9]{1,18}\n")
 
 
@@ -65,7 +65,7 @@ class LineNumbers:
         """
         self.next_line = max(self._read(last_known, errors), last_known + 1)
         if not self._reserve(self.next_line + RESERVED_LINES):
-            errors.append(f"line numbers cannot be reserved in {self._file}: they may repeat after a crash")
+            errors.append(f"line numbers cannot be reserved in {self._file}, so they may repeat after a crash")
         self._sync()
         self._low_from = self._reserved - self._amount // 2
 
@@ -136,7 +136,7 @@ class LineNumbers:
             with contextlib.suppress(OSError):
                 durable_files.rename_broken_file(self._file)
         except OSError as error:
-            logger.debug("%s cannot be read: %s", self._file, error)
+            logger.debug("the reserved line number in %s cannot be read: %s", self._file, error)
         if LINE_NUMBER_PATTERN.fullmatch(content):
             return int(content)
         errors.append(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 NOTIFY_INTERVAL_S = 0.05
-"""Minimum interval between two notifications of new entries, and maximum delay of one."""
+"""Minimum interval between two notifications of new entries, and maximum delay of one, in seconds."""
 
 
 class Logbook:

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 MAX_RUN_BYTES = 2 * MEBIBYTE
 """Maximum size of a run's file."""
 MAX_DOCUMENTS_BYTES = 8 * MEBIBYTE
-"""Maximum size of the documents' file, enough for the maximum number of documents with texts of maximum length."""
+"""Maximum size of the documents' file, enough for `MAX_DOCUMENTS` documents with texts of maximum length."""
 MAX_DOCUMENTS = 500
 """Maximum number of documents. The oldest are dropped first."""
 MAX_NAME_CHARACTERS = 200
@@ -53,7 +53,7 @@ MAX_NAME_CHARACTERS = 200
 MAX_TEXT_CHARACTERS = 2000
 """Maximum length of a document's text, and of its data."""
 LOCK_TIMEOUT_S = 5.0
-"""Maximum time to wait for another process to release the lock."""
+"""Maximum time, in seconds, to wait for another process to release the lock."""
 LOCK_POLL_INTERVAL_S = 0.01
 """Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
@@ -350,7 +350,7 @@ class Memory:
         reason = str(error)
         if self._is_repairing:
             with contextlib.suppress(OSError):
-                reason += f"; it was renamed to {rename_broken_file(error.path)}"
+                reason += f"; the file was renamed to {rename_broken_file(error.path)}"
         self._report(reason)
 
 
@@ -367,7 +367,7 @@ def _file_lock(path: Path) -> Iterator[None]:
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"another process has held the lock of {path} for {LOCK_TIMEOUT_S:g} s: end that process, or try "
+                    f"another process has held the lock on {path} for {LOCK_TIMEOUT_S:g} s: end that process, or try "
                     "again"
                 )
             time.sleep(LOCK_POLL_INTERVAL_S)
@@ -404,7 +404,7 @@ def _parse_run(database: TinyDB, run: str) -> Run:
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
-        raise ValueError(f"the database belongs to the run {found.id!r}")
+        raise ValueError(f"the database belongs to a different run, {found.id!r}")
     return found
 
 
@@ -426,9 +426,9 @@ def _line(record: Record) -> int:
 
 
 MIN_WRITE_PAUSE_S = 2.0
-"""Minimum pause between two writes of a run. A crash can lose this much, even of a short log."""
+"""Minimum pause between two writes of a run, in seconds. A crash can lose this much, even of a short log."""
 MAX_WRITE_PAUSE_S = 30.0
-"""Maximum pause between two writes of a run."""
+"""Maximum pause between two writes of a run, in seconds."""
 WRITE_PAUSE_FACTOR = 50
 """The pause after a write, as a multiple of its duration, so that writing takes at most 2 % of the time."""
 
@@ -523,7 +523,7 @@ class RunRecorder:
         return self._log.last_line != self._written_line and self._max_runs() > 0
 
     def _wake_at(self, due_s: float) -> asyncio.TimerHandle:
-        """Schedule a timer that wakes `run`. A timer costs a third of a cancel scope."""
+        """Schedule a timer that wakes `run`. A timer is three times cheaper than a cancel scope."""
         return asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
 
     def close(self, finished_ms: int) -> None:
@@ -561,7 +561,7 @@ class RunRecorder:
         self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:
-        """Delete the oldest runs beyond the limit. The current run counts even if it has not been written."""
+        """Delete the oldest runs beyond the limit. The current run counts, even if it has not been written."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
         self._memory.delete_runs(others[: max(0, len(others) - max(0, self._max_runs() - 1))])
 

@@ -46,10 +46,10 @@ DEFAULT_MAX_ROWS = 10_000
 DEFAULT_QUERY_TIMEOUT_S = 2.0
 """Default maximum duration of a query."""
 MAX_DEFERRED_CHARACTERS = 2**12
-"""Maximum length of the text of an entry whose addition may be deferred."""
+"""Maximum length of an entry's text for which the entry's addition may be deferred."""
 MAX_WAITING_ENTRIES = 32
-"""Maximum number of entries waiting to be added. Adding that many takes one or two milliseconds."""
-MAX_CACHED_QUERIES = 64  # cached, as most queries are repeated
+"""Maximum number of entries waiting to be added. Adding them all takes one or two milliseconds."""
+MAX_CACHED_QUERIES = 64  # parsed queries are cached because most are repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +202,10 @@ class OutputLog(BoundedLog):
             try:
                 self._listener(report)
             except Exception:  # the entries have been added, so only log the exception
-                logger.exception("a listener of the output log failed at line %d", last)
+                logger.exception("a listener for the output log failed at log line %d", last)
 
     def _redacted_entry(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
-        """Return the entry with secrets redacted. `names` caches redacted callers and namespaces."""
+        """Return an entry with its secrets redacted. `names` caches redacted callers and namespaces."""
         line, category, text, timestamp, who, namespace, *others, data = entry
         for name in (who, namespace):
             if name not in names:
@@ -291,7 +291,7 @@ class OutputLog(BoundedLog):
             raise refused(
                 "bad-query",
                 str(error),
-                hint=f"Correct the {error.part} and send the query again.",
+                hint=f"Correct the {error.part}, and send the query again.",
                 details={"found": error.found, "line": error.line, "column": error.column},
             ) from error
 

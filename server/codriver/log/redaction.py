@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 """Endings of the names of environment variables whose values are secrets."""
 SECRET_KEY_ENDINGS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
-"""If a secret has a line `key: word` whose key has one of these endings, the word is a secret too."""
-MIN_SECRET_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
+"""If a secret contains a line `key: word` whose key has one of these endings, the word is a secret, too."""
+MIN_SECRET_CHARACTERS = 8  # shorter values are words such as "true" or "dev" that occur in ordinary text
 MIN_SECRET_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
 LINE_END_PATTERN = re.compile(r"[\r\n]+|(?:\\r)?\\n")
-r"""Line endings within a value, including `\n` as two characters, which some configuration files require."""
+r"""Matches line endings within a value, including `\n` as two characters, which some configuration files require."""
 BEGIN_OR_END_MARK = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
 """Matches the first or last line of a key or certificate in PEM format."""
 KEY_AND_VALUE_PATTERN = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
@@ -56,7 +56,7 @@ NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 _NAMED_ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 """Characters that most languages escape with a letter, and their escapes."""
 _ESCAPABLE_QUOTES = ("", '"', "'", "`")
-"""Quotes that may be escaped in a string. The empty string means none, as in strings with other quotes."""
+"""Quotes that may be escaped in a string. The empty string means that none is escaped."""
 UNESCAPED_TEXT_PATTERN = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Matches text that needs no escaping in a string: ASCII without control characters, quotes, slash and backslash."""
 

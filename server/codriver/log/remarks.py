@@ -54,4 +54,4 @@ class Remarks:
         try:
             files.replace(self._path, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
         except OSError as error:  # then the next server reports the remark again
-            logger.info("%s cannot be written: %s", self._path, error)
+            logger.info("the list of reported remarks, %s, cannot be written: %s", self._path, error)

@@ -1,4 +1,4 @@
-"""Write parts of long strings to disk, to limit the memory that they use.
+"""Write parts of long strings to disk to limit the memory that they use.
 
 Each server has a directory below one that all servers of the workspace share, and holds a lock file next to it while it
 runs. If a server is killed, the next one that starts recognizes its directory by the free lock, and removes it.
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_NAME_ATTEMPTS = 5
-"""Maximum number of random directory names that are tried."""
+"""Maximum number of random names tried for the directory."""
 LOCK_SUFFIX = ".lock"
 LOCK_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that directory does not belong to Codriver
 # Programs can print unpaired surrogates.
 SURROGATE_ERRORS = "surrogatepass"
 
 FULL_STREAMS = 4
-"""Number of strings of maximum size for which there is disk space."""
+"""Number of maximum-size strings that the disk space is enough for."""
 MAX_FILES_PER_STREAM = 16
-"""Maximum number of files for one string, whose oldest part is dropped one file at a time."""
-MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
+"""Maximum number of files for one string. The string's oldest part is dropped one file at a time."""
+MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over many small chunks
 MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
 """Maximum number of characters waiting to be written, across all strings.
 
@@ -50,18 +50,18 @@ Below it, a string that grows faster than the disk can write loses nothing. Beyo
 memory.
 """
 PAUSE_THRESHOLD_CHARACTERS = 16 * 2**20
-"""Number of unwritten characters above which a program's output is paused, if possible, until more are written."""
+"""Number of unwritten characters above which a program's output is paused, if possible, until some are written."""
 PAUSE_POLL_INTERVAL_S = 0.01
-"""Interval for checking whether paused output can continue."""
+"""Interval, in seconds, for checking whether paused output can continue."""
 BLOCKED_DISK_THRESHOLD_S = 1.0
-"""Time without a completed write after which the disk counts as blocked and output does not wait for it."""
+"""Seconds without a completed write after which the disk counts as blocked and output no longer waits for it."""
 WRITE_DELAY_S = 0.1
-"""Time for which text is gathered before it is written.
+"""Time, in seconds, for which text is collected before it is written.
 
 Each disk access takes the interpreter away from the event loop, which can be noticeable on a busy machine.
 """
 CLOSE_TIMEOUT_S = 2.0
-"""Maximum time to wait for the disk when the store is closed."""
+"""Maximum time, in seconds, to wait for the disk when the store is closed."""
 
 
 class UnlockableError(OSError):
@@ -89,7 +89,7 @@ class SpillDirectory:
         return self._directory
 
     def _lock_new_directory(self) -> Path:
-        """Choose and lock an unused name for the directory."""
+        """Choose an unused name for the directory, and lock it."""
         for _ in range(MAX_NAME_ATTEMPTS):
             directory = self._root / secrets.token_hex(6)
             lock_file = directory.with_suffix(LOCK_SUFFIX)
@@ -105,7 +105,7 @@ class SpillDirectory:
                     remove(lock_file)
                 raise
             os.close(lock)
-        raise UnlockableError(f"no directory in {self._root} could be locked")
+        raise UnlockableError(f"no directory for long texts could be locked in {self._root}")
 
     def remove(self) -> None:
         """Delete the directory and its files, and release the lock. May be called repeatedly."""
@@ -148,7 +148,7 @@ def _remove_abandoned(lock_file: Path) -> None:
             remove_tree(directory)
             is_over = not directory.exists()  # otherwise the next server tries again
     except OSError as error:
-        logger.debug("%s is not removed, because it is unknown whether its server is running: %s", lock_file, error)
+        logger.debug("%s was not removed, because it is unknown whether its server is running: %s", lock_file, error)
     if is_over:
         with suppress(OSError):
             remove_locked_file(lock_file, lock)
@@ -370,7 +370,7 @@ class SpillStore:
         if last is not None and not last.is_full and last.size < self.max_file_bytes:
             return last
         if self._directory is None:
-            raise RuntimeError("there is no directory for long texts")
+            raise RuntimeError("no directory for long texts is configured")
         self._files += 1
         return SpillFile(self._directory, f"{name}.{self._files}", start)
 

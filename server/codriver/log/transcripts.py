@@ -48,9 +48,9 @@ MAX_LATE_EXCERPT_CHARACTERS = 80
 MAX_LATE_OUTPUTS = 100
 """Maximum number of late outputs that are remembered."""
 MAX_READERS = 256
-"""Maximum number of readers for which the reported late output is remembered."""
+"""Maximum number of readers for whom the server remembers which late output was reported."""
 EXCESS_TRANSCRIPTS_DIVISOR = 16
-"""Divisor for the number of transcripts that may be retained in excess, so that several are forgotten together."""
+"""The maximum number of transcripts divided by this may be retained in excess, so that several are dropped at once."""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
 """The parts of a transcript. `stacks` is a thread dump taken just before the evaluation was interrupted."""
@@ -213,9 +213,9 @@ class Transcript:
 
     @property
     def loss_reason(self) -> str:
-        """Return why characters were dropped, as a clause such as "as no more is kept"."""
+        """Return why characters were dropped, as a clause such as "because no more are kept"."""
         issue = self._store.issue.why
-        return "as no more is kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
+        return "because no more are kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
 
     def record_log_line(self, line: int) -> None:
         """Record the line number of a log entry of this evaluation."""
@@ -385,9 +385,9 @@ class Transcripts:
 
 
 MAX_CALLERS: Final = 64
-"""Maximum number of callers per transcript. Beyond it, the least recent one gets the output from the start again."""
+"""Maximum number of callers per transcript. Beyond it, the least recent caller gets all the output again."""
 NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
-"""The positions of a caller that has not seen any output."""
+"""The positions of a caller that has not received any output."""
 
 
 class ReportedPositions:

@@ -1,4 +1,4 @@
-"""The format of the history: a file of lines, each of which is a value in transit's JSON encoding.
+"""The format of the history file, each line of which is a value in transit's JSON encoding.
 
 The first line is `["^ ","~:format-version",2]`. Each other line is an entry as a map with keywords such as
 `:output/line` as keys. Lines are encoded independently, so each can be read without the others. They are read and
@@ -27,12 +27,12 @@ ENTRY_LINE_START: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{
 UNPAIRED_SURROGATE_PATTERN: Final = re.compile("[\ud800-\udfff]")
 CHUNK_BYTES: Final = 256 * 2**10
 """Approximate size of the chunks in which a file is written."""
-MAX_LINE_OR_TIME: Final = 10**17  # of a line or a time, so that incremented numbers still have 18 digits
+MAX_LINE_OR_TIME: Final = 10**17  # for line numbers and times, so that incremented ones still have 18 digits
 
 MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever stored whole
 MAX_BROKEN_LINES: Final = 1000
 """Maximum number of broken lines in a file that still counts as a history."""
-MAX_UNQUOTED_CHARACTERS: Final = 10_000  # outside strings: an entry has 30, and 8 MiB of brackets take 200 MiB
+MAX_UNQUOTED_CHARACTERS: Final = 10_000  # in a line outside strings: an entry has 30; 8 MiB of brackets take 200 MiB
 STRING_PATTERN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 """Matches a string in JSON."""
 
@@ -56,10 +56,10 @@ def check_version(head: bytes) -> None:
     version = 0 if found is None else int(found[1])
     if version > FORMAT_VERSION:
         raise NewerFormatError(
-            f"the file has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}"
+            f"the file has the format version {version}, but this version of Codriver only reads {FORMAT_VERSION}"
         )
     if version < FORMAT_VERSION:
-        raise UnreadableError("the file has no known :format-version")
+        raise UnreadableError("the file does not start with a known :format-version")
 
 
 def highest_line(lines: bytes) -> int:
@@ -172,7 +172,7 @@ class _LineDecoder:
         self._names = {Keyword(f"{ENTRY_SCHEMA.namespace}/{name}"): name for name in ENTRY_SCHEMA.attributes}
 
     def decode(self, line: bytes) -> Entry:
-        """Decode a line. The length of the line must be limited by the caller.
+        """Decode a line. The caller must limit the length of the line.
 
         Raises:
             UnreadableError: the line is not an entry, or so complex that decoding would take too much memory.
@@ -180,14 +180,14 @@ class _LineDecoder:
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            raise UnreadableError(f"no UTF-8: {error.reason}") from None
+            raise UnreadableError(f"the line is not valid UTF-8: {error.reason}") from None
         if len(text) > MAX_UNQUOTED_CHARACTERS and len(STRING_PATTERN.sub("", text)) > MAX_UNQUOTED_CHARACTERS:
             raise UnreadableError(f"the line has more than {MAX_UNQUOTED_CHARACTERS} characters outside of strings")
         try:
             found = self._reader.read(io.StringIO(text))
             entity = {self._names[key]: value for key, value in found.items() if key in self._names}
         except Exception as error:  # noqa: BLE001  # any exception of the library means that the line is broken
-            raise UnreadableError(f"no transit: {error}") from None
+            raise UnreadableError(f"the line is not valid transit: {error}") from None
         return _parse_entry(entity)
 
 
@@ -195,11 +195,11 @@ def _parse_entry(entity: Mapping[str, Any]) -> Entry:
     try:
         record = ENTRY_SCHEMA.record(entity)
     except (KeyError, AttributeError, TypeError) as error:
-        raise UnreadableError(f"an entity lacks an attribute: {error}") from None
+        raise UnreadableError(f"an entity lacks a required attribute: {error}") from None
     numbers = (record[0], record[3])
     strings = [value for value in (record[1], record[2], *record[4:]) if value is not None]
     if not all(type(n) is int for n in numbers) or not all(isinstance(text, str) for text in strings):
         raise UnreadableError("an attribute of an entity has the wrong type")
     if not all(0 <= cast("int", n) <= MAX_LINE_OR_TIME for n in numbers):
-        raise UnreadableError("a line or a time of an entity is out of range")
+        raise UnreadableError("an entity's line number or time is out of range")
     return Entry.from_record(record)

@@ -23,7 +23,7 @@ _LIST_CHANGED_LINES: dict[str, bytes] = {
     changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
     for changed in ("tools", "resources")
 }
-"""For each kind of list, the notification that it has changed, as a line."""
+"""For each kind of list, the line with which clients are notified that the list has changed."""
 
 
 class Broadcast:
@@ -81,6 +81,6 @@ class Broadcast:
 
 
 def _notify_resource_updated(session: ClientSession, uri: str) -> None:
-    """Notify a client with a handshake that a resource has changed."""
+    """Notify a client that opened its session with a handshake that a resource has changed."""
     message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
     session.outbox.offer(json.dumps(message).encode() + b"\n")

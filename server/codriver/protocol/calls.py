@@ -40,7 +40,7 @@ STRUCTURED_CONTENT_TEMPLATE = ',"structuredContent":%s'
 MAX_PLAIN_DIGITS = 21
 """Maximum number of digits before the decimal point that JavaScript writes without an exponent."""
 MAX_EXACT_INTEGER = str(2**53 - 1)
-"""Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
+"""Largest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 """Matches a string or a number in JSON."""
 
@@ -60,7 +60,7 @@ class UserDecisions(Protocol):
     """The interface for asking clients' users to make decisions."""
 
     tool: str
-    """Name of the tool whose answer a request for a decision may replace."""
+    """Name of the tool whose answer may be replaced with a request for a decision."""
 
     def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
         """Send a client's user a request for a decision, if a tool's answer shows that one is needed."""
@@ -145,7 +145,7 @@ class ToolRunner:
         return text
 
     def _add_greeting(self, client: ClientSession, given: Answer) -> Answer:
-        """Add notes to the first answer to a client: about a replaced server, and about ignored settings."""
+        """Add notes about a replaced server and about ignored settings to the first answer to a client."""
         withheld = () if client.knows_withheld else self._services.live.withheld[:MAX_NAMED_IGNORED_SETTINGS]
         if given.is_bare or not (withheld or client.had_another):
             return given

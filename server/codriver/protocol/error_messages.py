@@ -30,8 +30,8 @@ MAX_INTEGER_DIGITS = 4300
 
 The time for parsing an integer grows with the square of its length. Source: Python, `sys`.
 """
-NO_BATCH_MESSAGE = "only MCP 2025-03-26 has batches: send one message per line"
-NO_MESSAGE = "this is not a JSON-RPC 2.0 request, notification or response"
+NO_BATCH_MESSAGE = "only MCP 2025-03-26 supports batches: send one message per line"
+NO_MESSAGE = "this message is not a JSON-RPC 2.0 request, notification or response"
 
 
 class RequestRefusedError(CodriverError):
@@ -94,7 +94,8 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     identity = given if isinstance(given, str) or type(given) is int else None
     if isinstance(given, HugeInteger):
         text = (
-            f"the id has {given.digits} digits: an id is a string, or an integer of at most {MAX_INTEGER_DIGITS} digits"
+            f"the id has {given.digits} digits: it must be a string, or an integer of at most {MAX_INTEGER_DIGITS} "
+            "digits"
         )
         return Refusal(None, INVALID_REQUEST, text)
     is_request_or_notification = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
@@ -104,12 +105,12 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
         return Refusal(identity, INVALID_REQUEST, TOO_DEEP_MESSAGE)
     if huge := _longest_integer_digits(value):
         text = (
-            f"a number in this message has {huge} digits, and at most {MAX_INTEGER_DIGITS} are read: send it "
-            "as a string"
+            f"a number in this message has {huge} digits, but at most {MAX_INTEGER_DIGITS} are allowed: send the "
+            "number as a string"
         )
         return Refusal(identity, INVALID_PARAMS if is_request_or_notification else INVALID_REQUEST, text)
     if is_request_or_notification and identity is not None and not isinstance(value.get("params"), dict | None):
-        text = "params must be an object, with each parameter by its name"
+        text = "params must be an object that has each parameter under its name"
         return Refusal(identity, INVALID_PARAMS, text)
     return Refusal(identity, INVALID_REQUEST, NO_MESSAGE)
 
@@ -123,7 +124,7 @@ def is_too_deep(value: object) -> bool:
 
 
 def _longest_integer_digits(value: object) -> int:
-    """Return the number of digits of the longest `HugeInteger` in a value, or 0 if there is none."""
+    """Return the number of digits in the longest `HugeInteger` in a value, or 0 if there is none."""
     if isinstance(value, HugeInteger):
         return value.digits
     return max(map(_longest_integer_digits, _items(value)), default=0)
@@ -143,7 +144,7 @@ def _parse_integer(text: str) -> int | HugeInteger:
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Protocol versions in which a client starts with `initialize`, oldest first."""
 BATCH_VERSION = "2025-03-26"
-"""The only version of the protocol with batches."""
+"""The only version of the protocol that supports batches."""
 OLDER, MODERN = "2025-11-25", "2026-07-28"
 """Versions with tasks, each in its own form. The second has no handshake: each request describes its client."""
 
@@ -164,9 +165,9 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 """Levels of log messages, least severe first. Source: RFC 5424."""
 
 TASKS_EXTENSION = f"{META_KEY_PREFIX}tasks"
-"""Extension with which a client of 2026-07-28 declares that it supports tasks."""
+"""Extension with which a client that uses MCP 2026-07-28 declares that it supports tasks."""
 TASKS_CAPABILITY: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
-"""Capability offered to a client of 2025-11-25 that has a capability of the same name."""
+"""Capability offered to a client that uses MCP 2025-11-25 and has a capability with the same name."""
 
 
 def request_meta(params: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -64,7 +64,7 @@ class MessageListener:
     set_rank: int | None = None
     """Level that the client has set for its session."""
     allowance: float = MAX_BURST_MESSAGES
-    """Number of messages that may be sent to the client now."""
+    """Number of messages that may currently be sent to the client."""
     filled_at: float = 0.0
     left_out: int = 0
 
@@ -112,7 +112,7 @@ class LogMessages:
             RequestRefusedError: the request has an unknown level.
         """
         if level not in LOG_LEVELS:
-            text = f"there is no log level {level!r}: the levels are {', '.join(LOG_LEVELS)}"
+            text = f"there is no log level {level!r}: the log levels are {', '.join(LOG_LEVELS)}"
             raise RequestRefusedError(INVALID_PARAMS, text)
         listener, rank = self._listener(client), LOG_LEVELS.index(str(level))
         listener.ranks.append(rank)

@@ -1,4 +1,4 @@
-"""Replace lone surrogates, which JSON can represent and UTF-8 cannot."""
+"""Replace lone surrogates, which JSON can represent but UTF-8 cannot."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from typing import Any
 
 SURROGATE_ESCAPE_PATTERN = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The start of a JSON escape sequence for a surrogate."""
+"""Matches the start of a JSON escape sequence for a surrogate."""
 ESCAPE_PATTERN = re.compile(
     rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     rb"|\\."
 )
-"""Escape sequences in order, so that no match starts inside one. JSON has backslashes only in strings."""
+"""Matches any escape sequence, so that no match starts inside one. JSON has backslashes only in strings."""
 REPLACEMENT_ESCAPE = rb"\ufffd"
 LONE_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 

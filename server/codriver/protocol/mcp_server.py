@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 MAX_UNFINISHED_LINES = 4
-"""Number of lines of maximum length that fit into the limit for unfinished lines from all clients together."""
+"""Number of maximum-length lines that fit into the limit for unfinished lines from all clients together."""
 MIN_UNFINISHED_BYTES = 2**20
 """Minimum limit for the bytes of incomplete lines from all clients together."""
 
@@ -151,7 +151,7 @@ class McpServer:
             await plain.stop_all()
 
     async def _load_sdk_once(self) -> Sdk:
-        """Return the SDK's part of the server, which is created for the first client that needs it.
+        """Return the SDK's part of the server, creating it for the first client that needs it.
 
         Other clients are served while the SDK is imported.
         """
@@ -169,18 +169,18 @@ class McpServer:
 
 
 LONE_SURROGATE_MESSAGE = (
-    "nothing was done: an argument has half of a surrogate pair, which is not valid in UTF-8; send the whole "
-    "character, or in code its escape sequence"
+    "nothing was done: an argument contains half of a surrogate pair, which is not valid in UTF-8; send the whole "
+    "character, or its escape sequence if the argument is code"
 )
 MAX_UNSCANNED_BYTES = 64 * 1024
 """Maximum size of a line that is parsed without scanning its content first. This takes milliseconds at most."""
 MAX_INLINE_PARSE_BYTES = 2**20
 """Maximum size of a line that is parsed on the event loop. Longer lines are parsed in a thread, one at a time."""
 BOM = b"\xef\xbb\xbf"
-"""Byte order mark that some editors and shells write first in UTF-8. It is ignored before the first line."""
+"""UTF-8 byte order mark, which some editors and shells write first. It is ignored before the first line."""
 
 PROBE_S = 0.1
-"""Interval at which a client that has closed its input is probed."""
+"""Interval, in seconds, at which a client that has closed its input is probed."""
 PROBE = b" "
 """The byte sent to a client that has closed its input, to distinguish it from one that has disconnected.
 
@@ -356,7 +356,7 @@ class MessageStream:
         self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
 
     async def _accept_batch(self, line: bytes) -> None:
-        """Process an array of messages. Only one protocol version has such batches."""
+        """Process a batch, which is an array of messages. Only one protocol version has batches."""
         behind = await self._load_sdk_channel()
         try:
             items = json.loads(line)
@@ -364,9 +364,9 @@ class MessageStream:
             await self._forward_to_sdk(behind, behind.read(line))
             return
         if not items:
-            self._replies.refuse_line("a batch has at least one message")
+            self._replies.refuse_line("a batch must have at least one message")
         elif len(items) > (most := self._plain.max_open_requests):
-            text = f"a batch of {len(items)} messages exceeds the limit of open requests: {most}"
+            text = f"a batch of {len(items)} messages exceeds the limit of {most} open requests"
             self._replies.refuse_line(text)
         else:
             with self._replies.batch():
@@ -377,7 +377,7 @@ class MessageStream:
                 await self._forward_to_sdk(behind, message)
 
     def _without_lone_surrogates(self, line: bytes) -> bytes | None:
-        """Return a line without lone surrogates, or refuse it and return None if it is a call whose arguments have any.
+        """Return a line without lone surrogates. If it is a call whose arguments have any, refuse it and return None.
 
         Text with a lone surrogate cannot be written to a file or sent to a REPL without changing it.
         """

@@ -115,7 +115,7 @@ JSON_TYPES = (dict, list, str, int, float, bool, type(None))
 """Types of parsed JSON values."""
 OBJECTS_SHAPE = ObjectShape(others=dict)
 NO_VALUES: frozenset[str] = frozenset()
-"""A set that contains no value."""
+"""An empty set of accepted values, for a member that a plain request must not have."""
 
 CLIENT_SHAPE = ObjectShape(
     needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str}
@@ -135,7 +135,7 @@ CAPABILITIES_SHAPE = ObjectShape(
 )
 
 META_SHAPE = ObjectShape(known={PROGRESS_TOKEN_KEY: (str, int), VERSION_KEY: NO_VALUES}, others=JSON_TYPES)
-"""Shape of the `_meta` of a request in the session that the handshake opened."""
+"""Shape of `_meta` in a request that belongs to a session opened by a handshake."""
 STATELESS_META_SHAPE = ObjectShape(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES_SHAPE},
     known={
@@ -145,7 +145,7 @@ STATELESS_META_SHAPE = ObjectShape(
     },  # with a level, messages are sent during the request
     others=JSON_TYPES,
 )
-"""Shape of the `_meta` of a request that itself describes its client."""
+"""Shape of `_meta` in a stateless request, which itself describes its client."""
 
 
 def _params(needed: Mapping[str, Shape] = NO_SHAPES, known: Mapping[str, Shape] = NO_SHAPES) -> ObjectShape:
@@ -169,7 +169,7 @@ CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_BYTES = 64 * 2**20
-"""Maximum total size of a client's unanswered requests. It only applies to clients with more than one."""
+"""Maximum total size, in bytes, of a client's unanswered requests if there is more than one."""
 REQUEST_KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 CONNECTION_CLOSED_ERROR = {"code": SERVER_ERROR_CODE, "message": "Connection closed"}
 ANSWER_TEMPLATE = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
@@ -209,7 +209,7 @@ REQUEST_KINDS: dict[str, PlainRequestKind] = {
     READ_DIRECTORY: PlainRequestKind(ALL_STATES, DIRECTORY_SHAPE, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
-"""Requests that may be plain, with the functions that create their results. The SDK's part uses these functions too."""
+"""Requests that may be plain, with the functions that create their results. The SDK's part uses them, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ class PlainRequests:
         return self._accepts_description(meta) if version == MODERN else not meta or has_shape(meta, META_SHAPE)
 
     def _accepts_description(self, meta: Params) -> bool:
-        """Return whether a stateless request describes its client in the usual form.
+        """Return whether the `_meta` of a stateless request describes its client in the usual form.
 
         A description that equals that of an earlier request is accepted, too.
         """
@@ -332,11 +332,11 @@ class PlainRequests:
         """Explain why a request of `size` bytes exceeds the client's limits. Return None if it does not."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
-            return f"{self.max_open_requests} requests of this client are unanswered: wait for answers first"
+            return f"{self.max_open_requests} of this client's requests are unanswered: wait for some answers first"
         if opened.count and opened.bytes + size > MAX_OPEN_BYTES:
             return (
-                f"{opened.bytes:,} bytes of this client's requests are unanswered, and {size:,} more exceed the "
-                f"limit of {MAX_OPEN_BYTES:,}: wait for answers first"
+                f"{opened.bytes:,} bytes of this client's requests are unanswered, and {size:,} more would exceed the "
+                f"limit of {MAX_OPEN_BYTES:,}: wait for some answers first"
             )
         return None
 
@@ -364,7 +364,7 @@ class PlainRequests:
             await self._tasks.join()
 
     def _begin(self, request: PlainRequest, plain: PlainRequestKind, size: int) -> bool:
-        """Answer a request or start a task that does. Return false if the request calls an unknown tool."""
+        """Answer a request, or start a task that answers it. Return False if the request calls an unknown tool."""
         if request.method == CALL:
             arguments = request.params.get("arguments", {})
             called = self._caller.find(request.params["name"], arguments)
@@ -432,7 +432,7 @@ class PlainRequests:
             self._streams.add(request.identity)
 
     async def _call(self, request: PlainRequest, tool: Tool, arguments: Params, conversation: str) -> Answer:
-        """Call a tool. Return the response, and the function to call when it is sent."""
+        """Call a tool. Return the response, and the function to call when the response is sent."""
         meta = request.params.get("_meta")
         token = meta.get(PROGRESS_TOKEN_KEY) if meta else None
 

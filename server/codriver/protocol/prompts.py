@@ -37,7 +37,7 @@ BASE_PROMPTS: Final = (
     ),
     Prompt(
         "summarise_agents",
-        "Summarise what the agents did",
+        "Summarize what the agents did",
         "What was evaluated in the REPLs, by whom, and what came of it.",
         "Summarise what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
         "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
@@ -45,7 +45,7 @@ BASE_PROMPTS: Final = (
         (("since", "A time or a log line.", "the beginning of the log"),),
     ),
 )
-"""The prompts that are available without any feature."""
+"""The prompts that every server offers. Features add others."""
 
 
 class Prompts:

@@ -51,9 +51,9 @@ EVALUATION_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 MAX_LOG_ENTITIES = 500
 """Maximum number of log entries in one answer."""
 DEFAULT_TEXT_CHARACTERS = 100_000
-"""Number of characters of a text that are returned unless `limit` says otherwise."""
+"""Number of characters of a text that are returned if `limit` is not given."""
 MAX_TEXT_CHARACTERS = 16 * 2**20
-"""Maximum length of a returned part of a text, even if more is requested, because it is loaded into memory."""
+"""Maximum number of characters of a text that are returned at once, because they are loaded into memory."""
 
 NOT_FOUND_CODE = -32002
 STATELESS_VERSION_PREFIX = "2026"
@@ -71,7 +71,7 @@ BASE_RESOURCES = (
         "application/json",
     ),
 )
-"""Resources that always exist, in rows of URI, name, description and media type."""
+"""Resources that always exist, as rows of URI, name, description and media type."""
 BASE_RESOURCE_TEMPLATES = (
     (
         LOG_URI_TEMPLATE,
@@ -93,7 +93,7 @@ BASE_RESOURCE_TEMPLATES = (
     ),
     (SKILL_URI_TEMPLATE, "Skill", "A guide for agents: resources/list lists the available ones.", "text/markdown"),
 )
-"""Templates of resources that always exist, in rows of the same form as `BASE_RESOURCES`."""
+"""Templates of resources that always exist, as rows of the same form as in `BASE_RESOURCES`."""
 
 META_KEY_PREFIX = "codriver/"
 """Prefix of Codriver's names in the `_meta` of content. Source: MCP, general fields, `_meta`."""
@@ -287,11 +287,11 @@ class Resources:
         notes: list[str] = []
         if offset < part_read.dropped:
             about[f"{META_KEY_PREFIX}dropped"] = {"from": offset, "to": part_read.dropped}
-            notes.append(f"characters {offset} to {part_read.dropped} were dropped, {transcript.loss_reason}")
+            notes.append(f"characters {offset} to {part_read.dropped} were dropped {transcript.loss_reason}")
         end = part_read.start + len(part_read.text)
         if ("limit" not in query or given < limit) and end < part_read.total:
             about |= {f"{META_KEY_PREFIX}totalCharacters": part_read.total, f"{META_KEY_PREFIX}nextOffset": end}
-            notes.append(f"{part_read.total} characters in all: continue with ?offset={end}")
+            notes.append(f"the text has {part_read.total} characters: continue with ?offset={end}")
         return ResourceContent("text/plain", part_read.text, "; ".join(notes), about)
 
 

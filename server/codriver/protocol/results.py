@@ -55,16 +55,16 @@ SERVER_CAPABILITIES: Mapping[str, Any] = MappingProxyType(
     }
 )
 TASK_SUPPORT_MEMBERS: Mapping[str, Any] = MappingProxyType({"execution": {"taskSupport": "optional"}})
-"""Members of a tool's description that allow a client of 2025-11-25 to call it as a task."""
+"""Members of a tool's description that allow a client that uses MCP 2025-11-25 to call the tool as a task."""
 COMPLETE_RESULT_MEMBERS: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
 """Members that mark a result as complete. Source: MCP 2026-07-28, results."""
 UNCACHED_LIST_MEMBERS: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
-"""Members of a list that may change at any time and must not be cached. Source: MCP 2026-07-28, caching."""
+"""Members of a list that must not be cached because it may change at any time. Source: MCP 2026-07-28, caching."""
 SKILL_LIST_MEMBERS: Mapping[str, Any] = MappingProxyType({**UNCACHED_LIST_MEMBERS, "ttlMs": LIST_TTL_MS})
 """Members of a list of skills, which may be cached for `LIST_TTL_MS`."""
 
 MAX_RESULT_SIZE_KEY = "anthropic/maxResultSizeChars"
-"""Key in the `_meta` of a tool for the length of the longest answer that the client passes on.
+"""Key in a tool's `_meta` for the length of the longest answer that the client passes to its model.
 
 Source: Claude Code 2.1.330, observed.
 """
@@ -162,7 +162,7 @@ def _describe_tool(tool: Tool) -> Result:
 
 
 def _claude_meta(tool: Tool) -> Result:
-    """Return the `_meta` of a tool for Claude Code, which hides most tools behind a search.
+    """Return a tool's `_meta` for Claude Code, which hides most tools behind a search.
 
     Source: Claude Code 2.1.330, `_meta` of a tool.
     """
@@ -170,7 +170,7 @@ def _claude_meta(tool: Tool) -> Result:
 
 
 def _with_lifted_limit(tool: Result) -> Result:
-    """Raise the size limit of answers in the description of a tool, for clients that support it."""
+    """Return a tool's description with a higher size limit for answers, for clients that support one."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
     return {**tool, "_meta": {**tool["_meta"], MAX_RESULT_SIZE_KEY: MAX_LIFTED_CHARACTERS}}
@@ -192,7 +192,10 @@ class ServerOffer:
 
 
 MAX_FIRST_SEARCH_WAIT_S = 2.0
-"""Maximum time that a handshake waits for the first search for REPLs. Some clients give up after five seconds."""
+"""Maximum time, in seconds, for which a handshake waits for the first search for REPLs.
+
+Some clients give up after five seconds.
+"""
 
 
 class Results:

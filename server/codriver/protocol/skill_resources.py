@@ -41,7 +41,7 @@ EXTENSION_CAPABILITY: Final = {SKILLS_EXTENSION: {"directoryRead": True}}
 """The member of the server's capabilities that declares the extension."""
 LIST, GET, READ_DIRECTORY = "skills/list", "skills/get", "resources/directory/read"
 LIST_TTL_MS: Final = 1000
-"""Time for which a client may cache a list, because changed files are only announced after a check by the server."""
+"""Time in milliseconds for which a client may cache a list. Changed files are not announced immediately."""
 MAX_SKILLS_PER_PAGE: Final = 50
 """Maximum number of skills in one answer. A skill has up to 512 files."""
 MAX_ENTRIES_PER_PAGE: Final = 200
@@ -132,7 +132,7 @@ class SkillResources:
         except (RefusedError, OSError, FrontMatterError, TooManyFilesError) as error:
             text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
-        text = f"{uri} is not the URI of a skill: such a URI ends in /{GUIDE_FILE}"
+        text = f"{uri} is not the URI of a skill: the URI of a skill ends in /{GUIDE_FILE}"
         raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
 
     def read_directory(self, uri: str, cursor: str | None) -> Fields:
@@ -235,7 +235,7 @@ def _parent(path: str) -> str:
 
 
 def _position(keys: Sequence[Any], last: Any) -> int:
-    """Return the index at which the page after the key `last` starts. The key need not exist any more."""
+    """Return the index at which the page after the key `last` starts, even if that key no longer exists."""
     return 0 if last is None else bisect_right(keys, last)
 
 
@@ -245,7 +245,7 @@ def _encode_cursor(key: str, method: str) -> str:
 
 
 def _decode_cursor(cursor: str, method: str) -> str:
-    """Return the key after which the page of a cursor starts.
+    """Return the key after which the page that a cursor refers to starts.
 
     Raises:
         RequestRefusedError: no answer to this method contained the cursor.
@@ -256,6 +256,7 @@ def _decode_cursor(cursor: str, method: str) -> str:
         given = separator = key = ""
     if given != method or not separator:
         raise RequestRefusedError(
-            INVALID_PARAMS, "unknown cursor: pass nextCursor of the previous page, or omit the cursor"
+            INVALID_PARAMS,
+            "unknown cursor: pass nextCursor from the previous page, or omit cursor to get the first page",
         )
     return key

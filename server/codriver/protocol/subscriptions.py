@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 MAX_STREAMS_PER_CLIENT = 64
-"""Maximum number of streams of one client. One stream can carry all changes."""
+"""Maximum number of one client's streams. A single stream can carry all changes."""
 
 LIST_CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
@@ -115,12 +115,12 @@ class Subscriptions:
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
             raise RequestRefusedError(
-                INVALID_REQUEST, "another stream already has this id: send subscriptions/listen with a new one"
+                INVALID_REQUEST, "another stream already has this id: send subscriptions/listen with a new id"
             )
         if len(streams) >= MAX_STREAMS_PER_CLIENT:
             raise RequestRefusedError(
                 SERVER_ERROR_CODE,
-                f"{MAX_STREAMS_PER_CLIENT} streams of this client are open, which is the limit: cancel some first",
+                f"this client has {MAX_STREAMS_PER_CLIENT} open streams, which is the limit: cancel some of them first",
             )
         stream = Subscription(_honored_members(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()

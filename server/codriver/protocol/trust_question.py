@@ -48,7 +48,7 @@ class TrustDecisions:
     """Asks clients' users to allow running the project's interpreter, for the lifetime of a server."""
 
     tool = "restart_repl"
-    """Tool with which an agent requests the project's REPL instead of the replacement."""
+    """Tool with which an agent requests the project's own REPL instead of the stand-in."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -133,7 +133,7 @@ class TrustDecisions:
         with anyio.move_on_after(services.durations.question_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
-            reason = 'it timed out, which counts as "no"'
+            reason = 'the question timed out, which counts as "no"'
             client.outbox.offer(_line(method=CANCELLED_METHOD, params={"requestId": identity, "reason": reason}))
         if self._conclude(client, interpreter, self._answers.pop(key, None)):
             await self._restart_with_project_python()
@@ -150,7 +150,7 @@ class TrustDecisions:
         return is_yes
 
     async def _restart_with_project_python(self) -> None:
-        """Restart the stand-in REPLs with the project's interpreter as soon as they are idle."""
+        """Restart the stand-in REPLs with the project's own interpreter as soon as they are idle."""
         services = self._services
         while any(
             evaluation.repl == repl.id
@@ -185,7 +185,7 @@ def supports_forms(elicitation: object) -> bool:
 
 
 def _substitute_repls(services: Services) -> list[Repl]:
-    """Return the Python REPLs that Codriver started as stand-ins until the user accepts the project."""
+    """Return the Python REPLs that stand in for the project's own until the user accepts the project."""
     waiting = services.core.state.repls_awaiting_acceptance()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 

@@ -67,7 +67,7 @@ VERSIONS_BY_METHOD: Mapping[str, frozenset[str]] = MappingProxyType(
         "tasks/update": frozenset({MODERN}),
     }
 )
-"""For each method of a request about tasks, the protocol versions that have it."""
+"""For each method for requests about tasks, the protocol versions that have it."""
 
 
 def supports_tasks(ctx: Context) -> bool:
@@ -111,21 +111,21 @@ logger = logging.getLogger(__name__)
 RELATED_TASK_KEY = "io.modelcontextprotocol/related-task"
 IMMEDIATE_RESPONSE_KEY = "io.modelcontextprotocol/model-immediate-response"
 MAX_TASKS_PER_CLIENT = 32
-"""Maximum number of tasks of a client.
+"""Maximum number of one client's tasks.
 
 A new task replaces the oldest finished one, or is refused if none is finished.
 """
 MAX_TASKS_OF_ALL_CLIENTS = 512
-"""Maximum number of tasks across all clients, including disconnected ones. The oldest finished one is discarded."""
+"""Maximum number of tasks of all clients, even disconnected ones. The oldest finished tasks are discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
 """How long a task is stored from its start. An unfinished one is stored for longer."""
 MAX_ANSWER_BYTES = 16 * 2**20
-"""Maximum total size in bytes of the answers to one client's tasks. Most of it is images.
+"""Maximum total size in bytes of the answers to one client's tasks, most of which is images.
 
-Beyond the limit, the oldest are discarded.
+Beyond the limit, the oldest answers are discarded.
 """
 MAX_PROMPT_CHARACTERS = 200
-"""Maximum length of the prompt in a request for user input."""
+"""Maximum length, in characters, of the prompt in a request for user input."""
 REFUSED_CODE = -32000
 """An error code from the range that JSON-RPC reserves for servers."""
 
@@ -179,12 +179,12 @@ class EvaluationTasks:
         client = ctx.lifespan_context
         called = self._caller.find(params.name, params.arguments or {})
         if called is None or not called[0].may_be_task:
-            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit task")
+            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit the parameter task")
         if not self.can_add(client):
             raise MCPError(
                 SERVER_ERROR_CODE,
-                f"{MAX_TASKS_PER_CLIENT} tasks of this client are still running, which is the limit: cancel some, or "
-                "wait for them",
+                f"{MAX_TASKS_PER_CLIENT} of this client's tasks are still running, which is the limit: cancel some of "
+                "them, or wait for them",
             )
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
@@ -193,7 +193,7 @@ class EvaluationTasks:
         task = self._new(client, ttl_ms, accepts_input=accepts_input, fails=True)
         self._publish(task)
         self._begin(task, *called, token=progress_token(ctx))
-        words = f"{params.name} runs as task {task.id}; its result follows."
+        words = f"{params.name} is running as task {task.id}; its result follows."
         return {"task": task.to_2025_11_25(), "_meta": {IMMEDIATE_RESPONSE_KEY: words}}
 
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> ToolAnswer | dict[str, Any]:
@@ -262,7 +262,7 @@ class EvaluationTasks:
         return Task(client, ttl_ms, accepts_input, fails, self._services.now, self._notify)
 
     def _publish(self, task: Task) -> None:
-        """Let clients query a task from now on."""
+        """Allow clients to query a task from now on."""
         self._tasks[task.id] = task
         task.is_detached = True
 
@@ -279,7 +279,7 @@ class EvaluationTasks:
                 params = {PROGRESS_TOKEN_KEY: token, "progress": elapsed_s, "message": words, **related}
                 _offer(task.client, "notifications/progress", params)
 
-        gone = {"code": INTERNAL_ERROR, "message": "the call was abandoned and has no answer"}
+        gone = {"code": INTERNAL_ERROR, "message": "the call was abandoned, so there is no answer"}
         try:
             with task.scope:
                 task.complete(await self._caller.run(task.client, tool, arguments, report, lasting=task))
@@ -324,7 +324,10 @@ class EvaluationTasks:
                 await task.wait_changed()
         related = {RELATED_TASK_KEY: {"taskId": task.id}}
         if task.answered is None:
-            error = task.error or {"code": REFUSED_CODE, "message": "cancelled, and its evaluation has not ended yet"}
+            error = task.error or {
+                "code": REFUSED_CODE,
+                "message": "the task was cancelled, and its evaluation has not ended yet",
+            }
             raise MCPError(error["code"], error["message"], {"_meta": related})
         return {**self._as_json(task), "_meta": related}
 
@@ -402,7 +405,7 @@ class EvaluationTasks:
             return
         text = content.get(ANSWER_FIELD) if isinstance(content, dict) else None
         if action != "accept" or not isinstance(text, str):
-            self._running.start(self._stop(task, "the input that it waits for was declined"))
+            self._running.start(self._stop(task, "the user declined to enter the input that the code is waiting for"))
             return
         call = self._call_for_task(task)
         evaluation = call.state.evaluations.get(task.evaluation)
@@ -412,7 +415,7 @@ class EvaluationTasks:
             with suppress(ReplDisconnectedError):  # the lost connection also ends the evaluation
                 await send_line(LastingCall(task, call), evaluation, text)
         except RefusedError as error:
-            words = f"the input was not accepted, and the code still waits for it: {error.message}; {error.hint}"
+            words = f"the input was not accepted, and the code is still waiting for it: {error.message}; {error.hint}"
             raise MCPError(REFUSED_CODE, self._caller.redactor(words)) from error
 
     async def _stop(self, task: Task, why: str) -> None:
@@ -448,7 +451,7 @@ class EvaluationTasks:
         return result if task.fails else {**result, "resultType": "complete"}
 
     def _prompt(self, task: Task) -> str:
-        """Return the last line that the code has printed since its last input, as a prompt for the next input."""
+        """Return the last line that the code has printed since its last input, as the prompt for the next input."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if transcript is None:
             return ""
@@ -463,7 +466,7 @@ def _offer(client: ClientSession, method: str, params: dict[str, Any]) -> None:
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 TASK_ID_BYTES = 16
-"""Number of random bytes in a task's id, enough that it cannot be guessed."""
+"""Number of random bytes in a task's id, enough to make it impossible to guess."""
 POLL_INTERVAL_MS = 1000
 """Time in milliseconds that clients should wait between two requests for a task's status."""
 ANSWER_FIELD = "text"
@@ -479,13 +482,13 @@ class Task:
     accepts_input: bool
     """Whether the client can ask its user for input. Otherwise the call ends when the code needs input."""
     fails: bool
-    """Whether an answer with an error makes the task failed, as in 2025-11-25."""
+    """Whether an answer with an error makes the task fail, as in MCP 2025-11-25."""
     now: Callable[[], int]
     on_change: Callable[[Task], None]
-    """Called for each change of `status`, once the client knows the task."""
+    """Called for each change of `status`, once the client knows about the task."""
     id: str = field(default_factory=lambda: secrets.token_hex(TASK_ID_BYTES))
     is_detached: bool = False
-    """Whether the client knows the task and its call is answered, in which case the end of the call stops nothing."""
+    """Whether the client knows about the task, in which case the end of the call stops nothing."""
     status: TaskStatus = "working"
     words: str = ""
     """Description of the task's state."""
@@ -539,7 +542,7 @@ class Task:
         if evaluation.status == "needs-input" and self.accepts_input:
             if self.status != "input_required":
                 self.request_number += 1
-                self._become("input_required", f"evaluation {evaluation.id} waits for input")
+                self._become("input_required", f"evaluation {evaluation.id} is waiting for input")
         elif self.status == "input_required" or not self.words:
             state = "is running" if evaluation.status in OCCUPYING_STATUSES else "is queued"
             self._become("working", f"evaluation {evaluation.id} {state}: see get_evaluation")
@@ -566,7 +569,7 @@ class Task:
 
     def cancel(self) -> None:
         """Mark the task as cancelled. Its call may still run for a moment."""
-        self._become("cancelled", "cancelled by its client")
+        self._become("cancelled", "the client cancelled the task")
 
     def _become(self, status: TaskStatus, words: str) -> None:
         is_new = status != self.status
@@ -608,7 +611,7 @@ class Task:
             "required": [ANSWER_FIELD],
         }
         printed = f" It printed: {prompt}" if prompt else ""
-        message = f"The code of evaluation {self.evaluation} waits for a line of input.{printed}"
+        message = f"The code of evaluation {self.evaluation} is waiting for a line of input.{printed}"
         return {"mode": "form", "message": message, "requestedSchema": form}
 
     def _about(self) -> dict[str, Any]:
@@ -618,7 +621,7 @@ class Task:
 
 
 def _failure_message(answered: ToolAnswer) -> str:
-    """Return the message of an answer that explains why the call failed."""
+    """Return the message from an answer, which explains why the call failed."""
     fields = json.loads(answered.text)
     error = fields.get("error")
     message = fields.get("message") or (error.get("message") if isinstance(error, dict) else None)

@@ -145,7 +145,7 @@ class SdkServer:
         await self._tasks.wait_for_calls()
 
     def _shared_handler(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
-        """Return the handler of a request whose result is also created for plain requests."""
+        """Return the handler for requests with this method, whose results are also created for plain requests."""
         making = REQUEST_KINDS[method].result
         assert making is not None  # noqa: S101 - none of them is a connection's own
 
@@ -307,14 +307,14 @@ async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNex
 
 
 def _is_before_initialize(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether a request needs a session that `initialize` has not opened yet."""
+    """Return whether a request needs a session, but `initialize` has not opened one yet."""
     is_of_session = ctx.method not in METHODS_BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
     return is_of_session and ctx.session.client_params is None
 
 
 def _too_early_message(method: str) -> str:
     return (
-        f"{method} was sent too early: send initialize first, and wait for its answer; or describe the client in "
+        f"{method} was sent too early: send initialize first and wait for its answer, or describe the client in "
         f"params._meta, with {VERSION_KEY!r}"
     )
 
@@ -336,7 +336,7 @@ DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""Parameters assumed for a client that does not describe itself. Some clients of Backseat Driver do not."""
+"""Parameters assumed for a client that does not describe itself, as some of Backseat Driver's clients do not."""
 
 
 class SdkConnection:
@@ -456,7 +456,9 @@ class SdkConnection:
         if too_much is not None:
             return Refusal(request.id, SERVER_ERROR_CODE, too_much)
         if request.method == INITIALIZE and in_batch:
-            return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
+            return Refusal(
+                request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it as a message of its own"
+            )
         if request.method == DISCOVER and not is_stateless(request.method, request.params):
             return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")
         return None

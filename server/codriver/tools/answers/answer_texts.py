@@ -279,7 +279,7 @@ def _omission_note(transcript: Transcript, part: Part, position: int, omitted: i
 
     The note has its length, how to get it, and how much of it can no longer be retrieved.
     """
-    lost = f"; {dropped} older ones were dropped, {transcript.loss_reason}" if dropped else ""
+    lost = f"; {dropped} older ones were dropped {transcript.loss_reason}" if dropped else ""
     hint = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""
     return (
         f"{part}: {omitted} characters are left out{lost}{hint}; "
