@@ -56,9 +56,9 @@ def test_a_repl_of_another_working_tree_is_named_with_that_tree():
 
 
 def test_only_a_stopped_repl_that_trusting_the_workspace_would_start_awaits_acceptance():
-    refused = Repl("r1", "py", Origin("process", "python"), phase="stopped", note="run `codriver trust`")
+    refused = Repl("r1", "py", Origin("process", "python"), phase="stopped", is_not_accepted=True)
     assert awaits_acceptance(refused)
     assert not awaits_acceptance(Repl("r1", "py", Origin("process", "python"), phase="stopped", note="it ended"))
-    ran_before = Repl("r1", "py", Origin("process", "python"), phase="stopped", generation=1, note="`codriver trust`")
+    ran_before = Repl("r1", "py", Origin("process", "python"), phase="stopped", generation=1, is_not_accepted=True)
     assert not awaits_acceptance(ran_before)
-    assert not awaits_acceptance(Repl("r2", "clj", Origin("address", "x:1"), phase="stopped", note="codriver trust"))
+    assert not awaits_acceptance(Repl("r2", "clj", Origin("address", "x:1"), phase="stopped", is_not_accepted=True))

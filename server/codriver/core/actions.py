@@ -183,6 +183,8 @@ class AddRepl(Action):
     """The path of the document that uses the REPL, if any: see `Repl.document`."""
     error: str | None = None
     """Why no connection is attempted. The REPL is then listed as stopped, with this text as its note."""
+    is_not_accepted: bool = False
+    """Whether the error is that the user has not accepted a checkout."""
     aliases: tuple[str, ...] = ()
     """Other names of the REPL's main session."""
     now: ValueReference[int] = from_context("now")
@@ -254,6 +256,8 @@ class ReplLost(Action):
     final: bool = False
     is_unreachable: bool = False
     """Whether nothing is listening at the REPL's address."""
+    is_not_accepted: bool = False
+    """Whether the REPL was not started because the user has not accepted its checkout."""
     now: ValueReference[int] = from_context("now")
 
 

@@ -131,7 +131,8 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
         document=action.document,
     )
     if action.error is not None:
-        return Outcome(with_repl(state, replace(repl, phase="stopped", note=action.error)))
+        stopped = replace(repl, phase="stopped", note=action.error, is_not_accepted=action.is_not_accepted)
+        return Outcome(with_repl(state, stopped))
     return _start_or_connect(state, repl, action.now)
 
 
@@ -241,6 +242,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
         note=cause,
         end_reason=cause if repl.phase == "connected" else repl.end_reason,
         failures=repl.failures + 1,
+        is_not_accepted=action.is_not_accepted,
         starts=recent,
         profile=None,
         sessions=_main_session_only(repl),

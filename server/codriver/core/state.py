@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.profiles import LISP, NON_LISP_DIALECTS, PYTHON
@@ -33,9 +33,6 @@ scheduled; `stopped`: it was given up on.
 
 MAX_NEARBY_PROGRAMS = 2
 """Maximum number of other listening programs that a warning about a REPL names."""
-
-TRUST_COMMAND: Final = "codriver trust"
-"""The command that accepts a workspace. Notes to the user mention it."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -215,6 +212,8 @@ class Repl:
     """A sentence that is reported in a single answer per workspace, across all its servers."""
     awaits_trust: bool = False
     """Whether this is a stand-in that is replaced as soon as the user accepts the workspace."""
+    is_not_accepted: bool = False
+    """Whether the process was not started because the user has not accepted its checkout."""
     document: str | None = None
     """The path of the document whose code people run in the REPL, such as a notebook. It may be relative."""
     generation: int = 0
@@ -479,7 +478,7 @@ def outside_workspace_warning(state: State, repl: Repl) -> str | None:
 
 def awaits_acceptance(repl: Repl) -> bool:
     """Return whether accepting the workspace would start or replace the REPL."""
-    is_refused = repl.phase == "stopped" and not repl.generation and TRUST_COMMAND in (repl.note or "")
+    is_refused = repl.phase == "stopped" and not repl.generation and repl.is_not_accepted
     return repl.is_owned and (repl.awaits_trust or is_refused)
 
 

@@ -216,7 +216,7 @@ class ReplSupervisor:
             await anyio.to_thread.run_sync(file.discard, file.path)
 
     async def _run(self, repl_id: str, connection: _Connection, before: _Connection | None) -> None:
-        cause, final, is_unreachable = "the connection ended", False, False
+        cause, final, is_unreachable, is_not_accepted = "the connection ended", False, False, False
         try:
             if before is not None:
                 before.scope.cancel()
@@ -226,6 +226,7 @@ class ReplSupervisor:
                     cause = await self._connect(self._core.state.repls[repl_id])
                 except (recipes.RecipeError, PackageMissingError) as error:
                     cause, final = str(error), True
+                    is_not_accepted = isinstance(error, recipes.NotAcceptedError)
                 except CodriverError as error:
                     cause, is_unreachable = str(error), isinstance(error, ReplUnreachableError)
                 except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
@@ -236,7 +237,7 @@ class ReplSupervisor:
             if self._connections.get(repl_id) is connection:
                 del self._connections[repl_id]
         if not connection.scope.cancel_called and self._core.state.lifecycle.phase in ("starting", "started"):
-            self._core.report(actions.ReplLost(repl_id, cause, final, is_unreachable))
+            self._core.report(actions.ReplLost(repl_id, cause, final, is_unreachable, is_not_accepted))
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)

@@ -24,6 +24,7 @@ from codriver.files.codriver_paths import user_settings_file
 from codriver.files.toml_file import TomlFileError
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout
+from codriver.repls.launch.projects import TRUST_COMMAND
 from codriver.settings import granting, machine_policy, trust
 from codriver.settings.model import (
     VARIABLE_PREFIX,
@@ -225,7 +226,7 @@ def load_settings(
 
 def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
     """Return the message about a withheld setting, with the command that accepts it if the workspace is given."""
-    command = f"`{trust.TRUST_COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
+    command = f"`{TRUST_COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
     return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
 
 

@@ -23,7 +23,7 @@ from codriver.errors import StartError
 from codriver.files import FileRules, Links
 from codriver.files.codriver_paths import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance, find_python, is_inside
+from codriver.repls.launch.projects import NOT_ACCEPTED, TRUST_COMMAND, Acceptance, find_python, is_inside
 from codriver.settings.environments import EnvironmentState, describe_revoking_change, inspect_directory
 from codriver.settings.workspace_tables import read_tables
 from codriver.systems.programs import quote_command_line
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-TRUST_COMMAND: Final = "codriver trust"
 ACCEPTANCE_FILE: Final = "accepted.json"
 RECORD_RULES: Final = FileRules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=True)
 

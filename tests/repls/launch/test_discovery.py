@@ -23,7 +23,7 @@ from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.repls.launch import recipes
 from codriver.repls.launch.discovery import Discovery, ReplChoice, choose_repl
-from codriver.repls.launch.recipes import WORKER_PROGRAM, RecipeError, find_recipe
+from codriver.repls.launch.recipes import WORKER_PROGRAM, NotAcceptedError, RecipeError, find_recipe
 from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
@@ -299,6 +299,20 @@ def test_a_fallback_repl_is_reported_with_the_repl_it_replaces(tmp_path, able):
     found = choose_repl(tmp_path, recipe_of)
     assert (found.repl, found.stand_in_note) == CAN_START[able]
     assert (found.error is None) == bool(able)
+
+
+def test_a_repl_that_waits_for_acceptance_is_distinguished_from_one_that_cannot_be_started(tmp_path):
+    (tmp_path / "deps.edn").touch()
+
+    def recipe_of(words):
+        raise NotAcceptedError(words, tmp_path, "it runs project files", None)
+
+    assert choose_repl(tmp_path, recipe_of).is_not_accepted
+
+    def missing(words):
+        raise RecipeError(words, "clojure is not installed")
+
+    assert not choose_repl(tmp_path, missing).is_not_accepted
 
 
 def test_the_first_call_in_a_large_workspace_waits_for_its_repl(tmp_path):

@@ -14,7 +14,7 @@ from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.launch.processes import find_port_files, watch_port_files
 from codriver.repls.launch.projects import repls_to_start
-from codriver.repls.launch.recipes import RecipeError
+from codriver.repls.launch.recipes import NotAcceptedError, RecipeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -139,6 +139,7 @@ class Discovery:
         found = replace(
             found,
             error=choice.error,
+            is_not_accepted=choice.is_not_accepted,
             origin=replace(found.origin, stand_in_note=choice.stand_in_note, is_unasked=True),
         )
         does = "codriver starts its own" if choice.error is None else "codriver would start its own"
@@ -213,6 +214,8 @@ class ReplChoice:
     repl: str
     error: str | None = None
     """Why the REPL cannot be started."""
+    is_not_accepted: bool = False
+    """Whether the error is that the user has not accepted a checkout."""
     stand_in_note: str = ""
     """For a REPL that replaces the project's own: what it is, and why the project's own is not started."""
 
@@ -236,7 +239,7 @@ def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoi
         try:
             recipe_of(repl)
         except RecipeError as error:
-            first = first or ReplChoice(repl, error.report)
+            first = first or ReplChoice(repl, error.report, isinstance(error, NotAcceptedError))
             continue
         if first is None:
             return ReplChoice(repl)

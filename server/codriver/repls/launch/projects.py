@@ -319,6 +319,8 @@ class Acceptance:
 
 ACCEPTED: Final = Acceptance(is_given=True)
 NOT_ACCEPTED: Final = Acceptance()
+TRUST_COMMAND: Final = "codriver trust"
+"""The command with which a user accepts a workspace."""
 
 
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_PYTHON) -> Interpreter:

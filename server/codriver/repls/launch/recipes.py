@@ -37,6 +37,7 @@ from codriver.repls.launch.processes import SUPERVISED_OPTION
 from codriver.repls.launch.projects import (
     ACCEPTED,
     AUTO_PYTHON,
+    TRUST_COMMAND,
     Acceptance,
     Interpreter,
     environment_outside_checkouts,
@@ -51,8 +52,6 @@ from codriver_relay.starter import CLIENT_PYTHONPATH_VARIABLE, server_environmen
 
 UNACCEPTED_OPTION: Final = "--unaccepted"
 """The worker's option for a workspace that has not been accepted."""
-TRUST_COMMAND: Final = "codriver trust"
-"""The command with which a user accepts a workspace."""
 
 NO_WORKSPACE: Final = Path(os.devnull)
 """A path that cannot contain files, used as the workspace of a REPL that must not read any."""

@@ -17,13 +17,13 @@ import anyio
 from codriver.core import evaluation_queue
 from codriver.core.profiles import PYTHON
 from codriver.core.requests import Request, TestSelection
-from codriver.core.state import TRUST_COMMAND
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, refused, truncate
 from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
+from codriver.repls.launch.recipes import acceptance_instruction
 from codriver.tools.acts.lisp_failure_sources import find_failure_source
 from codriver.tools.acts.python_tests import describe_job, last_failed_tests, run_python_tests
 from codriver.tools.acts.submission import submit
@@ -102,8 +102,7 @@ async def _test_names_hint(call: Call, repl: Repl | None) -> str:
         return PYTHON_HINT
     return (
         f"{PYTHON_HINT} Codriver runs no program of a workspace that is not accepted, so {repl.key} started pytest, "
-        f"without its options and reports. For those, ask your human to run: {TRUST_COMMAND} "
-        f"(in {call.services.workspace})"
+        f"without its options and reports. For those, {acceptance_instruction(call.services.workspace)}"
     )
 
 

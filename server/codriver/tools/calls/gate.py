@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from codriver.core.profiles import LISP, PYTHON
 from codriver.core.recent_repls import recent_repl_ids
-from codriver.core.state import TRUST_COMMAND
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.settings.model import Settings, name_in_files
@@ -234,7 +233,7 @@ def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
         for repl in state.repls.values()
         if repl.phase in ("stopped", "waiting") and repl.note
     )
-    if waiting := [repl.note for repl in state.repls.values() if repl.note and TRUST_COMMAND in repl.note]:
+    if waiting := [repl.note for repl in state.repls.values() if repl.note and repl.is_not_accepted]:
         return "; ".join(waiting)
     why = f" ({gone})" if gone else ""
     start = "start one, which is found by its port file within a second"
