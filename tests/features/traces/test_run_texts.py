@@ -3,16 +3,15 @@
 import pytest
 from made_runs import SHOP, TWO_PRICES, run_text
 
-from codriver.features.traces.recorded_runs import parse_run
-from codriver.features.traces.trace_answers import (
+from codriver.features.traces.outline import (
     MAX_OUTLINE_BYTES,
     MAX_OUTLINE_LINES,
     MORE_CALLS_HINT,
-    compare_runs,
-    format_differences,
     list_calls,
     outline_run,
 )
+from codriver.features.traces.recorded_runs import parse_run
+from codriver.features.traces.run_comparison import compare_runs, format_differences
 
 
 def run(*calls, **more):

@@ -7,7 +7,7 @@ import pytest
 from live_server import serving, until_connected
 from real_repls import repl
 
-from codriver.features.traces.trace_answers import MORE_CALLS_HINT
+from codriver.features.traces.outline import MORE_CALLS_HINT
 from codriver.tools.answers.lean_answers import SECOND_FAILURE_PREFIX
 
 TRACED_AGAIN = SECOND_FAILURE_PREFIX + (

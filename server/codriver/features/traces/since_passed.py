@@ -17,7 +17,7 @@ from codriver.editing.editable_paths import NotEditableError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import CodriverError
 from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRuns
-from codriver.features.traces.trace_answers import compare_runs, format_difference
+from codriver.features.traces.run_comparison import compare_runs, format_difference
 from codriver.testing.runs import FAILING_OUTCOMES
 from codriver.tools.acts.python_tests import start_job
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
