@@ -30,7 +30,7 @@ Connects stdin and stdout to a Codriver server, given by its port or by the path
   --workspace DIR  the workspace; by default the one that contains the port file. `auto` uses the first of these:
                    $CLAUDE_PROJECT_DIR; the nearest folder, from the current one upward, with .calva/mcp-server,
                    codriver.toml, a project file or .git; the client's first root that is such a folder; its first
-                   root. It does not change later. Your home, /, temporary folders, folders of other users and folders
+                   root. The choice is final. Your home, /, temporary folders, folders of other users and folders
                    that others can write to are never used. For a folder named auto, pass ./auto
   --no-skills      do not offer the server's skills, because the client has them as files
   --verbose        log the state of the connection to stderr

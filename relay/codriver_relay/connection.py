@@ -103,7 +103,7 @@ class Connection:
         except BlockingIOError:
             return None
         if not data:
-            raise ConnectionResetError("the server closed it")
+            raise ConnectionResetError("the server closed the connection")
         lines = self.lines.feed(data)
         if not lines:
             self.record_progress()  # part of a long line
@@ -146,11 +146,11 @@ class Connection:
 
 
 LIST_CHANGED_NOTIFICATION = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
-"""Notification that makes a client list the tools again, because the server is a new one."""
+"""Notification that makes a client list the tools again, because a new server may have different ones."""
 LEVEL_REQUEST_ID = "codriver-relay-level"
 """The id of the relay's own request that sets the level of log messages."""
 LEVEL_REQUEST_KEY = b'"codriver-relay-level"'
-"""The same id as JSON."""
+"""`LEVEL_REQUEST_ID` as JSON."""
 
 
 class Handshake:

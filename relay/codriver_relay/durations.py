@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 
 DURATIONS_VARIABLE = "CODRIVER_RELAY_DURATIONS"
-"""The environment variable that overrides durations."""
+"""The environment variable that overrides the durations in `Durations`."""
 GIVE_UP_VARIABLE = "CODRIVER_RELAY_GIVE_UP_S"
-"""The environment variable that sets after how many seconds the relay gives up connecting."""
+"""The environment variable with the number of seconds after which the relay gives up on connecting."""
 
 
 class WrongDurationError(Exception):
@@ -56,7 +56,7 @@ class Durations:
         for word in given.split():
             name, _, value = word.partition("=")
             if not name.endswith("_s") or not hasattr(Durations, name):
-                raise WrongDurationError(f"{DURATIONS_VARIABLE} has no duration {word}")
+                raise WrongDurationError(f"{DURATIONS_VARIABLE} contains {word}, which does not set a known duration")
             setattr(self, name, parse_seconds(value, DURATIONS_VARIABLE))
 
 
@@ -82,4 +82,4 @@ def parse_seconds(text: str, variable: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise WrongDurationError(f"{variable} is not a number of seconds") from None
+        raise WrongDurationError(f"{variable} must be a number of seconds") from None

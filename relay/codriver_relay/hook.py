@@ -50,23 +50,23 @@ EVENT_NAMES_BY_CLIENT: Mapping[str, Mapping[str, str]] = {
 }
 """The names of the events that each client supports. Source: the programs, observed; Cursor's and Cline's pages."""
 CALLER_NAMES = {"copilot": "copilot-cli"}
-"""The caller's name for clients where it differs from the id. Source: `codriver.tools.calls.call`, `who`."""
+"""Caller names of the clients whose name differs from their id. Source: `codriver.tools.calls.call`, `who`."""
 HOOK_CLIENT_NAME = "codriver-hook"
 """The name with which the program identifies itself as a client."""
 
 DEADLINE_S = 1.5
-"""The hook prints an empty answer this many seconds after its start."""
+"""Number of seconds after its start at which the hook prints an empty answer."""
 MAX_DEADLINE_S = 60.0
 """Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
 """Deadline at the end of a turn, in seconds. Tests may run then, which the server limits to 20 s."""
 MAX_INPUT_BYTES = 8 << 20
-"""Maximum size of the input."""
+"""Maximum size, in bytes, of the input that a client sends to the hook."""
 MAX_ANSWER_BYTES = 1 << 16
-"""Maximum size of the server's answer."""
+"""Maximum size, in bytes, of the server's answer."""
 READ_CHUNK_BYTES = 1 << 16
 MAX_PATH_CHARACTERS = 4096
-"""Maximum length of a path."""
+"""Maximum length of a file's path in the input."""
 CONTEXT_LOSS_SOURCES = ("compact", "resume")
 """Sources of a session start after which an agent may have forgotten its earlier work."""
 MAX_SEARCHED_PARENTS = 64

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 MAX_SURVEYED_BYTES = 1 << 16
 """Maximum number of bytes scanned in Python per line. For longer lines, `json` is faster."""
 MAX_BACKLOG_BYTES = 64 << 20
-"""Stdin is not read while more than this many bytes are queued. The client then blocks in its own write."""
+"""Number of queued bytes above which stdin is not read, so that the client blocks when it writes."""
 MESSAGE_OVERHEAD_BYTES = 256
-"""Number of bytes added to the length of each queued message, so that the number of empty lines is limited too."""
+"""Number of bytes added to the length of each queued message, so that the number of empty lines is limited, too."""
 CONNECTION_CLOSED_CODE = -32000
 """The error code that MCP clients use for a closed connection. Source: the TypeScript SDK, `ErrorCode`."""
 DISTINGUISHING_MEMBERS = (b"id", b"method", b"result", b"error")

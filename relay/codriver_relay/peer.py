@@ -12,7 +12,7 @@ import sys
 from codriver_relay.safe_files import MAX_RECORD_BYTES, Directory, json_member, open_file, read_if_possible, status_in
 
 UNOWNED_SOCKET = (-1, 0)
-"""The user and inode of a socket without a process.
+"""The user id and inode of a socket that belongs to no process.
 
 The kernel reports user 0 for such a socket, so a stranger who sends data and closes it at once would look like root.
 """
@@ -20,9 +20,9 @@ IS_LINUX = sys.platform == "linux"
 DIAG_TIMEOUT_S = 1
 """Seconds to wait for the kernel's reply, in case a socket filter drops the request."""
 LOCKS_FILE = "/proc/locks"
-"""The kernel's table of file locks. Source: proc(5)."""
+"""Path of the kernel's table of file locks. Source: proc(5)."""
 MAX_TABLE_READS = 3
-"""Maximum number of times that a table is read. Sockets that are closed in the meantime may hide a row."""
+"""Maximum number of times that a table is read, because sockets closed in the meantime may hide a row."""
 
 
 def find_listener(connection: socket.socket) -> tuple[int, int] | None:
@@ -85,7 +85,7 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
         OSError: the kernel or the container does not support such queries.
     """
     if not IS_LINUX:
-        raise OSError(0, "the process that listens on a port can only be identified on Linux")
+        raise OSError(0, "the process listening on a port can only be identified on Linux")
     family = socket.AF_INET if len(address) == 4 else socket.AF_INET6
     ends = (
         port.to_bytes(2, "big")

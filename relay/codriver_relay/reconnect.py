@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver_relay.target import Target
 
 START_METHODS = (b"initialize", b"server/discover")
-"""The methods with which clients start. If one of them is refused, a client rarely tries again."""
+"""The methods of clients' first requests. If one is refused, a client rarely tries again."""
 
 
 class Conversation:
@@ -259,7 +259,7 @@ class Conversation:
         """Answer all remaining requests with errors, because stdin has ended and the server did not answer in time."""
         for message in self.backlog.messages:
             self.record_sent(message)
-        cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
+        cause = f"stdin ended, and the server did not answer within {self.durations.answers_s:g} s"
         self.write(self.connection.fail_requests(cause, "unanswered"))
 
     def write(self, lines: list[bytes]) -> None:

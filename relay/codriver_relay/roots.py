@@ -1,4 +1,4 @@
-"""Find the workspace from the client's roots, if neither the environment nor the current directory shows it.
+"""Find the workspace from the client's roots if neither the environment nor the current directory determines it.
 
 This module is imported only in that case.
 """
@@ -21,7 +21,7 @@ ROOTS_REQUEST_KEY = b'"codriver-relay-roots"'
 """The id of the relay's request for roots, as JSON."""
 ROOTS_REQUEST = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_REQUEST_KEY
 MAX_CONSIDERED_ROOTS = 100
-"""Maximum number of roots that are considered."""
+"""Maximum number of a client's roots that are considered."""
 METHOD_NOT_FOUND_CODE = -32601
 """The error code for an unknown method. Source: JSON-RPC 2.0."""
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")

@@ -9,7 +9,7 @@ import os
 import sys
 
 MAX_RECORD_BYTES = 4096
-"""Maximum size of the record that a server writes next to its port file, about ten times the usual size."""
+"""Maximum size of the record that a server writes next to its port file, ten times the usual size."""
 SERVER_DIRECTORY = (".calva", "mcp-server")
 """The directory of the port file, relative to the workspace.
 
@@ -26,7 +26,7 @@ KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
 TOKENS_DIRECTORY = "doors"
 """The subdirectory of Codriver's state directory that contains the servers' tokens, by port."""
 TOKEN_CHARACTERS = 43
-"""The length of a server's token. Text of any other length is not a token, but may be somebody's key."""
+"""Number of characters in a server's token. Text of any other length is not a token, but may be somebody's key."""
 
 
 if sys.platform == "win32":

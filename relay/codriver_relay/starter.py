@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 STOPPED_FOR_GOOD_STATUS = 5
 """The exit status of a server that the user has stopped for good, in which case no other one will appear."""
 CLIENT_PYTHONPATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
-"""The environment variable with the client's original PYTHONPATH, for a server started with only part of it.
+"""The environment variable with the client's whole PYTHONPATH, for a server started with only part of it.
 """
 
 
@@ -123,8 +123,8 @@ class Starter:
         """Return the likely reason why the server ended without logging anything."""
         statvfs = getattr(os, "fstatvfs", None)
         if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
-            return f"it could not write its log, because the disk of {self.workspace} is full: free some space there"
-        return "it logged nothing"
+            return f"its log could not be written, because the disk of {self.workspace} is full: free some space there"
+        return "nothing was logged"
 
     def record_failure(self, failure: str, *, is_final: bool = False) -> None:
         """Store the reason why no server will be available.

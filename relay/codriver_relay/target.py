@@ -102,7 +102,7 @@ class Target:
                         connection.settimeout(None)
                         self.was_reached = True
                         return connection
-                    reason = "nothing listens at this address"
+                    reason = "nothing is listening at this address"
                 except (UnreachableError, OSError) as error:
                     reason = str(error)
                     self.is_refused = isinstance(error, ConnectionRefusedError)
@@ -250,7 +250,7 @@ def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
         data = connection.recv(MAX_RECORD_BYTES)
         if not data:
             raise UnreachableError(
-                "the server closed the connection after receiving the workspace, so it serves another workspace"
+                "the server closed the connection when the workspace was named, so it serves another workspace"
             )
         received += data
     if received != WORKSPACE_LINE % workspace_id:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 LOCKED_BYTE_OFFSET = 1 << 30
-"""Offset of the byte that is locked. It is beyond the end of the file, because others cannot read a locked byte."""
+"""Offset of the byte that is locked, which is beyond the end of the file because others cannot read a locked byte."""
 PATIENCE_S, PAUSE_S = 1.0, 0.01
 """Seconds to keep trying to open a file that is in use, for example by a virus scanner, and between attempts."""
 LOCK_VIOLATION_ERROR = 33

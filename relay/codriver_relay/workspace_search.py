@@ -22,7 +22,7 @@ TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108  # only compared, not
 
 
 OTHERS_WRITE_BIT = 0o002
-"""The bit of a file mode that allows other users to write."""
+"""The bit in a file's mode that allows other users to write to the file."""
 
 
 def is_search_boundary(directory: str) -> bool:

@@ -36,7 +36,9 @@ def destructure(binding: Binding, value: Any) -> Sequence[Row]:
         case TupleBinding(parts):
             items = _require_collection(value)
             if len(items) < len(parts):
-                raise ValueError(f"a binding of {len(parts)} parts needs at least as many items, not {len(items)}")
+                raise ValueError(
+                    f"a binding with {len(parts)} parts needs at least as many items, but there are only {len(items)}"
+                )
             expanded = [destructure(part, item) for part, item in zip(parts, items, strict=False)]
             _check_size(math.prod(map(len, expanded)))
             return [tuple(cell for cells in row for cell in cells) for row in product(*expanded)]
@@ -49,7 +51,7 @@ def _check_size(rows: int) -> None:
         ValueError: there are more rows.
     """
     if rows > MAX_COLLECTION_ITEMS:
-        raise ValueError(f"a binding can make at most {MAX_COLLECTION_ITEMS} rows of one value")
+        raise ValueError(f"a binding can make at most {MAX_COLLECTION_ITEMS} rows from one value")
 
 
 def _require_collection(value: Any) -> tuple[Any, ...]:

@@ -22,11 +22,11 @@ from codriver_datalog.errors import InvalidPatternError, QueryError
 from codriver_datalog.regexes import Pattern, compile_pattern
 
 MAX_TEXT_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
-"""Maximum length of a text."""
+"""Maximum length of an EDN text."""
 MAX_DEPTH = 64
-"""Maximum nesting depth of forms in a text."""
+"""Maximum nesting depth of the forms in an EDN text."""
 MAX_NUMBER_DIGITS = 400
-"""Maximum number of digits in a number."""
+"""Maximum number of digits in a number in an EDN text."""
 
 Tag = Literal[
     "nil",
@@ -140,9 +140,9 @@ CONSTANTS_BY_NAME: dict[str, tuple[Tag, Any]] = {
 """The tags and values of symbols that are constants."""
 SPECIAL_NUMBERS = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
 CHARACTERS_BY_NAME = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
-"""The characters that can be written by name."""
+"""The characters that EDN can write by name, such as `\\newline`."""
 ESCAPED_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
-"""Characters in a string, by the letter after the backslash."""
+"""The characters that escapes in a string stand for, by the character after the backslash."""
 INTEGER_PATTERN = re.compile(r"[+-]?[0-9]+N?")
 DECIMAL_PATTERN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
 CODE_POINT_PATTERN = re.compile(r"u[0-9a-fA-F]{4}")
@@ -171,7 +171,7 @@ class _Reader:
                     continue
                 case "discard":
                     if self.next_form(self._increase_depth(depth, match.start()), closer) is None:
-                        raise self._text.error_at("expected a form to discard", token, match.start())
+                        raise self._text.error_at("expected a form after `#_`, which discards it", token, match.start())
                 case "open":
                     return self._read_collection(token, match.start(), self._increase_depth(depth, match.start()))
                 case "close":
@@ -270,10 +270,10 @@ MAX_STRING_CHARACTERS = 2**20  # of a string made by a function
 MAX_NESTING_DEPTH = 32
 """Maximum nesting depth of a collection that a function creates."""
 INTEGER_LIMIT = 2**1024  # about where floats end, too
-"""Upper limit, exclusive, for the absolute value of an integer that a function computes."""
+"""Exclusive upper limit for the absolute value of an integer that a function computes."""
 
 TYPE_RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
-"""The order of values of different kinds."""
+"""The rank of each kind of value, by which values of different kinds are sorted."""
 
 
 class Boolean(Enum):

@@ -32,7 +32,7 @@ A list is trimmed when removed records make up at least half of it, so an evicti
 MAX_UNINDEXED_ENTITIES = (
     1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
 )
-"""Maximum number of entities that are not indexed yet. A snapshot waits until they are, for at most 2 ms."""
+"""Maximum number of entities that are not indexed yet. Creating a snapshot indexes them, which takes at most 2 ms."""
 MIN_LONG_STRING_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
 """Minimum length of a string that counts as long.
 

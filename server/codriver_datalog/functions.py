@@ -236,7 +236,7 @@ def _count(value: Any) -> int:
 
 
 def _get(collection: Any, key: Any, default: Any = None) -> Any:
-    """Return the value for a key or position, or `default`."""
+    """Return the value for a key or at a position, or `default` if there is none."""
     if isinstance(collection, dict):
         return collection.get(key, default)
     if isinstance(collection, tuple | str) and type(key) is int:
@@ -245,7 +245,7 @@ def _get(collection: Any, key: Any, default: Any = None) -> Any:
 
 
 def _nth(collection: Any, position: Any, *default: Any) -> Any:
-    """Return the item at a position, or the default if one is passed.
+    """Return the item at a position. If there is none, return the default, if one is passed.
 
     Raises:
         ValueError: the position does not exist, and there is no default.

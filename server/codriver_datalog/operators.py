@@ -29,7 +29,7 @@ Expression = tuple[int | None, Any]
 """A column of the row and None, or None and a constant value."""
 
 BATCH_ROWS = 8192
-"""A step yields a batch once it has this many rows."""
+"""Number of rows at which a step yields a batch."""
 ARGUMENT_ERRORS = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
 """The exceptions that functions raise for unsuitable arguments."""
 

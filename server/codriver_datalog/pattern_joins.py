@@ -146,7 +146,7 @@ def make_group_step(
 
 
 MIN_ENTITIES_PER_ROW = 8
-"""Rows are looked up in the index only if there are at least this many times as many entities as rows.
+"""Minimum number of entities per row for which rows are looked up in the index.
 
 Otherwise, reading all entities once is faster.
 """

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 SECTION_KEYWORDS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
 RETURN_MAP_SECTIONS = (":keys", ":strs", ":syms")
-"""Sections that turn the rows of an answer into maps."""
+"""Sections that turn the rows in an answer into maps."""
 FIND_SYNTAX = (
     "`:find` with elements (`?x`, `(count ?x)`, `(pull ?e [*])`): several for rows, `[?x ...]` for a list, `[?x ?y]` "
     "for one row, `?x .` for one value"
@@ -272,7 +272,7 @@ def _check_variables(query: Query, form: Form, calls: Collection[RuleCall], boun
         if name not in bound:
             raise text.error(f"the variable `{name}` of `:find` must occur in `:where` or `:in`", form)
         if isinstance(element, Pull) and isinstance(element.pattern, Variable) and element.pattern.name not in bound:
-            raise text.error(f"the variable `{element.pattern.name}` of the pull must occur in `:in`", element.form)
+            raise text.error(f"the variable `{element.pattern.name}` in the pull must occur in `:in`", element.form)
     found = [element.name for element in query.elements if isinstance(element, Variable)]
     for name in query.with_variables:
         if name not in bound or name in found:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SET_OPERATORS = ("||", "~~", "&&", "--")
-"""Operators that are forbidden in a set of characters."""
+"""Set operators, which are forbidden in a set of characters."""
 NAMED_ESCAPE_PATTERN = re.compile(r"[pPN]\{\^?[\w \-&./:=]+\}")
 CLASS_ESCAPES = frozenset("dDhsSwW")
 """Escapes that match several different characters, so they cannot start a range in a set."""
@@ -43,25 +43,25 @@ REPEAT_PATTERN = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 VERBOSE_SPACE_PATTERN = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
 MAX_PATTERN_CHARACTERS = 1000  # of a pattern
-"""Maximum length of a pattern."""
+"""Maximum length of a regular expression, in characters."""
 MAX_MATCHES = 100_000  # of a re-seq
 """Maximum number of matches that `re-seq` returns."""
 # Letting other threads run costs more than a typical search in a short text, so a short text is first searched without.
 SHORT_TEXT_CHARACTERS = 4096
-"""Texts up to this length are first searched without letting other threads run, because that is faster."""
+"""Maximum length of a text that is first searched without letting other threads run, because that is faster."""
 BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
-"""Time limit for a search that does not let other threads run. It equals Python's own switch interval."""
+"""Time limit, in seconds, for a search that blocks other threads. It equals Python's own switch interval."""
 # The package counts seconds of CPU time, each of which may take several seconds of real time on a busy machine. So a
 # search that has not finished after this many is started again with the remaining time, at the observed pace.
 TRIAL_S = 0.1
-"""Time limit for the first attempt of a search."""
+"""Time limit for the first attempt at a search, in seconds."""
 MAX_SEARCH_BYTES = 64 * 2**20
-"""Maximum estimated memory that a search may need."""
+"""Maximum memory that a search may need according to estimates, in bytes."""
 # Measured with random patterns on strings of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
 BYTES_PER_CHARACTER = 130
-"""Estimated memory that a search needs for each character in the text."""
+"""Estimated memory that a search needs for each character in the text, in bytes."""
 BYTES_PER_REPETITION = 75
-"""Estimated additional memory per character of the text for each repeated group of the pattern."""
+"""Estimated additional memory, in bytes, for each character in the text and each repeated group in the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _PatternScanner:
                     self._end_group()
                 case "{" if found := FUZZY_PATTERN.match(self._remaining_pattern("{")):
                     self._refuse(
-                        "fuzzy matching", found[0], 'escape the brace, as \\{, or write the variants out: "a|b"'
+                        "fuzzy matching", found[0], 'escape the brace as \\{, or write out the variants, as in "a|b"'
                     )
 
     def _remaining_pattern(self, before: str = "") -> str:
@@ -176,7 +176,7 @@ class _PatternScanner:
         if call := GROUP_CALL_PATTERN.match(rest):
             closing = rest.find(")")
             text = f"(?{rest[: closing + 1] if 0 <= closing < 40 else call[0]}"
-            self._refuse("recursion", text, "write the group's pattern out once more, as deep as it has to go")
+            self._refuse("recursion", text, "write out the group's pattern again, nested as deeply as necessary")
         elif rest[:1] not in {"P", "<", "=", "!", "(", ">", "|"}:
             self._scan_flags(rest)
 
@@ -190,13 +190,15 @@ class _PatternScanner:
                 self._position += 1
 
     def _scan_flags(self, rest: str) -> None:
-        """Scan flags. They apply to a group of their own, or to the rest of the enclosing group."""
+        """Scan flags, which apply to their own group or to the rest of the enclosing group."""
         flags = FLAGS_PATTERN.match(rest)
         if flags is None:
             return
         if "V" in flags["on"]:
             text = f"(?{flags[0]}"
-            self._refuse("a change of the syntax's version", text, "leave the flag out: it is always version 1")
+            self._refuse(
+                "a change of the syntax version", text, "omit the flag, because the syntax is always version 1"
+            )
             return
         is_verbose = (self._is_verbose or "x" in flags["on"]) and "x" not in (flags["off"] or "")
         self._position = self._text.index(flags["end"], self._position) + 1
@@ -356,7 +358,7 @@ def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
 
     found: list[Any] = _search(clock, pattern, text, search)
     if len(found) > MAX_MATCHES:
-        raise ValueError(f"more than {MAX_MATCHES} matches")
+        raise ValueError(f"the pattern has more than {MAX_MATCHES} matches in the text")
     return found
 
 
@@ -365,7 +367,7 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
             "the pattern repeats a group, which takes memory for each repetition, so it only runs on texts of at "
-            f"most {pattern.max_characters} characters, and this one has {len(text)}; use a pattern without a "
+            f"most {pattern.max_characters} characters, but this text has {len(text)}; use a pattern without a "
             "repeated group, or search a part of the text with subs"
         )
     try:
@@ -374,7 +376,9 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
                 return search(timeout=min(BLOCKING_SEARCH_LIMIT_S, clock.remaining_s()), concurrent=False)
         return _search_with_retry(clock, search)
     except MemoryError:
-        raise ValueError(f"the pattern takes too much memory on a text of {len(text)} characters") from None
+        raise ValueError(
+            f"searching a text of {len(text)} characters with this pattern takes too much memory"
+        ) from None
 
 
 def _search_with_retry(clock: Clock, search: Callable[..., Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Rows of a query, which are tuples with the values of the bound variables that are not constant."""
+"""Rows of a query: tuples with the values of the bound variables that are not constant."""
 
 from __future__ import annotations
 

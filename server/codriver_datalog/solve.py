@@ -60,14 +60,14 @@ if TYPE_CHECKING:
 
 
 Cut = Literal["rows", "time"]
-"""Why an answer is incomplete."""
+"""The limit that made an answer incomplete."""
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
-"""Maximum total number of characters in the texts in an answer."""
+"""Maximum total number of characters of text in an answer."""
 PLAIN_TYPES = frozenset({str, int, type(None)})
-"""Types of values that are the same in JSON."""
+"""Types whose values need no conversion to JSON."""
 NUMBER_TYPES = frozenset({int, float})
-"""Types of numbers."""
+"""Types of numbers, which compare with each other and contain no text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def _walk_let(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _walk_if_let(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a binding vector, then one form in the scope of its names, and then the others outside that scope."""
+    """Walk a binding vector, then one form in the scope of its names, and then the other forms outside that scope."""
     walk.schedule(items[2:3], _bind_vector(walk, items, scope))
     walk.schedule(items[3:], scope)
 
@@ -146,7 +146,7 @@ def _walk_areduce(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _walk_thread(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `->`. It inserts a form into each of the others, so the name in a nested `as->` is its second item."""
+    """Walk `->`, which inserts a value into each form, so the name in a nested `as->` is not the third item."""
     walk.schedule(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item) if item.kind == "list" else []

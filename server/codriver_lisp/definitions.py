@@ -27,7 +27,7 @@ DEFINING_HEADS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti
 TYPE_HEADS: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 """Heads of forms that define a type or a protocol."""
 ONCE_HEADS: Final = ("defonce", "defmulti")
-"""Heads of forms that leave an existing definition unchanged in Clojure."""
+"""Heads of forms that, in Clojure, leave an existing definition unchanged."""
 TOP_LEVEL_HEADS: Final = frozenset({"do", "let", "letfn", "binding"})
 """Heads of lists whose inner forms are evaluated as top-level forms."""
 CONDITIONAL_HEADS: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
@@ -53,7 +53,7 @@ MAX_FORMS: Final = 200_000
 NS_FORM_NAME: Final = "ns form"
 """The name under which a file's `ns` form is recorded. No var can have this name."""
 MIN_NAME_PART_CHARACTERS: Final = 3
-"""Minimum length of a macro's argument that can be a part of a generated var name."""
+"""Minimum length of a macro's argument to be considered a part of a generated var name."""
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _REMOVING_HEADS: Final = ("ns-unmap", "remove-ns")
 """First symbols of forms that remove definitions."""
@@ -298,7 +298,7 @@ class _Finder:
         )
 
     def _record_definition(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Record a definition of a var or type, or a call to a macro that may define names."""
+        """Record the definition of a var or type, or a call to a macro that may define names."""
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             is_call = head.startswith(".") or head.endswith(".") or head in ACTION_HEADS

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver_lisp.reader import Form
 
 _COMPREHENSION_RESULTS = {"lfor": 1, "sfor": 1, "gfor": 1, "dfor": 2}
-"""The number of forms at the end of each kind of comprehension that are its result."""
+"""The number of forms at the end of a comprehension that make up its result, by the comprehension's head."""
 _FUNCTION_HEADS = frozenset({"fn", "fn/a", "defn", "defn/a", "defmacro", "defclass"})
 """Heads of forms with a scope of their own."""
 
@@ -61,7 +61,7 @@ def _walk_targets(walk: Walk, targets: Iterable[Form], scope: Scope) -> bool:
 
 
 def _walk_pairs(walk: Walk, items: Items, scope: Scope) -> Scope:
-    """Walk pairs of targets and values, and return the scope after them. Each pair is in the scope of those before it.
+    """Walk pairs of targets and values, each in the scope of the previous pairs, and return the scope after them.
 
     A value without a target is walked as code.
     """

@@ -38,7 +38,7 @@ ERROR_MESSAGES = {
     "unmatched-close-paren": "Unmatched close-paren.",
     "leading-close-paren": "Line cannot lead with a close-paren.",
 }
-"""Messages by error, exactly as in parinfer.js, because users know them from editors."""
+"""The message for each error, exactly as in parinfer.js, because users know the messages from their editors."""
 
 Position = tuple[int, int]
 """A line and a column of the input, both counted from 0."""
@@ -167,7 +167,7 @@ class IndentPass:
         self._correct_trail()
 
     def _stop(self, name: str, position: Position, opener: Position | None = None) -> NoReturn:
-        """Raise a `StopError` with this error."""
+        """Raise a `StopError` for the error `name` at a position."""
         raise StopError(ParinferError(name, *position, opener))
 
     def _correct_line(self, line: str, begin: int, first: int) -> str:
@@ -222,7 +222,7 @@ class IndentPass:
                 self._move(opener.shift)
 
     def _move(self, columns: int) -> None:
-        """Move the code of the line by some columns."""
+        """Move the line's code by a number of columns, which is negative for a move to the left."""
         self._x += columns
         self._shift += columns
 

@@ -457,9 +457,9 @@ def _find_swallowing_string(text: str, last: int) -> int | None:
 CLOSERS_BY_OPENER = {"(": ")", "[": "]", "{": "}"}
 
 _FIRST_WORD_CHARACTER = r"""[^\s,\[\](){}"';`~@^\\]"""
-"""Pattern for the first character of a word."""
+"""Pattern for the first character in a word."""
 _OTHER_WORD_CHARACTER = r"""[^\s,\[\](){}";`~@^\\]"""
-"""Pattern for any other character of a word, which may also be `'`."""
+"""Pattern for any other character in a word, including `'`."""
 
 TOKEN_PATTERN = re.compile(
     rf"""

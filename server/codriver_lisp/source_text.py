@@ -381,7 +381,7 @@ def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
 
 
 MAX_OTHER_LINES = 5
-"""Maximum number of other lines with the requested text that an error lists."""
+"""Maximum number of other lines with the requested text that an error message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +425,7 @@ def find_target(document: Document, target: Target, limits: SearchLimits) -> Uni
             line for line in lines if 1 <= line <= document.positions.count and _matches_line(document, line, expected)
         ]
         if len(hits) > 1:
-            words = f"the text is at line {hits[0]} and at line {hits[1]}, both {distance} away from line {target.line}"
+            words = f"the text is at line {hits[0]} and at line {hits[1]}, equally near line {target.line}"
             raise _create_error(document, target, limits, words)
         if hits:
             return _unit_at(document, target, hits[0], expected, limits)
@@ -486,7 +486,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
 
 
 def _describe_location(document: Document, line: int) -> str:
-    """Return the end of a message that says which form contains a line, or where the next form starts."""
+    """Return the end of a message, which says which form contains a line or where the next form starts."""
     around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
         return f": it is inside the form that starts at line {around[-1].line}"

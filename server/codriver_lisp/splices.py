@@ -186,7 +186,7 @@ def check_balanced(text: str) -> None:
     if unbalanced is None:
         return
     proposal = balance_by_indentation(text)
-    words = f"the new text does not balance, counting lines within it: {unbalanced.message}"
+    words = f"the brackets in the new text do not balance, counting lines within it: {unbalanced.message}"
     raise EditFailedError(EditError(words, balanced_text=proposal.text if proposal.changed else None))
 
 
@@ -212,12 +212,11 @@ def check_branch_replacement(unit: Unit, new: str) -> None:
         return
     if count == 0:
         words = (
-            f"the form at line {unit.line} cannot be removed: it is the only one of its branch of a reader "
-            "conditional; "
+            f"the form at line {unit.line} cannot be removed, because it is the only form in a branch of a reader "
+            "conditional; replace it with another form, or replace the whole conditional"
         )
-        words += "put another in its place, or replace the whole conditional"
     else:
-        words = f"a branch of a reader conditional has one form, and the new text has {count}: put them in a (do …)"
+        words = f"a branch of a reader conditional has one form, but the new text has {count}: put them in a (do …)"
     raise EditFailedError(EditError(words))
 
 
@@ -229,10 +228,9 @@ def check_adjacent(unit: Unit, new: str) -> None:
     """
     if unit.is_branch and _count_forms(new):
         words = (
-            f"nothing can be inserted next to the form at line {unit.line}, as a branch of a reader conditional "
-            "has one "
+            f"nothing can be inserted next to the form at line {unit.line}, because a branch of a reader conditional "
+            "has only one form: replace it with a (do …) that contains both"
         )
-        words += "form: replace it by a (do …) that contains both"
         raise EditFailedError(EditError(words))
 
 

@@ -85,7 +85,7 @@ def test_a_keyword_equals_its_text():
         (":", "a keyword such as `:output/line`", ":", 1, 1),
         (r'"\q"', 'a string whose only escapes are \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', "\\q", 1, 1),
         ("\\abc", "a character such as `\\a` or `\\newline`", "\\abc", 1, 1),
-        ("[#_]", "a form to discard", "#_", 1, 2),
+        ("[#_]", "a form after `#_`, which discards it", "#_", 1, 2),
         ("9" * 500, "a whole or decimal number", "9" * 119 + "…", 1, 1),
         ("[" * (MAX_DEPTH + 1), f"at most {MAX_DEPTH} levels of nesting", "one more", 1, MAX_DEPTH + 1),
         (

@@ -419,7 +419,7 @@ def test_a_binding_destructures_a_value(binding, expected):
         ("[:find ?x :where [(ground 5) [?x ...]]]", "(a binding can only destructure a collection", "[(ground 5)"),
         (
             "[:find ?x :where [(ground [1]) [?x _]]]",
-            "(a binding of 2 parts needs at least as many items, not 1)",
+            "(a binding with 2 parts needs at least as many items, but there are only 1)",
             "[(ground [1])",
         ),
         ('[:find ?x :where [(re-find #"(" "a") ?x]]', "a valid regex", '#"("'),
@@ -491,7 +491,7 @@ def test_the_text_of_an_answer_is_limited():
 
 
 @pytest.mark.parametrize("call", ["(range 100000)", "(str ?t ?t)", "(str/upper-case ?t)"])
-def test_values_that_need_too_much_memory_are_cut(call):
+def test_a_query_whose_values_need_too_much_memory_returns_fewer_rows(call):
     log = OutputLog()
     for n in range(1000):
         log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"{n}" + "x" * 2**14, n))
@@ -518,7 +518,7 @@ CROSS = "[:find (count ?a) . :where [?a :output/line] [?b :output/line] [?c :out
         '[:find ?e :where [?e :output/line] [(str/split "' + "a" * 60 + 'b" #"(a|aa)+$") ?x]]',
     ],
 )
-def test_an_endless_query_is_cut_by_time(query):
+def test_an_endless_query_stops_at_its_time_limit(query):
     answer = LOG.query(query, time_limit_s=0.2)
     assert answer.cut == "time"
 
@@ -537,7 +537,7 @@ def test_a_query_with_deeply_nested_or_clauses_is_answered():
     assert result_of(nested_or(5)) == 5
 
 
-def test_a_query_that_takes_long_to_plan_is_cut_by_time():
+def test_a_query_that_takes_long_to_plan_stops_at_its_time_limit():
     answer = LOG.query(nested_or(28), time_limit_s=0.2)
     assert answer.cut == "time"
 
@@ -580,7 +580,7 @@ def test_no_clause_order_causes_a_cross_join(clauses):
         assert answer.cut is None, order
 
 
-def test_rules_producing_new_values_endlessly_are_cut():
+def test_rules_producing_new_values_endlessly_stop_at_the_time_limit():
     rules = "[[(up ?a ?b) [(inc ?a) ?b]] [(up ?a ?b) (up ?a ?c) [(inc ?c) ?b]]]"
     answer = LOG.query("[:find ?x :in % :where (up 1 ?x)]", inputs=[rules], time_limit_s=0.2)
     assert answer.cut == "time"
@@ -593,7 +593,7 @@ def test_rules_cannot_grow_a_value_endlessly(grow):
         LOG.query("[:find ?x :in % :where (up 12 ?x)]", inputs=[rules], time_limit_s=60)
 
 
-def test_too_many_rows_are_cut():
+def test_too_many_rows_are_truncated():
     log = OutputLog()
     for n in range(1000):
         log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"text {n}", n))

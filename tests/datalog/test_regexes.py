@@ -59,7 +59,7 @@ class Plenty:
 
 @pytest.mark.parametrize("pattern", RECURSION)
 def test_recursion_is_refused_with_an_explanation(pattern):
-    with pytest.raises(InvalidPatternError, match=r"recursion, \(\?.*write the group's pattern out"):
+    with pytest.raises(InvalidPatternError, match=r"recursion, \(\?.*write out the group's pattern again"):
         compile_pattern(pattern)
 
 
@@ -75,7 +75,7 @@ def test_harmless_lookalikes_are_accepted(pattern):
 
 
 def test_a_change_of_the_syntax_version_is_refused():
-    with pytest.raises(InvalidPatternError, match="change of the syntax's version"):
+    with pytest.raises(InvalidPatternError, match="change of the syntax version"):
         compile_pattern("(?V0)[[](?R)]")
 
 
@@ -166,7 +166,7 @@ def test_every_construct_the_library_recognizes_is_detected(pieces, last):
 @pytest.mark.parametrize("pattern", ["(.)*", "(((.)))*", "(?:a|b)+x", r"(?:\X)+", r"\X*"])
 def test_a_long_text_is_not_searched_with_memory_hungry_repetition(pattern):
     compiled = compile_pattern(pattern)
-    with pytest.raises(ValueError, match=r"at most [0-9]+ characters, and this one has 2097152"):
+    with pytest.raises(ValueError, match=r"at most [0-9]+ characters, but this text has 2097152"):
         regexes.find_first(Plenty(), compiled, "ab" * 2**20)
     assert regexes.find_first(Plenty(), compiled, "abx" * 1000)
 

@@ -74,7 +74,7 @@ def test_the_reader_conditional_branch_of_the_dialect_is_used():
     assert [one.name for one in read_definitions(text, features=("cljr",)).found] == ["c"]
 
 
-def test_a_call_of_a_user_macro_is_reported_as_an_uncertain_definition():
+def test_a_call_to_a_user_macro_is_reported_as_an_uncertain_definition():
     assert read_definitions(FILE).unknown == ()
     read = read_definitions("(defroutes app 1)\n(s/def ::x int?)")
     assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]

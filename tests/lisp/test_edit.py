@@ -245,7 +245,10 @@ def test_a_form_cannot_be_moved_into_itself():
 def test_every_error_is_reported_and_nothing_is_changed():
     told = problems(GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " "))
     assert [number for number, _ in told] == [0, 1, 2]
-    assert told[0][1] == "the new text does not balance, counting lines within it: the `(` at line 1 is never closed"
+    assert (
+        told[0][1]
+        == "the brackets in the new text do not balance, counting lines within it: the `(` at line 1 is never closed"
+    )
     assert told[2][1] == "the new text is blank: there is nothing to insert"
 
 
@@ -314,7 +317,7 @@ class TestTargeting:
         assert len(lines) == 21
         assert lines[10] == "→ 50 (def v49 49)"
 
-    def test_long_lines_are_cut_in_the_context(self):
+    def test_long_lines_are_truncated_in_the_context(self):
         text = "[" + "1 " * 5000 + "]\n"
         [(_, problem)] = apply_edits(Document(text), {0: Replace(at(1, "x" * 5000), "")}).errors
         assert problem.context == "→ 1 [" + "1 " * 99 + "…"
@@ -340,7 +343,7 @@ class TestTargeting:
 
     def test_two_equally_near_targets_are_refused(self):
         told = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
-        assert told == [(0, "the text is at line 1 and at line 3, both 1 away from line 2")]
+        assert told == [(0, "the text is at line 1 and at line 3, equally near line 2")]
 
     @pytest.mark.parametrize(
         ("line", "text", "where"),

@@ -84,7 +84,7 @@ def test_the_exact_line_takes_precedence_then_the_nearest_and_a_tie_is_refused()
     text = "#?(:clj\n   (a)\n   :cljs\n   (a)\n   :lpy\n   (b))\n"
     for line in (4, 5):
         assert edited(text, Replace(at(line, "(a)"), "(x)")) == swap(text, ":cljs\n   (a)", ":cljs\n   (x)")
-    message = "the text is at line 2 and at line 4, both 1 away from line 3"
+    message = "the text is at line 2 and at line 4, equally near line 3"
     assert refused(text, Replace(at(3, "(a)"), "(x)")) == [message]
 
 
@@ -120,8 +120,8 @@ def test_moving_a_form_into_or_out_of_another_includes_its_comments():
 def test_the_only_form_of_a_reader_conditional_branch_cannot_be_removed():
     target = at(4, "(defn now []")
     message = (
-        "the form at line 4 cannot be removed: it is the only one of its branch of a reader conditional; "
-        "put another in its place, or replace the whole conditional"
+        "the form at line 4 cannot be removed, because it is the only form in a branch of a reader conditional; "
+        "replace it with another form, or replace the whole conditional"
     )
     assert refused(CLOCK, Replace(target, "")) == [message]
     assert refused(CLOCK, Replace(target, "#_(gone)")) == [message]
@@ -132,11 +132,11 @@ def test_the_only_form_of_a_reader_conditional_branch_cannot_be_removed():
 def test_a_reader_conditional_branch_cannot_get_a_second_form():
     target = at(4, "(defn now []")
     assert refused(CLOCK, Replace(target, "(a)\n(b)")) == [
-        "a branch of a reader conditional has one form, and the new text has 2: put them in a (do …)"
+        "a branch of a reader conditional has one form, but the new text has 2: put them in a (do …)"
     ]
     message = (
-        "nothing can be inserted next to the form at line 4, as a branch of a reader conditional has one form: "
-        "replace it by a (do …) that contains both"
+        "nothing can be inserted next to the form at line 4, because a branch of a reader conditional has only one "
+        "form: replace it with a (do …) that contains both"
     )
     assert refused(CLOCK, Insert(target, "(a)")) == [message]
     assert refused(CLOCK, Move(at(1, "(ns clock)"), target, "before")) == [message]

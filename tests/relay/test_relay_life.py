@@ -762,10 +762,10 @@ def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, pro
 @pytest.mark.parametrize(
     ("variables", "problem"),
     [
-        ({"CODRIVER_RELAY_GIVE_UP_S": "soon"}, b"CODRIVER_RELAY_GIVE_UP_S is not a number of seconds"),
-        (waiting(answers_s="soon"), b"CODRIVER_RELAY_DURATIONS is not a number of seconds"),
-        (waiting(none_s=1), b"CODRIVER_RELAY_DURATIONS has no duration none_s=1"),
-        (waiting(__class__=1), b"CODRIVER_RELAY_DURATIONS has no duration __class__=1"),
+        ({"CODRIVER_RELAY_GIVE_UP_S": "soon"}, b"CODRIVER_RELAY_GIVE_UP_S must be a number of seconds"),
+        (waiting(answers_s="soon"), b"CODRIVER_RELAY_DURATIONS must be a number of seconds"),
+        (waiting(none_s=1), b"CODRIVER_RELAY_DURATIONS contains none_s=1, which does not set a known duration"),
+        (waiting(__class__=1), b"CODRIVER_RELAY_DURATIONS contains __class__=1, which does not set a known duration"),
     ],
 )
 def test_an_invalid_duration_variable_is_explained_on_stderr(start_relay, variables, problem):

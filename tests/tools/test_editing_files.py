@@ -188,7 +188,7 @@ class TestRefusals:
             ("a.clj", NEW_B),
         )
         assert [index for index, _ in told] == [0, 1, 2]
-        assert told[1][1].startswith("the new text does not balance")
+        assert told[1][1].startswith("the brackets in the new text do not balance")
         assert told[2][1] == "a.clj already exists: edit it, or pass overwrite: true to replace it"
 
     async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
@@ -230,7 +230,7 @@ class TestRefusals:
 
     async def test_created_text_is_checked_like_any_other(self, editor):
         [(_, told)] = await refusal(editor, ("n.clj", CreateFile("(ns n")))
-        assert told.startswith("the new text does not balance")
+        assert told.startswith("the brackets in the new text do not balance")
 
     async def test_a_file_can_be_created_only_once_in_a_batch(self, editor):
         told = await refusal(editor, ("n.clj", CreateFile("(a)")), ("n.clj", CreateFile("(b)")))
