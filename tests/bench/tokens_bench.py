@@ -15,7 +15,7 @@ from reading_cost import (
     OF_EVERY_PROFILE,
     PROFILES,
     SCHEMAS,
-    Reader,
+    CountingClient,
     answers_of,
     clojure,
     normalized,
@@ -84,25 +84,25 @@ def _measure_looks(report):
     read = {}
     with tempfile.TemporaryDirectory() as folder, workspace_of(python(), folder) as live, live.client() as client:
         (Path(live.workspace) / "shop.py").write_text(STEPPED)
-        reader = Reader(client, live.workspace)
+        counting = CountingClient(client, live.workspace)
 
         def begin(code, **arguments):
-            message, _ = reader.request(
+            message, _ = counting.request(
                 "tools/call", {"name": "evaluate_code", "arguments": {"code": code, **arguments}}
             )
             text = text_of(message["result"])
             return json.loads(text)["evaluationId"], len(normalized(text.encode(), live.workspace))
 
         stepping, _ = begin("import pdb, shop\npdb.runcall(shop.go, 100)")
-        reader.read = 0
+        counting.read = 0
         for _ in range(30):
-            reader.call("send_input", evaluationId=stepping, text="n")
-        read["30 steps in pdb"] = {READ: reader.read}
-        reader.call("send_input", evaluationId=stepping, text="q")
-        looping, reader.read = begin(LOOP, timeoutMs=1000)
+            counting.call("send_input", evaluationId=stepping, text="n")
+        read["30 steps in pdb"] = {READ: counting.read}
+        counting.call("send_input", evaluationId=stepping, text="q")
+        looping, counting.read = begin(LOOP, timeoutMs=1000)
         for _ in range(8):
-            reader.call("get_evaluation", evaluationId=looping, waitMs=1100)
-        read["nine looks at a loop of 10 s"] = {READ: reader.read}
+            counting.call("get_evaluation", evaluationId=looping, waitMs=1100)
+        read["nine looks at a loop of 10 s"] = {READ: counting.read}
     report.grid("what the model reads of one evaluation in many answers", read, LOOK_GOALS)
 
 
@@ -136,11 +136,11 @@ def _answers_of_peer(peer):
         for name, text in language.files.items():
             (Path(folder) / name).write_text(text)
         with serving_peer(peer, Path(folder)) as client:
-            reader = Reader(client, folder, ENVIRONMENTS / peer.package)
-            costs = {LISTING: reader.listing()[0]}
-            reader.call(peer.tool, **peer.arguments("0"))
+            counting = CountingClient(client, folder, ENVIRONMENTS / peer.package)
+            costs = {LISTING: counting.listing()[0]}
+            counting.call(peer.tool, **peer.arguments("0"))
             for row, code in language.rows.items():
-                costs[row], _ = reader.call(peer.tool, **peer.arguments(code))
+                costs[row], _ = counting.call(peer.tool, **peer.arguments(code))
         return costs
 
 
@@ -165,12 +165,12 @@ def _cost_of_task(task, language):
         workspace_of(replace(language, files=language.files | task.files), folder) as live,
     ):
         with live.client(name="agent-a") as other:
-            run_calls(Reader(other, live.workspace), task.before, live.workspace)
+            run_calls(CountingClient(other, live.workspace), task.before, live.workspace)
         with live.client(name=PROFILES["unknown"]) as client:
-            reader = Reader(client, live.workspace)
-            listing, _ = reader.listing()
-            run_calls(reader, task.calls, live.workspace)
-            return reader.read, listing.read
+            counting = CountingClient(client, live.workspace)
+            listing, _ = counting.listing()
+            run_calls(counting, task.calls, live.workspace)
+            return counting.read, listing.read
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def compact(value):
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-class Reader:
+class CountingClient:
     """A client that counts. `read` is the total that a model has read through it; `folders` may occur in it."""
 
     def __init__(self, client, *folders):
@@ -241,10 +241,10 @@ FIRST = "0, a client's first call"
 def skills_of(live):
     """Return the cost of the skills, which does not depend on the language."""
     with live.client(name=PROFILES["unknown"]) as client:
-        reader = Reader(client, live.workspace)
-        costs = {"the two skills": reader.resources(*SKILLS)}
-        costs["the skill of applications"] = reader.resources(SKILL_OF_APPS)
-        return costs | {"the skills with all their pages": reader.resources(*PAGES_OF_SKILLS)}
+        counting = CountingClient(client, live.workspace)
+        costs = {"the two skills": counting.resources(*SKILLS)}
+        costs["the skill of applications"] = counting.resources(SKILL_OF_APPS)
+        return costs | {"the skills with all their pages": counting.resources(*PAGES_OF_SKILLS)}
 
 
 def answers_of(language, live):
@@ -253,17 +253,17 @@ def answers_of(language, live):
     """
     costs = {}
     with live.client(name=PROFILES["unknown"]) as client:
-        reader = Reader(client, live.workspace)
-        costs[LISTING], costs[SCHEMAS] = reader.listing()
-        costs[FIRST], _ = reader.call("evaluate_code", code="0")
-        costs |= {row: reader.call("evaluate_code", code=code)[0] for row, code in language.rows.items()}
-        costs |= {row: reader.call(tool, **arguments)[0] for row, tool, arguments in language.calls}
+        counting = CountingClient(client, live.workspace)
+        costs[LISTING], costs[SCHEMAS] = counting.listing()
+        costs[FIRST], _ = counting.call("evaluate_code", code="0")
+        costs |= {row: counting.call("evaluate_code", code=code)[0] for row, code in language.rows.items()}
+        costs |= {row: counting.call(tool, **arguments)[0] for row, tool, arguments in language.calls}
     for number, profile in enumerate(OTHER_PROFILES, 1):
         with live.client(name=PROFILES[profile]) as client:
-            reader = Reader(client, live.workspace)
-            costs[f"{LISTING}, {profile}"], costs[f"{SCHEMAS}, {profile}"] = reader.listing()
-            reader.call("evaluate_code", code="0")
+            counting = CountingClient(client, live.workspace)
+            costs[f"{LISTING}, {profile}"], costs[f"{SCHEMAS}, {profile}"] = counting.listing()
+            counting.call("evaluate_code", code="0")
             for row in OF_EVERY_PROFILE:
                 # The spaces make this different code from the last client's, because "the same result" is worth a note.
-                costs[f"{row}, {profile}"], _ = reader.call("evaluate_code", code=language.rows[row] + " " * number)
+                costs[f"{row}, {profile}"], _ = counting.call("evaluate_code", code=language.rows[row] + " " * number)
     return {f"{language.name}, {row}": cost for row, cost in costs.items()}

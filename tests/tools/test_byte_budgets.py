@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from all_tools import BY_NAME
-from reading_cost import PROFILES, Reader, answers_of, clojure, compact, python, skills_of, workspace_of
+from reading_cost import PROFILES, CountingClient, answers_of, clojure, compact, python, skills_of, workspace_of
 from reading_tasks import TASKS, run_calls
 from real_repls import repl
 
@@ -116,8 +116,8 @@ def test_whole_tasks_stay_within_their_byte_budgets(tmp_path):
     with workspace_of(replace(language, files=files), tmp_path) as live:
         for task in tasks:
             with live.client(name=f"before-{len(read)}") as other, live.client(name=f"agent-{len(read)}") as client:
-                run_calls(Reader(other, live.workspace), task.before, live.workspace)
-                reader = Reader(client, live.workspace)
-                run_calls(reader, task.calls, live.workspace)
-                read[task.name] = reader.read
+                run_calls(CountingClient(other, live.workspace), task.before, live.workspace)
+                counting = CountingClient(client, live.workspace)
+                run_calls(counting, task.calls, live.workspace)
+                read[task.name] = counting.read
     assert {name: count for name, count in read.items() if count > OF_TASKS[name]} == {}

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.tools.acts import affected_tests
 from codriver.tools.acts.affected_tests import COLLECTION_TEST, Choice
-from codriver.tools.acts.edit_acts import unfinished_message
+from codriver.tools.acts.unfinished_tests import unfinished_edit_fields
 
 EXECUTING = "tests/test_price.py::test_half"
 IMPORTING = "tests/test_web.py::test_page"
@@ -34,4 +34,5 @@ PASSED_SENTENCE = "All tests that executed the changed code have passed; the oth
     ids=["only an importer", "no test was running", "a test that executed it", "named by the caller"],
 )
 def test_the_message_says_whether_tests_that_executed_the_changed_code_finished(choice, unfinished, running, message):
-    assert unfinished_message(choice, unfinished, 9.0, running) == f"the edit is kept, but {message}"
+    fields = unfinished_edit_fields(choice.functions, unfinished, 9.0, running)
+    assert fields["message"] == f"the edit is kept, but {message}"

@@ -16,7 +16,7 @@ from codriver.wire.untrusted import end_of_string
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Reader = Callable[[bytes, int], tuple[Any, int]]
+    ValueParser = Callable[[bytes, int], tuple[Any, int]]
     """Parses the value at an offset. Returns the value and the offset of its end."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
@@ -27,7 +27,7 @@ _LITERAL = re.compile(rb'[^\s,\]}\[{":]*')
 """Matches a JSON number or literal."""
 MAX_VALUE_BYTES: Final = 20 * 2**20
 """Maximum size of a value to parse, such as a cell's source."""
-NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
+NO_PARSERS: Final[Mapping[str, ValueParser]] = MappingProxyType({})
 
 
 class JsonError(ValueError):
@@ -58,15 +58,15 @@ class Member:
 
 
 def parse_members(
-    data: bytes, position: int, readers: Mapping[str, Reader] = NO_READERS
+    data: bytes, position: int, parsers: Mapping[str, ValueParser] = NO_PARSERS
 ) -> tuple[dict[str, Member], int]:
     """Parse the object at a position. Return its members by key, and the position after the object.
 
-    `readers` maps keys to the functions that parse their values. Other values are skipped. If a key is repeated, the
+    `parsers` maps keys to the functions that parse their values. Other values are skipped. If a key is repeated, the
     last member is used.
 
     Raises:
-        JsonError: the value is not an object, or a reader cannot parse its value.
+        JsonError: the value is not an object, or a parser cannot parse its value.
     """
     _expect(data, position, b"{")
     members: dict[str, Member] = {}
@@ -80,7 +80,7 @@ def parse_members(
         colon_at = skip_space(data, key_end)
         _expect(data, colon_at, b":")
         start = skip_space(data, colon_at + 1)
-        value, end = readers.get(key, skip_value)(data, start)
+        value, end = parsers.get(key, skip_value)(data, start)
         lead, colon = data[lead_start:key_at].decode(), data[key_end:start].decode()
         members[key] = Member(lead, key_at, colon, start, end, value)
         comma_at = skip_space(data, end)
@@ -90,14 +90,14 @@ def parse_members(
         key_at = skip_space(data, lead_start)
 
 
-def parse_array(data: bytes, position: int, reader: Reader) -> tuple[list[Any], int]:
+def parse_array(data: bytes, position: int, parse: ValueParser) -> tuple[list[Any], int]:
     """Parse the array at a position. Return its values, and the position after the array.
 
-    `reader` parses each value. Values are parsed one by one, because parsing a large document in one call would block
+    `parse` reads each value. Values are parsed one by one, because parsing a large document in one call would block
     all other threads.
 
     Raises:
-        JsonError: the value is not an array, or the reader cannot parse one of its values.
+        JsonError: the value is not an array, or `parse` cannot parse one of its values.
     """
     _expect(data, position, b"[")
     values: list[Any] = []
@@ -105,7 +105,7 @@ def parse_array(data: bytes, position: int, reader: Reader) -> tuple[list[Any], 
     if data[position : position + 1] == b"]":
         return values, position + 1
     while True:
-        value, end = reader(data, position)
+        value, end = parse(data, position)
         values.append(value)
         comma_at = skip_space(data, end)
         if _expect(data, comma_at, b",]") == b"]":

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.errors import RefusedError
-    from codriver.features.jupyter.json_spans import Reader
+    from codriver.features.jupyter.json_spans import ValueParser
 
 NOTEBOOK_SUFFIX: Final = ".ipynb"
 NOTEBOOK_LANGUAGE: Final = "notebook"
@@ -283,7 +283,7 @@ def _parse_top_level(data: bytes, name: str) -> dict[str, Member]:
 
 def _parse_elements(data: bytes, position: int) -> tuple[list[dict[str, Member]], int]:
     """Parse an array of objects. Return the members of each, and the position after the array."""
-    return parse_array(data, position, lambda data, position: parse_members(data, position, _CELL_READERS))
+    return parse_array(data, position, lambda data, position: parse_members(data, position, _CELL_PARSERS))
 
 
 def _outputs(data: bytes, position: int) -> tuple[list[str], int]:
@@ -302,7 +302,7 @@ def _output_type(data: bytes, position: int) -> tuple[str | None, int]:
     return kind if isinstance(kind, str) else "", end
 
 
-_CELL_READERS: Final[Mapping[str, Reader]] = MappingProxyType({
+_CELL_PARSERS: Final[Mapping[str, ValueParser]] = MappingProxyType({
     "id": parse_value, "cell_type": parse_value, "execution_count": parse_value, "source": check_value,
     "outputs": _outputs,
 })  # fmt: skip

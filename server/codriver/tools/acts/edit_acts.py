@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.requests import MAIN_SESSION
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, format_count, join_first, refused
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.queries import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change_ms
-from codriver.testing.executions import without_parameters
 from codriver.tools.acts.affected_tests import (
     AFFECTED_SELECTOR,
     AFFECTED_TIME_LIMIT_S,
@@ -36,7 +35,6 @@ from codriver.tools.acts.edit_verdict import (
     Verdict,
     find_failed_tests,
     find_outcomes,
-    find_unfinished_tests,
     previous_sources,
     test_files,
     verification_jobs,
@@ -49,6 +47,7 @@ from codriver.tools.acts.submission import check_not_blocked
 from codriver.tools.acts.test_arguments import TestArguments, pytest_path
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import choose_test_location, repl_runs, run_tests
+from codriver.tools.acts.unfinished_tests import find_unfinished_tests, unfinished_edit_fields
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import (
@@ -312,11 +311,9 @@ class LiveSteps:
             if self._restores and not verdict.broken:
                 answer_fields["kept"] = FAILED_BEFORE_MESSAGE if verdict.has_known_failures_only else NOT_KNOWN_MESSAGE
         elif verdict.unfinished and "reason" not in self.fields:
-            answer_fields |= {
-                "reason": "timed-out",
-                "message": unfinished_message(choice, verdict.unfinished, self._limit_s, self._running_at_end),
-                "hint": "Pass a longer limitMs, or run the files in notFinished with run_tests.",
-            }
+            answer_fields |= unfinished_edit_fields(
+                choice.functions, verdict.unfinished, self._limit_s, self._running_at_end
+            )
         self.fields = {**answer_fields, **self.fields}
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
@@ -574,20 +571,6 @@ class LiveSteps:
         """Return the REPL that serves a file, or a message explaining why no REPL does."""
         call = self._call
         return repl_for_file(call, path, self._who, self._key) or ""
-
-
-def unfinished_message(choice: Choice, unfinished: Sequence[str], limit_s: float, running: str) -> str:
-    """Describe what is known about an edit if no finished test failed, but some tests did not finish within `limit_s`.
-
-    `running` is the test that was running at the end, or empty if none was.
-    """
-    tests = format_count(len(unfinished), "test has", "tests have")
-    message = f"the edit is kept, but {tests} not finished within {limit_s:g} s"
-    if running:
-        message += f": {running} was running"
-    if choice.functions and choice.functions.isdisjoint(map(without_parameters, unfinished)):
-        message += ". All tests that executed the changed code have passed; the others only import it"
-    return message
 
 
 def _missing_tests(names: Sequence[str], workspace: Path, directory: Path, edited: Sequence[str]) -> list[str]:

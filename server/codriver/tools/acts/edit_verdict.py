@@ -74,14 +74,6 @@ class Verdict:
         return {"passed": self.passed, "failed": len(self.failed), "unfinished": len(self.unfinished)}
 
 
-def find_unfinished_tests(report: TestReport) -> tuple[str, ...]:
-    """Return the names of tests that never started or were interrupted."""
-    stopped = [report.interruption.nodeid] if report.interruption is not None and report.interruption.nodeid else []
-    done = {result.nodeid for result in report.results}
-    found = dict.fromkeys([*stopped, *report.running, *report.not_started])
-    return tuple(name for name in found if name not in done)
-
-
 def find_failed_tests(report: TestReport) -> tuple[str, ...]:
     """Return the names of failed tests and of files that could not be collected, without duplicates."""
     stopped = report.interruption.nodeid if report.interruption is not None else ""

@@ -37,10 +37,11 @@ MAX_SOURCE_CHARACTERS: Final = 1200
 """Maximum number of source characters for a failure that has more than one function or is not the first."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum size of a function displayed in full for the first failure because no other is more suspicious."""
-MAX_RANKED_CHARACTERS: Final = 4500
-"""Maximum number of characters of suspicious functions' source code in an answer."""
-MAX_FIRST_CHARACTERS: Final = 4500
-"""Maximum size of a called function displayed for the first failure if no other code is. A larger one is only named."""
+MAX_SUSPECT_CHARACTERS: Final = 4500
+"""Maximum number of characters of suspicious functions' source code in an answer.
+
+A function that the first failure called may have that size if no other code is displayed. A larger one is only named.
+"""
 MAX_RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function displayed in full because the error was raised in it."""
 MAX_FUNCTION_CHARACTERS: Final = 100_000
@@ -119,7 +120,7 @@ class _Sources:
         """Files and numbers of displayed lines."""
         self._named: set[str] = set()
         """Called functions that are too long to display."""
-        self._left = MAX_RANKED_CHARACTERS
+        self._left = MAX_SUSPECT_CHARACTERS
         self.found = {group.test.nodeid: self._choose_source(group.test, is_first=not index)
                       for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])}  # fmt: skip
 
@@ -147,9 +148,9 @@ class _Sources:
                 whole = MAX_CERTAIN_CHARACTERS if ranked and is_certain else MAX_RAISED_CHARACTERS
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
-                self._add_called(found, frame, MAX_FIRST_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
+                self._add_called(found, frame, MAX_SUSPECT_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
         for frame in self._assigning_methods(test) if is_first else ():
-            self._add_called(found, frame, MAX_FIRST_CHARACTERS)
+            self._add_called(found, frame, MAX_SUSPECT_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]

@@ -18,7 +18,7 @@ from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
-from codriver.tools.acts.edit_verdict import find_unfinished_tests, test_files
+from codriver.tools.acts.edit_verdict import test_files
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.acts.failure_groups import failure_groups
 from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames, failure_sources
@@ -26,6 +26,7 @@ from codriver.tools.acts.submission import check_limits
 from codriver.tools.acts.test_arguments import pytest_arguments, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import FRAMES_HINT, no_frames_reason
 from codriver.tools.acts.test_starts import repeat_command
+from codriver.tools.acts.unfinished_tests import find_unfinished_tests, stopped_run_fields
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_size, leading_rows
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
@@ -353,8 +354,7 @@ def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[
     report, error = job_report.report, job_report.report.error
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if job_report.limit_passed:
-        fields |= {"reason": "timed-out", "message": f"the run was stopped after {job_report.limit_passed}"}
-        fields["hint"] = "Pass a longer limitMs, or run fewer tests."
+        fields |= stopped_run_fields(job_report.limit_passed)
     elif job.status == "interrupted":
         fields["reason"] = "interrupted"
     elif error is not None and not report.failures:

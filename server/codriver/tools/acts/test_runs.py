@@ -28,6 +28,7 @@ from codriver.tools.acts.lisp_failure_sources import find_failure_source
 from codriver.tools.acts.python_tests import describe_job, last_failed_tests, run_python_tests
 from codriver.tools.acts.submission import submit
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
+from codriver.tools.acts.unfinished_tests import interrupted_run_fields
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.answer_notes import with_notes, with_outside_packages_note
 from codriver.tools.answers.drift_notes import outdated_test_notes
@@ -237,13 +238,7 @@ async def _stop_run(call: Call, current: Evaluation, arguments: TestArguments) -
     over = find_evaluation(call.state, current.id)
     answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
     where = ", outside of any test" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
-    fields = {
-        **answer.fields,
-        "reason": "timed-out",
-        "message": f"the tests did not finish within {wait_ms} ms and were interrupted" + where,
-        "hint": "Pass a longer timeoutMs, or run fewer tests.",
-        "notes": did,
-    }
+    fields = {**answer.fields, **interrupted_run_fields(wait_ms, where), "notes": did}
     return replace(answer, fields=fields, ok=False)
 
 

@@ -1,0 +1,53 @@
+"""Describe tests that did not finish in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.errors import format_count
+from codriver.testing.executions import without_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.testing.runs import TestReport
+
+
+def find_unfinished_tests(report: TestReport) -> tuple[str, ...]:
+    """Return the names of tests that never started or were interrupted."""
+    stopped = [report.interruption.nodeid] if report.interruption is not None and report.interruption.nodeid else []
+    done = {result.nodeid for result in report.results}
+    found = dict.fromkeys([*stopped, *report.running, *report.not_started])
+    return tuple(name for name in found if name not in done)
+
+
+def stopped_run_fields(limit: str) -> dict[str, str]:
+    """Return answer fields about a run in a separate process that was stopped after the time `limit`."""
+    return _timeout_fields(f"the run was stopped after {limit}", "Pass a longer limitMs, or run fewer tests.")
+
+
+def interrupted_run_fields(limit_ms: int, where: str) -> dict[str, str]:
+    """Return answer fields about a run in a REPL that was interrupted. `where` is appended to the message."""
+    message = f"the tests did not finish within {limit_ms} ms and were interrupted{where}"
+    return _timeout_fields(message, "Pass a longer timeoutMs, or run fewer tests.")
+
+
+def unfinished_edit_fields(
+    executing: frozenset[str], unfinished: Sequence[str], limit_s: float, running: str
+) -> dict[str, str]:
+    """Return answer fields about an edit of which no finished test failed, but some did not finish within `limit_s`.
+
+    `executing` are the test functions that executed the changed code, if they are known. `running` is the test that was
+    running at the end, or empty if none was.
+    """
+    tests = format_count(len(unfinished), "test has", "tests have")
+    message = f"the edit is kept, but {tests} not finished within {limit_s:g} s"
+    if running:
+        message += f": {running} was running"
+    if executing and executing.isdisjoint(map(without_parameters, unfinished)):
+        message += ". All tests that executed the changed code have passed; the others only import it"
+    return _timeout_fields(message, "Pass a longer limitMs, or run the files in notFinished with run_tests.")
+
+
+def _timeout_fields(message: str, hint: str) -> dict[str, str]:
+    return {"reason": "timed-out", "message": message, "hint": hint}
