@@ -94,6 +94,20 @@ def test_the_install_command_puts_three_programs_on_the_path(tmp_path):
         assert (reader.home / ".local" / "bin" / name).exists()
 
 
+@pytest.mark.slow
+def test_the_commands_for_all_users_put_three_programs_into_a_directory(tmp_path):
+    page = (DOCS / "how-to" / "shared-machine.md").read_text("utf-8")
+    (commands,) = [block.text for block in blocks(page) if block.kind == "install-for-all"]
+    (tmp_path / "bin").mkdir()
+    commands = commands.replace("/opt/codriver", str(tmp_path / "codriver")).replace(
+        "/usr/local/bin", str(tmp_path / "bin")
+    )
+    reader = Reader(tmp_path / "reader")
+    subprocess.run(["bash", "-ec", commands], cwd=ROOT, env=reader.environment, check=True, timeout=600)
+    for name in ("codriver", "codriver-relay", "codriver-hook"):
+        assert os.access(tmp_path / "bin" / name, os.X_OK)
+
+
 @cache
 def sources_of_tests():
     return "\n".join(path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
