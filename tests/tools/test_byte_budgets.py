@@ -13,8 +13,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (11_862, 8_773),
-    "python, tools/list and instructions, claude": (11_900, 8_773),
+    "python, tools/list and instructions": (11_869, 8_780),
+    "python, tools/list and instructions, claude": (11_907, 8_780),
     "python, output schemas": (1_016, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
@@ -29,10 +29,10 @@ BUDGETS = {
     "python, list of 1,000,000": (545, 210),
     "python, a test that fails": (1_022, 436),
     "python, a fix, loaded and tested": (469, 167),
-    "clojure, tools/list and instructions": (11_047, 8_225),
-    "clojure, tools/list and instructions, claude": (11_085, 8_225),
-    "clojure, tools/list and instructions, codex": (9_906, 8_225),
-    "clojure, tools/list and instructions, qwen": (11_047, 8_225),
+    "clojure, tools/list and instructions": (11_054, 8_232),
+    "clojure, tools/list and instructions, claude": (11_092, 8_232),
+    "clojure, tools/list and instructions, codex": (9_913, 8_232),
+    "clojure, tools/list and instructions, qwen": (11_054, 8_232),
     "clojure, output schemas": (981, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (981, 0),
@@ -52,7 +52,7 @@ BUDGETS = {
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
-OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 648}
+OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 660}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
 OF_APPS = {"inspect_app": 892, "change_app": 632, "watch_app": 496}
 """What a model reads of these where an application shows itself; else neither is in a list."""

@@ -21,6 +21,27 @@ def test_connecting_to_a_listening_repl_creates_a_session_that_calls_can_select(
     assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
 
 
+def test_a_session_key_given_when_connecting_names_the_new_session(client):
+    endpoint = repl("basilisp").address
+    connected = client.call("connect_repl", address=endpoint, replSessionKey="words")
+    assert (connected["ok"], connected["sessionKey"]) == (True, "words"), connected
+    assert client.call("evaluate_code", code="(+ 1 2)", replSessionKey="words")["result"] == "3"
+    refused = client.call("connect_repl", address="localhost:1", replSessionKey="a/b")
+    assert refused["reason"] == "bad-arguments"
+
+
+def test_a_session_key_restricts_the_default_evaluation_to_that_session(client):
+    key = client.call("connect_repl", address=repl("hy").address)["sessionKey"]
+    client.call("evaluate_code", code="(+ 20 1)", replSessionKey=key)
+    client.call("evaluate_code", code="30 + 1", replSessionKey="py")
+    assert client.call("get_evaluation")["result"] == "31"
+    assert client.call("get_evaluation", replSessionKey=key)["result"] == "21"
+    assert "in the session nowhere" in client.call("get_evaluation", replSessionKey="nowhere")["message"]
+    client.call("evaluate_code", code="input()", replSessionKey="py", timeoutMs=2000)
+    assert client.call("send_input", text="7", replSessionKey=key)["reason"] == "bad-arguments"
+    assert client.call("send_input", text="7", replSessionKey="py")["result"] == "'7'"
+
+
 def test_nothing_is_sent_to_a_closed_port_or_another_users_port(client):
     known = [row["key"] for row in client.call("list_sessions")["sessions"]]
     (port,) = other_user.free_ports(1)

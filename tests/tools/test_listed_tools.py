@@ -51,14 +51,15 @@ RUNS_CODE = {
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
     "run_tests": {"report", "onTimeout", "namespace", "test", "match", "fresh", "trace", "coverage", "passed", "junit"},
-    "edit_files": {"replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth"},
+    "edit_files": {"replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth", "replSessionKey"},
+    "send_input": {"replSessionKey"},
     "evaluate_code": {"description", "isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "status": {"from", "evaluationId"},
     "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "interrupt_evaluation": {"allowRestart"},
     "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
-    "try_code": {"replSessionKey", "limitMs", "parallel", "detail"}, "connect_repl": {"timeoutMs"},
+    "try_code": {"replSessionKey", "limitMs", "parallel", "detail"}, "connect_repl": {"timeoutMs", "replSessionKey"},
     "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, those that answers name where they would help, and the

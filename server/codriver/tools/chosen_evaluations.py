@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.errors import refused
+from codriver.tools.activity import is_in_session
 from codriver.tools.calls.evaluation_waits import find_evaluation
 
 if TYPE_CHECKING:
@@ -12,10 +13,16 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
+def _session_key(call: Call, evaluation: Evaluation) -> str:
+    """Return the key of an evaluation's session, or of the session whose interpreter runs a test job."""
+    report = call.services.tests.report(evaluation.id) if evaluation.is_job else None
+    return call.state.evaluation_session_key(evaluation) if report is None else report.job.session_key
+
+
 def choose_evaluation(
-    call: Call, evaluation_id: str | None, who: str | None, *, is_waiting: bool = False
+    call: Call, evaluation_id: str | None, who: str | None, session_key: str | None, *, is_waiting: bool = False
 ) -> Evaluation:
-    """Return the evaluation with the given id, or the caller's newest one.
+    """Return the evaluation with the given id, or the caller's newest one, in the session with this key if given.
 
     With `is_waiting` and without an id, return the caller's only evaluation that is waiting for input.
 
@@ -26,15 +33,24 @@ def choose_evaluation(
         return find_evaluation(call.state, evaluation_id)
     caller = call.who(who)
     candidates = [evaluation for evaluation in call.state.evaluations.values() if call.belongs_to(evaluation, caller)]
+    place = ""
+    if session_key is not None:
+        place = f" in the session {session_key}"
+        candidates = [
+            candidate for candidate in candidates if is_in_session(_session_key(call, candidate), session_key)
+        ]
     if is_waiting:
         candidates = [candidate for candidate in candidates if candidate.status == "needs-input"]
     if not candidates or (is_waiting and len(candidates) > 1):
-        what = "of your evaluations waits for input" if is_waiting else "evaluation of yours is known"
+        if candidates:
+            message = f"several of your evaluations wait for input: {', '.join(found.id for found in candidates)}"
+        elif is_waiting:
+            message = f"none of your evaluations{place} waits for input"
+        else:
+            message = f"no evaluation of yours{place} is known"
         raise refused(
             "bad-arguments",
-            f"several evaluations of yours wait for input: {', '.join(candidate.id for candidate in candidates)}"
-            if candidates
-            else f"{'none' if is_waiting else 'no'} {what}",
+            message,
             hint='Pass evaluationId. status with about: "jobs" lists the ids.',
         )
     return candidates[-1]

@@ -45,6 +45,8 @@ class ConnectArguments(Arguments):
     """The arguments of the tool `connect_repl`."""
 
     address: str = Field(description='As "localhost:7888".')
+    repl_session_key: str | None = Field(None, pattern=r"^[\w-]{1,40}$", json_schema_extra={UNLISTED_KEY: True})
+    """Key of the new session, if no other session has it."""
     timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
 
 
@@ -58,7 +60,8 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
             raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=hint)
         port = address.rpartition(":")[2]
         origin = Origin("address", address, named_by="connect_repl")
-        found = AddRepl(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
+        key = arguments.repl_session_key
+        found = AddRepl(f"address:{address}", key or f"nrepl-{port}", origin, address, keyed=key is not None)
         call.dispatch(found)
         with anyio.move_on_after(arguments.timeout_ms / 1000):
             while (known := _find_repl_at(call, address)) is not None and known.phase == "connecting":
@@ -125,7 +128,7 @@ def _find_objection(address: str) -> str | None:
 TOOL = Tool(
     name="connect_repl",
     title="Connect to a REPL",
-    description="Connect to an nREPL server that already runs on this machine; it becomes a session.",
+    description="Connect to an nREPL server that already runs on this machine. replSessionKey names the session.",
     arguments=ConnectArguments,
     output=answer_schema(sessionKey="string", dialect="string", notes=STRINGS_SCHEMA),
     run=connect_repl,

@@ -62,9 +62,7 @@ class GetArguments(Evaluating):
     evaluation_id: str | None = Field(None, description="Default: your newest.")
     wait_ms: int = Field(0, ge=0, le=600_000)
     part: str = Field("result", json_schema_extra=_list_parts)
-    start: int | None = Field(
-        None, alias="from", ge=0, description="Index, from 0, of the first element or character to show."
-    )
+    start: int | None = Field(None, alias="from", ge=0, description="First element or character to show, from 0.")
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1, description="Only lines that match.")
     diff_with: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
@@ -72,13 +70,15 @@ class GetArguments(Evaluating):
     path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")
     depth: int | None = Field(None, ge=1, le=1000, json_schema_extra={UNLISTED_KEY: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
+    """The session whose newest evaluation by the caller is meant, if `evaluation_id` is omitted."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """For a test run: see `run_tests`."""
 
 
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     """Return an evaluation or a part of it, after waiting for it if requested."""
-    current = choose_evaluation(call, arguments.evaluation_id, arguments.who)
+    current = choose_evaluation(call, arguments.evaluation_id, arguments.who, arguments.repl_session_key)
     if arguments.wait_ms and not current.is_finished:
         current = await wait_for_evaluation(call, current.id, arguments.wait_ms / 1000, owns=False)
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:

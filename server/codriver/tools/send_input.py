@@ -10,6 +10,7 @@ from codriver.errors import refused
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import send_line, wait_for_evaluation
 from codriver.tools.calls.tool import Tool
 from codriver.tools.chosen_evaluations import choose_evaluation
@@ -22,12 +23,15 @@ class InputArguments(Evaluating):
     """The arguments of the tool `send_input`."""
 
     evaluation_id: str | None = Field(None, description="Default: your code that waits.")
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     text: str
 
 
 async def send_input(call: Call, arguments: InputArguments) -> Answer:
     """Send a line to code that is waiting for input, wait for its effect, and return the evaluation."""
-    current = choose_evaluation(call, arguments.evaluation_id, arguments.who, is_waiting=True)
+    current = choose_evaluation(
+        call, arguments.evaluation_id, arguments.who, arguments.repl_session_key, is_waiting=True
+    )
     if current.status != "needs-input":
         raise refused(
             "not-waiting-for-input",

@@ -186,10 +186,11 @@ def _job_row(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, objec
 
 
 DESCRIPTION_TEMPLATE: Final = (
-    "Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (running and finished "
-    "evaluations and tests), activity (what was done, newest first: code with results, edits with diffs, test runs, "
-    "failures), error (last exception or failed test: values, causes, numbered frames with variables), stale (files "
-    "newer than loaded code), threads, variables and values, {}server."
+    "Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and tests, also "
+    "ended), activity "
+    "(what was done, newest first: code with results, edits with diffs, test runs, failures), error "
+    "(last exception or failed test: values, causes, numbered frames with variables), stale (files newer than loaded "
+    "code), threads (stacks), variables (values), {}server."
 )
 
 

@@ -102,6 +102,15 @@ def test_an_interrupted_kernel_reports_its_stack(call):
     assert loop in answer["stacks"]
 
 
+def test_the_stacks_of_a_kernel_include_a_cell_that_awaits(call):
+    assert call("status", about="variables")["ok"]
+    began = call("evaluate_code", code="import asyncio\nawait asyncio.sleep(600)", timeoutMs=1000)
+    assert "await asyncio.sleep(600)" in call("status", about="threads")["threads"]
+    answer = call("interrupt_evaluation", evaluationId=began["evaluationId"])
+    assert (answer["ok"], answer["status"]) == (True, "interrupted")
+    assert "await asyncio.sleep(600)" in answer["stacks"]
+
+
 def test_without_forking_a_repeated_failure_suggests_trace_and_comparison(call):
     code = "1 / (3 - 3)"
     hints = [call("evaluate_code", code=code, detail=False).get("hint") for _ in range(2)]

@@ -141,7 +141,13 @@ async def test_displays_and_values_have_all_their_media_types():
 
 
 @pytest.mark.parametrize(
-    "code", ["import time; time.sleep(60)", "while True: pass", "import os; os.system('sleep 60')"]
+    "code",
+    [
+        "import time; time.sleep(60)",
+        "while True: pass",
+        "import os; os.system('sleep 60')",
+        "import asyncio; await asyncio.sleep(60)",
+    ],
 )
 async def test_an_interrupt_ends_any_wait_in_python(code):
     async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:

@@ -130,7 +130,7 @@ SERVER: Final = ServerHooks(
         guards=(guard_notebook,),
         changed=(_forget_read,),
         subjects=MappingProxyType(
-            {"cells": StatusSubject("cells (of a notebook)", "the notebook", answer_about_cells)}
+            {"cells": StatusSubject("cells (of a notebook, with code)", "the notebook", answer_about_cells)}
         ),
     ),
     languages=((NOTEBOOK_LANGUAGE, (NOTEBOOK_SUFFIX,)),),

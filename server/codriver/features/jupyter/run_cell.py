@@ -348,7 +348,7 @@ TOOL = Tool(
     name="run_cell",
     title="Run notebook cell",
     description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file. edit_files "
-    "changes a cell's source, by oldText.",
+    "changes a cell's source: cell, oldText, newText.",
     arguments=RunCellArguments,
     output=answer_schema(
         **EVALUATION_SCHEMA, cell="string", cells=STRINGS_SCHEMA, notRun=STRINGS_SCHEMA, restarted="boolean"

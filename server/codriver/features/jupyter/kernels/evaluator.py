@@ -240,9 +240,10 @@ class Evaluator:
     def _was_stopped(self, execution: Execution) -> bool:
         """Return whether an interrupt ended the code.
 
-        An interrupted Python kernel may still report an error that the code itself raised.
+        An interrupted Python kernel may still report an error that the code itself raised. It cancels code that awaits.
         """
-        return execution.error is None or not self._quirks.supports_expressions
+        error = execution.error
+        return error is None or error.name == "CancelledError" or not self._quirks.supports_expressions
 
     def _failure_of_form(self, request: Request, execution: Execution, number: int) -> Failure:
         if execution.error is None or execution.status == "aborted":
@@ -390,10 +391,12 @@ class Evaluator:
         note = f"{STILL_RUNS_MESSAGE}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
         # A kernel that gets a message may interrupt only itself and continue to wait for a child process.
         if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
+            self._kernel.wake_main_shell()
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
             raise CapabilityMissingError("interrupt", quirks.interrupt_note)
         await self._kernel.request("interrupt_request", {}, socket="control", timeout_s=INTERRUPT_TIMEOUT_S)
+        self._kernel.wake_main_shell()
         return note
 
 

@@ -283,6 +283,13 @@ class Kernel:
             return
         self._past[exchange.id] = exchange
 
+    def wake_main_shell(self) -> None:
+        """Send a request to the main shell and ignore the reply, so that the kernel's event loop handles a signal.
+
+        ipykernel's signal handler schedules the cancellation of code that awaits, but does not wake the event loop.
+        """
+        self.finish(self.post("shell", "kernel_info_request", {}, Exchange(lambda _: None)))
+
     async def request(
         self,
         msg_type: str,

@@ -103,7 +103,7 @@ def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
     if "asyncio" not in sys.modules:
         return "\n".join(dumps)
     evaluations = {task: evaluation for one in made for task, evaluation in one.evaluations().items()}
-    return "\n".join([*describe_failed_tasks(evaluations), *dumps, *_waiting_tasks(evaluations)])
+    return "\n".join([*describe_failed_tasks(evaluations), *dumps, *describe_waiting_tasks(evaluations, list)])
 
 
 def describe_failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
@@ -159,8 +159,14 @@ def _file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
-    """Describe the tasks on all running event loops, with one entry for all tasks waiting at the same position."""
+def describe_waiting_tasks(
+    evaluations: Mapping[int, str],
+    select_frames: Callable[[list[traceback.FrameSummary]], list[traceback.FrameSummary]],
+) -> list[str]:
+    """Describe the tasks on all running event loops, with one entry for all tasks waiting at the same position.
+
+    Only selected frames are included, and only tasks that have any.
+    """
     import asyncio
 
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -170,8 +176,8 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
         except RuntimeError:  # tasks are created and finished too fast
             continue
         for task in tasks:
-            frames = list(task_frames(task))[-MAX_TASK_FRAMES:]
-            stack = "".join(traceback.format_list([_summary(frame) for frame in frames]))
+            frames = select_frames([_summary(frame) for frame in task_frames(task)])[-MAX_TASK_FRAMES:]
+            stack = "".join(traceback.format_list(frames))
             if stack:
                 groups.setdefault(stack, []).append((_task_name(task), evaluations.get(id(task), "")))
     user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MAX_DUMPED_TASKS]

@@ -29,7 +29,7 @@ from ..basics.features import load_features
 from ..basics.frame_spaces import FrameSpaces, check_frame_code, error_frames
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.plain_values import PYTHON_PRINTER
-from ..basics.stacks import describe_failed_tasks
+from ..basics.stacks import describe_failed_tasks, describe_waiting_tasks
 from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
@@ -272,7 +272,7 @@ class KernelAnswers:
         return {"left": self._undo_records.close_record(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
-        """Return the failed tasks, and the stacks of all threads that are running more than kernel code."""
+        """Return the failed tasks, and the stacks of all threads and tasks that are running more than kernel code."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
         dumps = describe_failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
@@ -280,6 +280,8 @@ class KernelAnswers:
             if frames and ident != threading.get_ident():
                 lines = "".join(traceback.format_list(frames)[-MAX_TEXT_FRAMES:])
                 dumps.append(titles.get(ident, str(ident)) + ":\n" + lines)
+        if "asyncio" in sys.modules:
+            dumps += describe_waiting_tasks({}, _user_frames)
         return "\n".join(dumps)
 
     def _error(self, characters: int) -> object:
