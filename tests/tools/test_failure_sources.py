@@ -316,6 +316,8 @@ def test_many_failures_do_not_cut_the_source_of_the_first(live, client):
     ("arguments", "message", "hint"),
     [
         ({"args": ["--no-such"]}, "unrecognized arguments: --no-such", "Correct args."),
+        ({"args": ["--count=5"]}, "unrecognized arguments: --count=5", "Not installed: pytest-repeat. Correct args."),
+        ({"args": ["--reruns=5"]}, "unrecognized arguments: --reruns=5", "Not installed: pytest-rerunfailures. "),
         (
             {"paths": ["test_shop.py::test_none"]},
             "there is no test test_none in test_shop.py",

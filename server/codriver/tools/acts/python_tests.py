@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -95,6 +96,16 @@ UNKNOWN_OPTION_HINT: Final = (
     "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
     'args: ["-o", "addopts="].'
 )
+OPTION_PLUGINS: Final = MappingProxyType(
+    {
+        "--count": "pytest-repeat",
+        "--cov": "pytest-cov",
+        "--reruns": "pytest-rerunfailures",
+        "--timeout": "pytest-timeout",
+        "-n": "pytest-xdist",
+    }
+)
+"""Plugins that define options which are often used, by the start of the option."""
 MAX_LOCALS: Final = 3
 """Maximum number of local variables that an answer has for a failure."""
 MAX_LOCAL_CHARACTERS: Final = 120
@@ -402,8 +413,18 @@ def describe_usage_error(message: str, workspace: Path) -> tuple[str, str]:
         file, _, name = text.removeprefix("not found: ").partition("::")
         return f"there is no test {name} in {file}", CORRECT_NAME_HINT
     if "unrecognized arguments" in text:
-        return text, UNKNOWN_OPTION_HINT
+        return text, _unknown_option_hint(text.partition("unrecognized arguments:")[2].split())
     return text, "Correct paths, or the options in args."
+
+
+def _unknown_option_hint(options: Sequence[str]) -> str:
+    """Explain what to do about options that pytest does not know, and name the plugins that define them."""
+    plugins = {
+        plugin for start, plugin in OPTION_PLUGINS.items() if any(option.startswith(start) for option in options)
+    }
+    missing = f"Not installed: {', '.join(sorted(plugins))}. " if plugins else ""
+    limit = "To end the whole run after a time, pass limitMs. " if OPTION_PLUGINS["--timeout"] in plugins else ""
+    return f"{missing}{limit}{UNKNOWN_OPTION_HINT}"
 
 
 def _no_tests_message(job_report: JobReport) -> str:
