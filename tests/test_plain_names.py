@@ -48,7 +48,7 @@ def test_names_contain_none_of_the_listed_words(package):
     assert names_with_listed_words(package) - EXCEPTIONS.keys() == set()
 
 
-def test_every_exception_is_needed():
+def test_every_exception_from_the_listed_words_is_needed():
     found = set().union(*map(names_with_listed_words, RULES["packages"]))
     assert EXCEPTIONS.keys() - found == set()
 

@@ -50,7 +50,7 @@ def test_uvloop_is_used_if_installed_unless_disabled_by_a_setting(monkeypatch):
     assert not serve._uses_uvloop(Settings(event_loop="asyncio"))
 
 
-def test_without_uvloop_only_a_setting_that_requires_it_is_an_error(monkeypatch):
+def test_a_missing_uvloop_is_an_error_only_if_a_setting_requires_it(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda _name: None)
     assert not serve._uses_uvloop(Settings())
     with pytest.raises(serve.UvloopMissingError, match=r"uv tool install '\.\[fast\]'"):

@@ -74,7 +74,7 @@ def test_only_source_files_in_the_workspace_are_watched(tmp_path):
     }
 
 
-def test_a_replaced_file_with_equal_time_and_size_is_noticed(tmp_path):
+def test_a_replaced_file_with_the_same_time_and_size_is_detected(tmp_path):
     file = tmp_path / "a.py"
     file.write_text("x = 1")
     before = source_file_stamps(tmp_path)
@@ -176,7 +176,7 @@ def test_an_unbalanced_file_is_reported_and_not_loaded(live, client):
     assert not any("broken" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 
-def test_a_failing_file_is_reported_with_its_line(live, client):
+def test_a_file_that_fails_to_load_is_reported_with_the_line_of_the_error(live, client):
     (live.workspace / "src" / "failing.py").write_text("x = 1\nraise ValueError('no such shop')\n")
     until(lambda: any("src/failing.py" in text and "no such shop" in text for text in errors(client)), "the failure")
     assert any("line 2" in text for text in errors(client) if "no such shop" in text)

@@ -53,7 +53,7 @@ def evaluate(live, code, **arguments):
         return client.call("evaluate_code", code=code, timeoutMs=60_000, **arguments)
 
 
-def test_code_is_evaluated_over_a_relay_with_its_output(live):
+def test_code_evaluated_through_a_relay_returns_its_output(live):
     answer = evaluate(
         live, "import os, sys\nos.system('echo below')\nprint('out')\nsys.without_posix, hasattr(os, 'killpg')"
     )

@@ -50,7 +50,7 @@ def test_a_failed_evaluation_has_its_error_class_line_and_traceback(client):
     assert "1 / 0" in answer["stderr"]
 
 
-def test_unparsable_python_runs_nothing(client):
+def test_nothing_runs_if_python_code_cannot_be_parsed(client):
     answer = client.call("evaluate_code", code="side_effect = 1\n(")
     assert answer["error"]["phase"] == "read"
     assert client.call("evaluate_code", code="side_effect")["error"]["class"] == "NameError"
@@ -114,14 +114,14 @@ def test_code_that_kills_its_repl_is_reported_and_the_repl_restarts(client):
     assert client.call("evaluate_code", code="'back'", timeoutMs=30_000)["result"] == "'back'"
 
 
-def test_code_that_reads_input_gets_a_line(client):
+def test_code_that_reads_input_receives_the_text_of_send_input(client):
     asked = client.call("evaluate_code", code="input('name? ')")
     assert (asked["status"], asked["stdout"]) == ("needs-input", "name? ")
     given = client.call("send_input", evaluationId=asked["evaluationId"], text="Ada")
     assert (given["status"], given["result"]) == ("done", "'Ada'")
 
 
-def test_code_waiting_for_input_holds_the_session_only_while_its_client_is_connected(live, client):
+def test_code_waiting_for_input_blocks_the_session_only_while_its_client_is_connected(live, client):
     with live.client(name="asker") as asker:
         asked = asker.call("evaluate_code", code="input('name? ')")
         waiting = client.call("evaluate_code", code="1 + 1", timeoutMs=1000)
@@ -182,7 +182,7 @@ def test_any_part_of_an_evaluation_can_be_requested(client):
     assert client.call("get_evaluation", evaluationId=first, diffWith=first)["same"] is True
 
 
-def test_other_callers_since_the_last_call_are_named(live, client):
+def test_an_answer_names_the_callers_that_were_active_since_the_last_call(live, client):
     client.call("evaluate_code", code="1", who="first")
     client.call("evaluate_code", code="1", who="second")
     assert "second" in client.call("evaluate_code", code="1", who="first")["otherWhosSinceLast"]
@@ -263,7 +263,7 @@ def test_every_refusal_reason_in_the_table_is_used():
     assert [reason for reason in get_args(Reason) if not any(f'"{reason}"' in text for text in texts)] == []
 
 
-def test_the_log_answers_datalog(client):
+def test_the_log_can_be_queried_with_datalog(client):
     marker = client.call("evaluate_code", code="'a marker'")["evaluationId"]
     query = "[:find ?t . :in $ ?id :where [?e :output/evaluation ?id] [?e :output/category ?c] [?e :output/text ?t] "
     query += '[(= ?c "evaluationResults")]]'
@@ -356,7 +356,7 @@ def test_an_error_response_says_what_is_wrong(client, line, words):
     assert words in client.answer(json.loads(line)["id"] if line.startswith(b"{") else None)["error"]["message"]
 
 
-def test_a_request_before_the_handshake_is_refused_with_advice_to_start_with_it(live):
+def test_a_request_before_the_handshake_is_refused_with_advice_to_send_the_handshake_first(live):
     with live.client(handshake=False) as bare:
         for method in ("tools/list", "tools/call"):
             error = bare.request(method)["error"]
@@ -418,7 +418,7 @@ def test_twenty_clients_are_served_concurrently(live):
 @pytest.mark.parametrize(
     "first", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n"]
 )
-def test_another_protocol_is_disconnected_without_an_answer(live, first):
+def test_a_peer_that_speaks_another_protocol_is_disconnected_without_an_answer(live, first):
     body = (
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code","arguments":{"code":"1"}}}\n'
     )
@@ -491,7 +491,7 @@ def test_serve_prints_its_address_in_one_line(live):
     assert live.greeting.startswith(f"codriver listens on 127.0.0.1:{live.port}; port file {live.port_file}; REPLs: py")
 
 
-def test_a_repl_that_cannot_be_started_is_reported_in_terminal_and_to_clients(tmp_path):
+def test_a_repl_that_cannot_be_started_is_reported_in_the_terminal_and_to_clients(tmp_path):
     user_settings_file(tmp_path).write_text('repl = ["nosuchrepl-xyz"]\n')
     with serving(tmp_path) as live:
         said = live.process.stdout.readline()
@@ -509,7 +509,7 @@ def test_a_second_server_is_refused_and_names_the_first(live):
     assert f"pid {live.process.pid} on port {live.port}" in second.stderr
 
 
-def test_another_port_is_used_with_a_note_if_the_port_is_taken(tmp_path):
+def test_a_different_port_is_used_with_a_note_if_the_requested_port_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         asked = taken.getsockname()[1]
         with serving(tmp_path, "--repl", "none", "--port", str(asked)) as live, live.client() as client:
@@ -533,7 +533,7 @@ def test_a_signal_stops_the_server_cleanly_even_while_code_runs(tmp_path, number
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
 
 
-def test_a_signal_also_answers_a_call_that_cannot_be_interrupted(tmp_path):
+def test_a_call_that_cannot_be_interrupted_is_answered_when_a_signal_stops_the_server(tmp_path):
     live = Live(tmp_path, "--repl", "python")
     stubborn = """import os, time
 print(os.getpid(), flush=True)
@@ -615,7 +615,7 @@ def test_commands_report_their_outcome_by_exit_status(live):
     assert live.run("doctor").returncode == 0
 
 
-def test_without_a_server_commands_say_what_to_run(tmp_path):
+def test_commands_suggest_what_to_run_if_there_is_no_server(tmp_path):
     command = [sys.executable, "-m", "codriver", "eval", "1", "--workspace", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3

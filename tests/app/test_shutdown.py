@@ -64,7 +64,7 @@ async def broken_later():
 
 @pytest.mark.parametrize("failing", ["first", "second", "third"])
 @pytest.mark.parametrize("step", [broken, broken_later])
-async def test_a_failing_step_is_logged_by_name_and_affects_no_other(failing, step, caplog):
+async def test_a_failing_step_is_logged_by_name_and_affects_no_other_step(failing, step, caplog):
     done, down = [], Shutdown()
     for name in ("first", "second", "third"):
         down.add(name, step if name == failing else functools.partial(done.append, name))
@@ -75,7 +75,7 @@ async def test_a_failing_step_is_logged_by_name_and_affects_no_other(failing, st
     assert "broken on purpose" in str(record.exc_info[1])
 
 
-async def test_a_hanging_step_is_abandoned_and_the_rest_continues(monkeypatch, caplog):
+async def test_a_hanging_step_is_abandoned_and_the_remaining_steps_continue(monkeypatch, caplog):
     monkeypatch.setattr(shutdown, "STEP_S", 0.01)
     done, down = [], Shutdown()
     down.add("first", lambda: done.append("first"))

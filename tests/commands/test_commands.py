@@ -191,7 +191,7 @@ def test_a_value_is_printed_whole_unless_a_length_is_given(live, tmp_path):
         assert "cut: 38 of 40 elements, and in 2 more places; --max-length sets how many are printed" in cut.stderr
 
 
-def test_an_infinite_sequence_is_cut_with_a_note(live):
+def test_an_infinite_sequence_is_truncated_with_a_note(live):
     done = live.run("eval", "(range)", "--session", "lpy", "--timeout", "60")
     assert (done.returncode, done.stdout.startswith("(0 1 2 "), "cut: more than 100000;" in done.stderr) == (
         0,
@@ -240,7 +240,7 @@ def test_a_call_that_times_out_has_its_own_exit_status(live):
     gate.touch()
 
 
-def test_piped_tools_are_listed_one_per_line(live):
+def test_tools_are_listed_one_per_line_if_the_output_is_piped(live):
     lines = live.run("tools").stdout.splitlines()
     assert len(lines) == len(json.loads(live.run("tools", "--json").stdout))
 
@@ -307,7 +307,7 @@ def test_the_workspace_option_works_before_and_after_a_command(tmp_path):
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_help_contains_no_formatting_marks(words):
+def test_help_texts_contain_no_formatting_characters(words):
     text = CliRunner().invoke(cli, [*words, "--help"]).output
     assert [mark for mark in ("\\b", "\b", "\f") if mark in text] == []
 
@@ -348,7 +348,7 @@ LIGHT = [*([name, "--help"] for name in ("eval", "load", "call", "tools", "statu
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=" ".join)
-def test_light_commands_import_nothing_slow(words):
+def test_fast_commands_import_no_slow_modules(words):
     code = (
         f"import sys\nfrom codriver.commands.cli import cli\ncli.main({words!r}, standalone_mode=False)\n"
         "print(sorted({'mcp', 'mcp_types', 'pydantic', 'anyio', 'asyncio', 'tomlkit', 'regex', 'transit', 'tinydb'}"
@@ -394,7 +394,7 @@ def test_checking_the_settings_reports_all_errors(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["config", "show"], ["serve"]], ids=" ".join)
-def test_every_command_that_reads_settings_reports_all_invalid_ones(tmp_path, words):
+def test_every_command_that_reads_settings_reports_all_invalid_settings(tmp_path, words):
     (tmp_path / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
     done = run(tmp_path, *words)
     assert done.returncode == 1
@@ -415,7 +415,7 @@ def test_every_command_that_reads_settings_reports_all_invalid_ones(tmp_path, wo
         ("zzz", "the commands are "),
     ],
 )
-def test_an_unknown_command_suggests_similar_ones(word, told):
+def test_the_error_for_an_unknown_command_suggests_similar_commands(word, told):
     done = CliRunner().invoke(cli, [word])
     assert (done.exit_code, told in done.output) == (2, True)
 
@@ -431,7 +431,7 @@ def test_an_unknown_command_suggests_similar_ones(word, told):
     ],
     ids=["category", "input"],
 )
-def test_a_meaningless_option_value_is_refused(tmp_path, words, told):
+def test_an_option_value_that_makes_no_sense_is_refused(tmp_path, words, told):
     done = CliRunner().invoke(cli, ["-w", str(tmp_path), *words])
     assert (done.exit_code, told in done.output) == (2, True)
 
@@ -444,7 +444,7 @@ def test_the_history_can_be_pasted_and_reports_when_nothing_matches(live):
     assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
 
 
-def test_a_file_load_is_one_line_in_the_history_and_found_by_its_text(live):
+def test_a_loaded_file_is_one_line_in_the_history_and_can_be_found_by_its_text(live):
     (live.workspace / "long.py").write_text("FIRST = 1\nSECOND = 2\n")
     with live.client(name="ann") as client:
         assert client.call("load_file", filePath="long.py", replSessionKey="py")["ok"]
@@ -469,7 +469,7 @@ def test_history_comments_use_the_comment_sign_of_the_session_language():
     assert comment_markers(rows) == keys
 
 
-def test_the_history_prints_python_of_a_renamed_session_after_its_server_ended(tmp_path):
+def test_the_history_contains_python_code_of_a_renamed_session_after_its_server_has_ended(tmp_path):
     address = f"work={repl('python').endpoint.port}"
     with serving(tmp_path, "--repl", "none", "--nrepl", address) as other, other.client(name="ann") as client:
         until_connected(client)
@@ -560,7 +560,7 @@ def test_the_nearest_directory_with_a_marker_file_is_the_workspace(tmp_path, mar
     assert workspace_above(tmp_path / "project") is None
 
 
-def test_workspaces_are_not_searched_in_home_or_world_writable_directories(tmp_path, monkeypatch):
+def test_home_and_world_writable_directories_are_not_searched_for_workspaces(tmp_path, monkeypatch):
     inner = tmp_path / "shared" / "mine" / "a"
     inner.mkdir(parents=True)
     for folder in (tmp_path, tmp_path / "shared"):
@@ -678,7 +678,7 @@ def follow(live, said, before):
     return json.loads(done.stdout)
 
 
-def test_a_running_evaluation_is_named_with_the_command_to_wait_for_it(live):
+def test_a_running_evaluation_is_reported_with_the_command_that_waits_for_it(live):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'through'"
     done = live.run("eval", code, "--session", "py", "--timeout", "1")

@@ -45,7 +45,7 @@ def test_the_commands_that_features_extend_are_listed():
     assert {options.command for one in features() for options in one.options} == EXTENDED
 
 
-def test_a_typo_suggests_feature_commands_too():
+def test_feature_commands_are_suggested_for_a_mistyped_command_too():
     needs.every_feature()
     found = CliRunner().invoke(cli, ["exprot"])
     assert (found.exit_code, "did you mean `codriver export`?" in found.output) == (2, True)

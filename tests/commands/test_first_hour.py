@@ -78,7 +78,7 @@ def test_forget_deletes_everything_and_lists_what_remains(workspace):
 
 
 @pytest.mark.parametrize(("file", "needed"), [("deps.edn", "clojure"), ("a.hy", "python3")])
-def test_a_project_without_its_own_repl_gets_an_answer_and_advice(workspace, file, needed):
+def test_code_is_evaluated_with_advice_in_a_project_without_its_own_repl(workspace, file, needed):
     program(needed, install="apt-get install clojure")
     (workspace / file).write_text("{}" if file.endswith("edn") else "(print 1)")
     with serving(workspace.parent) as live:

@@ -51,7 +51,7 @@ def ran(live, *words):
     return done
 
 
-def test_log_and_eval_name_the_command_that_saves_an_image(live):
+def test_the_commands_log_and_eval_name_the_command_that_saves_an_image(live):
     shown = ran(live, "log").stdout
     assert len(re.findall(MARK.format(live.ids[0]), shown)) == 1
     assert len(re.findall(MARK.format(live.ids[1]), shown)) == 1
@@ -61,7 +61,7 @@ def test_log_and_eval_name_the_command_that_saves_an_image(live):
     assert any(re.search("<<image/png 556x413, [0-9]+ KB, sha256:[0-9a-f]{16}>>", one["text"]) for one in entries)
 
 
-def test_an_image_is_saved_unchanged_and_defaults_to_the_newest(live, tmp_path):
+def test_images_are_saved_unchanged_and_the_newest_image_is_the_default(live, tmp_path):
     ran(live, "image", live.ids[0], "-o", str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     piped = subprocess.run(live.command("image", live.ids[0]), env=live.environ, capture_output=True, check=True)
@@ -80,7 +80,7 @@ def test_an_evaluation_without_an_image_is_reported(live):
         assert (done.returncode, told in done.stderr) == (1, True), done.stderr
 
 
-def test_a_call_reports_the_images_in_its_answer(live):
+def test_the_command_call_reports_the_images_in_an_answer(live):
     done = ran(live, "call", "evaluate_code", '{"code": "figure"}')
     evaluation = json.loads(done.stdout)["evaluationId"]
     assert re.search(rf"an image, image/png 556x4\d\d, \d+ KB: codriver image {evaluation} saves it", done.stderr)
@@ -103,7 +103,7 @@ def test_a_session_with_plots_can_be_exported_and_replayed(live, tmp_path):
     assert done.stdout.count("# displays an image, which is left out: image/png 556x4") == 2
 
 
-def test_a_replay_reports_a_differing_image_and_fails_if_strict(live):
+def test_a_replay_reports_a_differing_image_and_fails_in_strict_mode(live):
     file = live.workspace / "d.jsonl"
     with live.client() as client:
         ids = [client.call("evaluate_code", code=showing("image/png", PIXEL))["evaluationId"] for _ in range(2)]

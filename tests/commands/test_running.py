@@ -64,7 +64,7 @@ def test_input_is_read_from_the_terminal(live):
         assert terminal.end() == 0
 
 
-def test_code_that_reads_without_a_terminal_does_not_block_the_session(live):
+def test_code_that_reads_input_without_a_terminal_does_not_block_the_session(live):
     assert live.run("eval", "input()").returncode == 4
     health = live.run("call", "server_health").stdout
     assert '"unfinished": []' in health

@@ -186,7 +186,7 @@ def test_a_followed_log_is_escaped_too(live, client):
         assert obeyed(terminal.output) == set()
 
 
-def test_a_name_with_several_lines_is_printed_on_one(live, client):
+def test_a_name_with_several_lines_is_printed_on_one_line(live, client):
     assert [line for line in live.run("status").stdout.splitlines() if line.startswith("  REPL forged")] == []
 
 
@@ -344,7 +344,7 @@ def test_an_invalid_answer_of_a_server_is_reported(tmp_path, name, words):
         assert done.returncode != 0
 
 
-def test_a_character_that_the_terminals_encoding_lacks_causes_no_failure(live, client):
+def test_a_character_missing_from_the_terminals_encoding_causes_no_failure(live, client):
     ascii_only = {**live.environ, "PYTHONIOENCODING": "ascii"}
     code = "print('caf\\u00e9'); '\\u6f22'"
     for options in ([], ["--json"]):
@@ -368,7 +368,7 @@ def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, h
             assert len(words) == 1 or line.startswith(" " * (columns - 2)) or line.rfind(words[-1]) <= hang
 
 
-def test_a_wrapped_line_is_indented_and_no_word_is_cut():
+def test_a_wrapped_line_is_indented_and_no_word_is_split():
     text = "wrong  server  this is what has to be done about it"
     assert "".join(one.text for one in wrap_text([Styled(text)], 30, 15)) == (
         "wrong  server  this is what\n               has to be done\n               about it"

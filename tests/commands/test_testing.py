@@ -100,7 +100,7 @@ def test_an_annotation_path_is_relative_to_the_checkout(monkeypatch):
     assert format_annotation(case, Path("/co/ws")) == "::error file=ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
 
 
-def test_a_test_with_many_assertions_is_one_case_and_one_with_none_passes():
+def test_a_test_with_many_assertions_is_one_case_and_a_test_without_assertions_passes():
     row = {"ns": "shop", "test": "adds", "file": "/ws/test/shop.clj"}
     results = [
         {**row, "outcome": "error", "line": 5, "actual": "E: oops", "frames": ["a.clj:1 in f"]},
@@ -202,19 +202,19 @@ def test_output_cannot_issue_ci_commands_and_each_failure_is_an_annotation(live,
     assert broken == f"::error file=checks/test_shop.py,line=21::{named}"
 
 
-def test_passing_tests_succeed_and_print_nothing_if_quiet(live):
+def test_a_passing_run_succeeds_and_prints_nothing_with_the_quiet_option(live):
     done = live.run("test", "checks/test_fine.py", "checks/test_shop.py::test_right")
     assert (done.returncode, summary(done)) == (0, "2 tests: 2 passed, 0 failed")
     quiet = live.run("test", "-q", "checks/test_fine.py")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
-def test_only_tests_that_failed_last_are_rerun(live):
+def test_only_tests_that_failed_in_the_last_run_are_rerun(live):
     assert live.run("test", "checks/test_shop.py").returncode == 1
     assert summary(live.run("test", "--failed")) == "2 tests: 0 passed, 2 failed"
 
 
-def test_finding_no_tests_fails_and_is_reported(live):
+def test_a_run_that_finds_no_tests_fails_and_reports_the_reason(live):
     report = live.workspace / "none.xml"
     done = live.run("test", "--match", "zork", "--junit", str(report), "checks")
     assert done.returncode == 5
@@ -261,7 +261,7 @@ def test_a_report_is_not_written_through_a_link_out_of_the_workspace(live):
     assert (live.folder / "outside" / "r.xml").exists()
 
 
-def test_a_path_is_relative_to_the_directory_of_the_command(live):
+def test_paths_are_relative_to_the_directory_in_which_the_command_runs(live):
     done = live.run("test", "./test_fine.py", cwd=live.workspace / "checks")
     assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed")
 

@@ -41,7 +41,7 @@ def test_program_output_cannot_control_the_terminal(live, client):
         assert terminal.grid.faults == []
 
 
-def test_without_a_server_watch_says_so_and_leaves_the_terminal_alone(live, tmp_path):
+def test_watch_reports_a_missing_server_and_leaves_the_terminal_unchanged(live, tmp_path):
     command = [*live.command("watch")[:-1], str(tmp_path)]
     with Terminal(command, live.environ) as terminal:
         assert terminal.end() == 3
@@ -69,7 +69,7 @@ def test_a_follower_continues_with_the_first_line_of_the_next_server(tmp_path):
             assert "'second life'" in [entry["text"] for entry in next(coming)]
 
 
-def test_piped_watch_prints_plain_lines_immediately(live, client):
+def test_watch_prints_plain_lines_immediately_if_its_output_is_piped(live, client):
     command = live.command("watch", "--search", "plainly")
     process = subprocess.Popen(command, env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -108,7 +108,7 @@ def test_a_followed_log_prints_and_filters_new_entries(live, client):
 
 
 @pytest.mark.parametrize("words", [("log", "--follow"), ("watch",)], ids=" ".join)
-def test_following_continues_with_the_next_server(tmp_path, words):
+def test_a_followed_log_continues_with_the_next_server(tmp_path, words):
     with serving(tmp_path, "--repl", "python") as live:
         process = subprocess.Popen(
             live.command(*words), env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -50,7 +50,7 @@ def test_a_caller_without_earlier_answers_is_notified_of_nothing():
     assert since(state, "gone", "ann") == []
 
 
-def test_evaluations_of_other_callers_are_reported_once_and_own_ones_never():
+def test_evaluations_of_other_callers_are_reported_once_and_a_callers_own_never():
     state = report(state_of("c1", "c2"), "c1", "ann")
     state = with_running_evaluation(
         with_running_evaluation(with_running_evaluation(state, "c2", "bob"), "c1", "ann"), "c2", "ann"
@@ -59,7 +59,7 @@ def test_evaluations_of_other_callers_are_reported_once_and_own_ones_never():
     assert since(report(state, "c1", "ann"), "c1", "ann") == []
 
 
-def test_a_caller_is_also_notified_when_a_running_evaluation_of_another_ends():
+def test_a_caller_is_also_notified_when_a_running_evaluation_of_another_caller_ends():
     state = report(
         with_running_evaluation(with_running_evaluation(state_of("c1", "c2"), "c2", "bob"), "c2", "bob"), "c1", "ann"
     )
@@ -115,7 +115,7 @@ OWN_STEPS = st.lists(st.sampled_from(["own", "own", "other's", "tell", "end"]), 
 
 
 @given(OWN_STEPS)
-def test_skipping_updates_for_own_evaluations_does_not_change_the_reports(steps):
+def test_skipping_updates_for_a_callers_own_evaluations_does_not_change_the_reports(steps):
     noted = state = report(state_of("c1", "c2"), "c1", "ann")
     for step in steps:
         if step == "tell":

@@ -57,7 +57,7 @@ def test_a_lane_is_reassigned_to_the_name_its_caller_gives(state):
     assert (renamed.name, renamed.lane) == ("agent", Lane("claude", "ann"))
 
 
-def test_the_repls_used_by_an_unnamed_caller_are_remembered_under_its_name(state):
+def test_the_repls_used_by_an_unnamed_caller_are_remembered_under_the_name_it_gives_later(state):
     state = recent_repls.with_recent_repl(state, "c1", "agent", "r1")
     assert recent_repls.recent_repl_ids(named(state, "ann"), "c1", "ann") == ("r1",)
     assert recent_repls.recent_repl_ids(state, "c2", "agent") == ()
@@ -73,7 +73,7 @@ def test_a_name_of_an_unknown_client_is_ignored():
     assert named(State(), "ann") == State()
 
 
-def test_a_name_given_by_a_named_client_applies_over_its_later_connections(state):
+def test_a_name_given_by_a_named_client_applies_to_its_later_connections(state):
     action = CallerNamed("talk", "agent", "c1", "ann", client_name="claude")
     state = caller_names.name_caller(state, action).state
     assert caller_names.caller_name(state, "c2", "talk", "claude") == "ann"
@@ -81,7 +81,7 @@ def test_a_name_given_by_a_named_client_applies_over_its_later_connections(state
     assert caller_names.caller_name(state, "c2", "talk") is None
 
 
-def test_the_lane_of_an_unnamed_caller_is_not_merged_with_an_existing_lane_of_its_name(state):
+def test_the_lane_of_an_unnamed_caller_is_not_merged_with_the_lane_of_the_name_it_gives_later(state):
     unnamed = Session("agent", "agent", "c1", lane=Lane("claude", "agent"))
     existing = Session("ann", "ann", "c1", lane=Lane("claude", "ann"))
     sessions = {"agent": unnamed, "ann": existing}
@@ -89,7 +89,7 @@ def test_the_lane_of_an_unnamed_caller_is_not_merged_with_an_existing_lane_of_it
     assert named(state, "ann").repls["r1"].sessions == sessions
 
 
-def test_reports_to_an_unnamed_caller_are_remembered_under_its_name(state):
+def test_reports_to_an_unnamed_caller_are_remembered_under_the_name_it_gives_later(state):
     state = reported_evaluations.record_all_reported(state, EvaluationsReported("c1", "agent", "clj", DONE)).state
     before = reported_evaluations.caller_knowledge(state, "c1", "agent")
     assert before.seen == {"clj": DONE}
@@ -97,7 +97,7 @@ def test_reports_to_an_unnamed_caller_are_remembered_under_its_name(state):
     assert reported_evaluations.caller_knowledge(state, "nobody", "ann") is None
 
 
-def test_a_report_that_changes_nothing_changes_no_state(state):
+def test_a_repeated_report_leaves_the_state_unchanged(state):
     action = EvaluationsReported("c1", "agent", "clj", DONE)
     state = reported_evaluations.record_all_reported(state, action).state
     client = state.clients["c1"]

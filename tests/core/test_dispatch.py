@@ -102,12 +102,12 @@ def test_effects_are_performed_in_order_after_all_handlers(core, values):
     assert values == [("first", 3), ("second", 3)]
 
 
-def test_a_state_reference_in_an_action_is_resolved_before_it(core):
+def test_a_state_reference_in_an_action_is_resolved_before_the_action_is_handled(core):
     core.report(AddPort(10), SetPort(from_state("lifecycle.port")), AddPort(from_state("lifecycle.port")))
     assert core.state.lifecycle.port == 22
 
 
-def test_a_state_reference_in_an_effect_is_resolved_after_its_action(core, values):
+def test_a_state_reference_in_an_effect_is_resolved_after_the_action_is_handled(core, values):
     core.report(AddPort(10, effect=Note(value=from_state("lifecycle.port"))), AddPort(100))
     assert values == [(11, 111)]
 
@@ -133,14 +133,14 @@ def test_the_time_is_the_same_throughout_one_dispatch(values):
     assert values == [0, 0, 1]
 
 
-def test_a_continuation_gets_the_whole_result_or_a_part_counted_from_one(core):
+def test_a_continuation_gets_the_whole_result_or_a_part_numbered_from_one(core):
     core.resume(Note(then=(SetPort(from_result(2)),)), ("a", 5))
     core.resume(Note(then=(AddPort(from_result()),)), 3)
     core.resume(Note(), "nothing is to follow")
     assert core.state.lifecycle.port == 8
 
 
-def test_a_continuation_sees_state_and_context_as_of_its_effect(values):
+def test_a_continuation_sees_the_state_and_context_at_the_time_of_its_effect(values):
     core = core_with(values.append)
     then = (SetPort(from_context("more")), AddPort(from_state("lifecycle.port")), AddPort(from_result()))
     core.dispatch({"more": 4}, [AddPort(1, effect=Note(value=0, then=then))])

@@ -48,14 +48,14 @@ def test_a_caution_is_reported_together_with_the_foreign_directory_of_a_repl():
     assert caution == "it is old"
 
 
-def test_a_repl_of_another_working_tree_is_named_with_that_tree():
+def test_a_repl_of_another_working_tree_is_reported_with_that_tree():
     profile = Profile("clojure", project_root="/home/me/shop-wt/api", other_tree="/home/me/shop-wt")
     repl = Repl("r1", "clj", Origin("port-file", ".nrepl-port"), profile=profile)
     (words,) = first_answer_warnings(state_of(repl), repl)
     assert "in the working tree /home/me/shop-wt" in words
 
 
-def test_only_a_stopped_repl_that_trusting_the_workspace_would_start_awaits_acceptance():
+def test_a_stopped_repl_awaits_acceptance_only_if_trusting_the_workspace_would_start_it():
     refused = Repl("r1", "py", Origin("process", "python"), phase="stopped", is_not_accepted=True)
     assert awaits_acceptance(refused)
     assert not awaits_acceptance(Repl("r1", "py", Origin("process", "python"), phase="stopped", note="it ended"))

@@ -89,7 +89,7 @@ def test_a_discovered_kernel_is_not_used_for_loading_files(tmp_path):
     assert find_serving_repl(tmp_path / "a.py", [repl("a-ipynb")], tmp_path) is None
 
 
-def test_code_without_a_session_is_parsed_in_the_language_of_its_repl():
+def test_code_sent_without_a_session_is_parsed_in_the_language_of_its_repl():
     lisp = replace(repl("clj", Origin("port-file", "/w/.nrepl-port")), profile=Profile(dialect="clojure"))
     state = state_of(repl("a-ipynb"), lisp)
     assert speaks_lisp(possible_repls(state, None))

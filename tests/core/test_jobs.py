@@ -77,7 +77,7 @@ def server():
     return Server()
 
 
-def test_one_job_runs_at_a_time_and_the_next_starts_at_its_end(server):
+def test_one_job_runs_at_a_time_and_the_next_starts_when_it_ends(server):
     first, second = server.run_tests("ann", "a"), server.run_tests("bob", "b")
     assert (server.started, server.status(second)) == (["a"], "queued")
     server.end(first)

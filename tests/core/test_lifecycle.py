@@ -22,14 +22,14 @@ def listening(asked):
     return ListenerOpened("127.0.0.1", 5000, asked)
 
 
-def test_a_start_listens_and_announces_the_open_listener():
+def test_starting_opens_and_announces_a_listener():
     state, effects = run(START, listening(5000))
     assert state.lifecycle.phase == "started"
     assert [type(effect) for effect in effects] == [OpenListener, PublishAddress]
     assert state.lifecycle.port_note is None
 
 
-def test_a_different_port_than_requested_is_noted_with_both():
+def test_a_port_that_differs_from_the_requested_one_is_noted_with_both_numbers():
     state, _ = run(START, listening(1664))
     assert "1664" in state.lifecycle.port_note
     assert "5000" in state.lifecycle.port_note

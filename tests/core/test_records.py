@@ -73,7 +73,7 @@ def test_a_record_is_created_like_a_dataclass(kind):
         kind(**needed, nobody_knows=1)
 
 
-def test_values_are_given_by_position_or_by_name():
+def test_field_values_can_be_given_by_position_or_by_name():
     @dataclass(frozen=True, kw_only=True)
     class Base:
         then: tuple[int, ...] = ()

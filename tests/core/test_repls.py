@@ -135,7 +135,7 @@ def test_a_lost_repl_is_retried_immediately_when_its_port_file_is_rewritten(serv
     assert server.state.repls["r1"].generation == 2
 
 
-def test_a_repl_known_by_address_gets_its_key_from_its_dialect_once(server):
+def test_a_repl_known_by_its_address_gets_its_key_from_the_first_dialect_it_reports(server):
     server.connect(key="nrepl-7888", keyed=False)
     assert server.state.repls["r1"].key == "clj"
     server.do(ReplLost("r1", "gone"), ReplConnected("r1", NOTHING_APART, "x:1", "nbb"))
@@ -375,7 +375,7 @@ def test_a_failed_connection_attempt_keeps_evaluations_queued(server):
     assert server.status(evaluation) == "queued"
 
 
-def test_a_second_end_of_an_evaluation_is_ignored(server):
+def test_a_second_report_that_an_evaluation_ended_is_ignored(server):
     server.connect()
     evaluation = server.evaluate()
     server.do(EvaluationFinished(evaluation, "done", "user"))

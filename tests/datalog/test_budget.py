@@ -39,7 +39,7 @@ def test_released_rows_can_be_used_again():
 
 
 @pytest.mark.parametrize("weight", ["a character", "an item"])
-def test_large_values_together_are_bounded_by_their_memory(weight):
+def test_the_total_memory_of_large_values_is_limited(weight):
     budget = Budget(Clock(), 1)
     value, size = ("x" * 2**20, 2**20) if weight == "a character" else ((1,) * 2**18, 2**18 * ITEM_BYTES)
     for _ in range(MAX_CREATED_BYTES // size):

@@ -142,7 +142,7 @@ def test_a_line_comparison_answered_by_an_index_returns_exactly_the_matching_lin
         ("[:find ?x :in [_ ...] :where [(ground [1 1 2]) [?x ...]]]", [[1], [2]]),
     ],
 )
-def test_rows_are_unique(query, expected):
+def test_an_answer_contains_no_duplicate_rows(query, expected):
     many = ["evaluatedCode", *map(str, range(9))]  # so many that they are looked for among all entities at once
     assert result_of(query, *([many] if ":in" in query else [])) == expected
 
@@ -165,7 +165,7 @@ def test_a_filter_removes_unsuitable_values_before_later_functions_are_called(gu
     assert found == ["Result 10"]
 
 
-def test_a_long_value_is_shortened_in_its_error():
+def test_a_long_value_is_shortened_in_an_error_message():
     log = OutputLog()
     log.append(Entry(UNASSIGNED_LINE, "otherOutput", "x" * 10_000, 1))
     with pytest.raises(RefusedError) as error:
@@ -213,7 +213,7 @@ def test_a_long_value_is_shortened_in_its_error():
         ),
     ],
 )
-def test_inputs_are_bound_as_declared_by_in(query, inputs, expected):
+def test_inputs_are_bound_as_declared_by_the_in_clause(query, inputs, expected):
     assert result_of(query, *inputs) == expected
 
 

@@ -24,5 +24,5 @@ def test_a_value_is_printed_readably(value, text):
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), ("a\n", "a\n"), (Keyword(":a"), ":a"), (("a",), '["a"]')])
-def test_str_of_a_string_is_its_text_and_of_nil_empty(value, text):
+def test_str_returns_the_text_of_a_string_and_an_empty_string_for_nil(value, text):
     assert print_str(value) == text

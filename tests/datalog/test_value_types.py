@@ -48,7 +48,7 @@ def test_json_round_trips(given, value):
         (compile_pattern("a+"), "a+"),
     ],
 )
-def test_values_without_a_json_form_become_the_closest_one(value, shown):
+def test_values_without_a_json_form_are_converted_to_the_closest_one(value, shown):
     assert to_json(value) == shown
 
 
@@ -97,5 +97,5 @@ def test_nesting_is_measured_only_up_to_its_limit():
     assert MAX_NESTING_DEPTH < nesting_depth(deep) <= MAX_NESTING_DEPTH + 2
 
 
-def test_text_length_counts_nested_texts():
+def test_the_text_length_of_a_value_includes_nested_strings():
     assert text_length(ValueMap(ab=("c", frozenset({"def"}), 5))) == 6

@@ -40,7 +40,7 @@ def test_tests_of_a_repl_without_similar_ones_are_never_skipped():
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("jvm",))) == 1
 
 
-def test_no_case_is_skipped_on_request_or_for_explicitly_named_tests(monkeypatch):
+def test_no_case_is_skipped_if_all_are_requested_or_tests_are_named_explicitly(monkeypatch):
     def config(*args, keyword=""):
         return SimpleNamespace(args=args, option=SimpleNamespace(keyword=keyword))
 

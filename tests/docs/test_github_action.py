@@ -223,7 +223,7 @@ def test_the_test_step_has_the_result_of_its_tests_and_leaves_a_report(runner, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", [HOSTILE, "--help", "$(touch pwned)", "../..\n-k\nx"])
-def test_inputs_are_arguments_and_never_commands(runner, served, hostile):
+def test_inputs_are_passed_as_arguments_and_never_run_as_commands(runner, served, hostile):
     for step, name in ((TEST, "namespaces"), (TEST, "junit"), (SERVE, "workspace"), (SERVE, "timeout")):
         done = runner.run(step, runner.inputs(**{name: hostile}))
         assert done.returncode != 0 or name == "junit", done.stdout

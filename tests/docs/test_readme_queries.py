@@ -52,12 +52,12 @@ def history():
     return history
 
 
-def test_each_query_of_the_page_has_an_expected_answer():
+def test_each_query_on_the_page_has_an_expected_answer():
     assert {row[0] for row in ROWS} == FOUND.keys()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_query_of_the_page_returns_its_expected_answer(row):
+def test_a_query_on_the_page_returns_its_expected_answer(row):
     question, query, inputs = row
     asked = log()
     asked.sources = asked.sources.with_sources([(APP_SOURCE, app_of(asked))])

@@ -61,7 +61,7 @@ def copy(tmp_path):
     made.run("stop")
 
 
-def test_the_example_tool_of_the_page_is_listed_and_can_be_called(copy):
+def test_the_example_tool_on_the_page_is_listed_and_can_be_called(copy):
     (copy.codriver / "tools" / "count_words.py").write_text(block("tool-file"))
     imported, listed = block("tool-lines").splitlines(keepends=True)
     copy.insert("tools/manifest.py", imported, before="    edit_files,\n")
@@ -117,7 +117,7 @@ def shouting():
             server.shutdown()
 
 
-def test_the_example_repl_of_the_page_is_found_and_evaluates_code(copy):
+def test_the_example_repl_on_the_page_is_found_and_evaluates_code(copy):
     package = copy.codriver / "repls" / "shout"
     package.mkdir()
     (package / "__init__.py").write_text(block("repl-adapter"))

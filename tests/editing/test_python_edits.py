@@ -80,7 +80,7 @@ def test_a_definition_is_replaced_with_its_decorators_and_nothing_else():
         ("Order.Line", "class Line:\n", "class Line(Base):\n\tdef total(self): return 3", "class Line(Base):\n"),
     ],
 )  # fmt: skip
-def test_nested_definitions_are_named_by_their_path(name, old, new, shown):
+def test_nested_definitions_are_identified_by_their_path(name, old, new, shown):
     assert edited(SHOP, ReplaceDef(name, new)) == SHOP.replace(old, shown)
 
 
@@ -173,7 +173,7 @@ def test_an_unparsable_file_must_be_corrected_as_text():
     assert "the file does not parse at line 1" in refused("def f(:\n", Append("x = 1"))[0]
 
 
-def test_one_invalid_edit_refuses_all_and_overlapping_edits_name_each_other():
+def test_all_edits_are_refused_if_one_is_invalid_and_overlapping_edits_name_each_other():
     problems = refused(SHOP, ReplaceDef("Order", "class Order: ..."), ReplaceDef("Order.send", "def send(self): ..."))
     assert problems == {
         0: "this edit and edit 1 change the same code, at line 18",
@@ -236,7 +236,7 @@ def test_indentation_is_adapted_to_the_file_and_strings_keep_their_value():
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_line_endings_are_those_of_the_file(ending):
+def test_new_text_gets_the_line_endings_of_the_file(ending):
     text = SHOP.replace("\n", ending)
     new = 'def send(self):\r\n    """a\n    b"""\n    return 1'
     shown = edited(text, ReplaceDef("Order.send", new), Append("x = 1\n"))

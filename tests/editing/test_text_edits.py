@@ -162,7 +162,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("words", HEAVY)
-def test_a_missing_text_is_refused_quickly_and_briefly(words):
+def test_a_missing_text_is_refused_quickly_with_a_short_message(words):
     """Each of these took hours or longer, and some blocked all threads."""
     text, old = HEAVY[words]
     [(_, context)] = refused(text, ReplaceText(old, "new"))

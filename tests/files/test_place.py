@@ -92,7 +92,7 @@ def test_a_link_to_a_device_is_refused_without_opening_it(root, device):
 
 
 @pytest.mark.parametrize("target", ["../secret", "{outside}/secret", "sub/../../secret", "../workspace/../secret"])
-def test_a_link_out_of_the_root_is_refused(root, target):
+def test_a_link_that_leads_out_of_the_root_is_refused(root, target):
     (root / "sub").mkdir()
     (root / "link").symlink_to(target.format(outside=root.parent))
     for rules in (WITHIN, NEVER):

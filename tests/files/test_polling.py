@@ -75,7 +75,7 @@ async def test_a_failed_check_is_followed_by_a_pause():
     assert len(checks) == 1
 
 
-async def test_without_an_interval_every_call_makes_a_check():
+async def test_without_an_interval_every_call_triggers_a_check():
     numbers = iter(range(10))
     poller = Poller(lambda: next(numbers), interval_s=0)
     with anyio.fail_after(60):

@@ -43,12 +43,12 @@ def swap(text, old, new):
     return text.replace(old, new)
 
 
-def test_replace_substitutes_one_form_for_another():
+def test_a_replace_edit_substitutes_one_form_for_another():
     new = '(defn shout [text]\n  (str text "!!"))'
     assert edited(GREET, Replace(at(7, "(defn shout [text]"), new)) == swap(GREET, '"!"', '"!!"')
 
 
-def test_new_text_is_indented_for_its_position_and_strings_stay():
+def test_new_text_is_indented_for_its_position_and_strings_stay_unchanged():
     new = '    (let [x 1]\n      (f x\n         "a\n  b"))\n'
     wanted = '(let [x 1]\n    (f x\n       "a\n  b"))'
     assert edited(GREET, Replace(at(11, '(greeting "Ada")'), new)) == swap(GREET, '(greeting "Ada")', wanted)
@@ -93,7 +93,7 @@ def test_a_first_line_without_its_indentation_does_not_shift_the_others():
     assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), new)) == f"(comment\n  {wanted})\n"
 
 
-def test_several_forms_can_replace_one():
+def test_one_form_can_be_replaced_by_several():
     assert edited("(a)\n\n(b)\n", Replace(at(1, "(a)"), "(x)\n\n(y)")) == "(x)\n\n(y)\n\n(b)\n"
 
 
@@ -130,13 +130,13 @@ def test_neighbours_deleted_together_leave_no_gap():
     assert result == EditedText("(a)\n\n(d)\n", {3: EditEffect(3, 3), 5: EditEffect(5, 3)})
 
 
-def test_insert_goes_before_the_target_and_its_comments():
+def test_an_insert_edit_adds_text_before_the_target_and_its_comments():
     new = "(def door :open)"
     wanted = swap(GREET, ";; What", "(def door :open)\n\n;; What")
     assert edited(GREET, Insert(at(4, "(defn greeting [name]"), new)) == wanted
 
 
-def test_insert_in_a_comment_form_is_indented_like_its_surroundings():
+def test_text_inserted_in_a_comment_form_is_indented_like_its_surroundings():
     wanted = swap(GREET, "  ;; loud", '  (shout\n    "hi")\n  ;; loud')
     assert edited(GREET, Insert(at(13, '(shout "hey"))'), '(shout\n  "hi")')) == wanted
 
@@ -166,7 +166,7 @@ APPENDED = {
 
 
 @pytest.mark.parametrize("text", APPENDED)
-def test_append_adds_to_the_end_and_keeps_the_final_newline(text):
+def test_an_append_edit_adds_to_the_end_and_keeps_the_final_newline(text):
     assert edited(text, Append("\n(z)\n\n")) == APPENDED[text]
 
 
@@ -216,7 +216,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_move_includes_the_comments_attached_to_a_form(name):
+def test_moving_a_form_includes_the_comments_attached_to_it(name):
     text, target, to, side, wanted = MOVES[name]
     assert edited(text, Move(at(*target), at(*to), side)) == wanted
 
@@ -252,7 +252,7 @@ def test_every_error_is_reported_and_nothing_is_changed():
     assert told[2][1] == "the new text is blank: there is nothing to insert"
 
 
-def test_a_refusal_of_unbalanced_text_suggests_a_balanced_one():
+def test_the_refusal_of_unbalanced_text_suggests_a_balanced_version():
     result = apply_edits(Document(GREET), {0: Append("(defn f [x]\n  (g x)\n")})
     assert result.errors[0][1].balanced_text == "(defn f [x]\n  (g x))\n"
 
@@ -335,10 +335,10 @@ class TestTargeting:
         assert problem.message.startswith("the text '(defn shout [text]' was not found at line 6; a form")
         assert len(problem.context.splitlines()) == 3
 
-    def test_the_exact_line_takes_precedence(self):
+    def test_a_target_on_the_exact_line_takes_precedence(self):
         assert edited("(a)\n(a)\n(a)\n", Replace(at(2, "(a)"), "(b)")) == "(a)\n(b)\n(a)\n"
 
-    def test_the_nearer_line_takes_precedence(self):
+    def test_the_nearer_of_two_targets_takes_precedence(self):
         assert edited("(a)\n\n(x)\n(a)\n", Replace(at(3, "(a)"), "(b)")) == "(a)\n\n(x)\n(b)\n"
 
     def test_two_equally_near_targets_are_refused(self):
@@ -371,13 +371,13 @@ class TestTargeting:
         assert edited(text, Replace(at(1, "(a)"), "(x)")) == "(comment (x)\n  (b))\n"
         assert edited(text, Replace(at(1, "(comment (a)"), "(x)")) == "(x)\n"
 
-    def test_discarded_quoted_and_tagged_forms_are_targets(self):
+    def test_discarded_quoted_and_tagged_forms_can_be_targets(self):
         text = "#_(a)\n'(b)\n^:x (c)\n#?(:clj 1)\n#_(comment (d))\n"
         for line, form in enumerate(text.splitlines(), 1):
             assert edited(text, Replace(at(line, form), "(z)")).splitlines()[line - 1] == "(z)"
 
     @pytest.mark.parametrize("line", [0, -1])
-    def test_lines_before_the_first_are_refused(self, line):
+    def test_line_numbers_below_one_are_refused(self, line):
         [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
         assert told == f"there is no line {line}: the first line is 1"
 
@@ -428,7 +428,7 @@ class TestTabs:
         assert edited(text, Replace(at(1, "(x)"), "(f\n  1)")) == swap(text, "(x)", "(f\n\t" + " " * 12 + "1)")
 
 
-def test_a_form_with_lines_left_of_its_start_can_be_replaced_by_itself():
+def test_a_form_with_lines_to_the_left_of_its_start_can_be_replaced_by_itself():
     form = "(def symbols '#{*\n*'\n a\n   b})"
     text = f"(ns a)\n {form}\n"
     assert edited(text, Replace(at(2, "(def symbols '#{*"), form)) == text

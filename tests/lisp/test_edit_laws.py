@@ -166,7 +166,7 @@ def check_edited(batch, result):
 
 
 @pytest.mark.slow
-def test_thousands_of_random_edits_of_real_code_change_nothing_else(some_sources):
+def test_thousands_of_random_edits_change_only_the_edited_forms_of_real_code(some_sources):
     seeded = random.Random(55)
     count = 0
     for text in some_sources.values():
@@ -191,7 +191,7 @@ def test_an_edit_changes_only_its_own_lines(sources):
 
 
 @pytest.mark.slow
-def test_moves_in_real_code_change_nothing_else(some_sources):
+def test_moves_in_real_code_change_only_the_position_of_the_moved_forms(some_sources):
     seeded = random.Random(57)
     moves = 0
     for text in some_sources.values():
@@ -224,7 +224,7 @@ PIECES = st.sampled_from(
 @pytest.mark.slow
 @settings(max_examples=rounds(1500, 700))
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
-def test_any_batch_on_any_balanced_text_changes_nothing_else(text, seed):
+def test_any_batch_of_edits_changes_only_the_edited_forms_of_balanced_text(text, seed):
     if check_balance(text) is None:
         document = Document(text)
         if document.units:

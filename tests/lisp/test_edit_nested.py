@@ -80,7 +80,7 @@ def test_the_outermost_of_two_forms_starting_on_a_line_takes_precedence():
     assert edited("(do (a)\n  (b))\n", Replace(at(1, "(a)"), "(c)")) == "(do (c)\n  (b))\n"
 
 
-def test_the_exact_line_takes_precedence_then_the_nearest_and_a_tie_is_refused():
+def test_the_exact_line_takes_precedence_over_the_nearest_and_a_tie_is_refused():
     text = "#?(:clj\n   (a)\n   :cljs\n   (a)\n   :lpy\n   (b))\n"
     for line in (4, 5):
         assert edited(text, Replace(at(line, "(a)"), "(x)")) == swap(text, ":cljs\n   (a)", ":cljs\n   (x)")
@@ -88,7 +88,7 @@ def test_the_exact_line_takes_precedence_then_the_nearest_and_a_tie_is_refused()
     assert refused(text, Replace(at(3, "(a)"), "(x)")) == [message]
 
 
-def test_insert_goes_before_the_comments_attached_to_the_target():
+def test_an_insert_edit_adds_text_before_the_comments_attached_to_the_target():
     assert edited(CLOCK, Insert(at(17, "(defn hang []"), "(defn rest [] nil)")) == swap(
         CLOCK, ";; for ever", "(defn rest [] nil)\n\n            ;; for ever"
     )

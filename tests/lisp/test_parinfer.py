@@ -57,17 +57,17 @@ def test_indent_mode_infers_brackets_from_indentation(name):
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_an_error_has_its_name_and_position_and_leaves_the_text(text):
+def test_an_error_has_a_name_and_a_position_and_the_text_stays_unchanged(text):
     result = indent_mode(text)
     assert result.text == text
     assert result.error == ERRORS[text]
 
 
-def test_every_error_has_a_case():
+def test_every_error_has_a_test_case():
     assert {error.name for error in ERRORS.values()} == set(ERROR_MESSAGES)
 
 
-def test_every_case_matches_parinfer_js(parinfer_js):
+def test_every_test_case_has_the_same_result_as_in_parinfer_js(parinfer_js):
     texts = [text for text, _ in INDENT_CASES.values()] + list(ERRORS)
     for text in texts:
         assert result_of(text) == parinfer_js.run(text), text
@@ -182,7 +182,7 @@ def test_balanced_text_with_suspicious_indentation_is_unchanged_and_reported(tex
     assert balance_by_indentation(text) == BalancedText(text, changed=False, doubtful_line=line)
 
 
-def test_real_code_is_never_changed_and_reported_only_where_parinfer_js_would_change_it(parinfer_js, sources):
+def test_real_code_is_never_changed_and_is_reported_only_where_parinfer_js_would_change_it(parinfer_js, sources):
     doubted = 0
     for name, text in sources.items():
         result = balance_by_indentation(text)

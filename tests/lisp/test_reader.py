@@ -214,7 +214,7 @@ def test_reading_stops_at_the_maximum_number_of_forms():
 @pytest.mark.parametrize(
     "text", ["(" * 50_000 + ")" * 50_000, "(" * 50_000 + "]" * 50_000, "'" * 50_000, "[(" * 50_000]
 )
-def test_depth_is_unlimited(text):
+def test_the_nesting_depth_is_unlimited(text):
     assert read_forms(text).forms
     check_balance(text)
 

@@ -271,7 +271,7 @@ def test_searching_arbitrary_text_never_fails(chosen, is_hy):
     assert isinstance(find_references(Document(text, is_hy=is_hy), "y", "x"), list)
 
 
-def test_nesting_is_not_limited():
+def test_the_nesting_depth_is_unlimited():
     deep = "(let [y " * 3000 + "x" + "] y)" * 3000
     assert find_references_within(Document(deep), "n", "x") == [deep.index("x")]
     deep = "(let [" + "[" * 20_000 + "x" + "]" * 20_000 + " x] x)"

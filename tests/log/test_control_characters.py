@@ -73,12 +73,12 @@ def test_a_truncated_text_respects_the_limit_and_is_marked(text, most):
     assert truncate(text, most) == text or truncate(text, most) == text[: most - 1] + "…"
 
 
-def test_a_count_has_its_noun_in_the_singular_only_for_one():
+def test_the_noun_after_a_count_is_singular_only_for_one():
     assert [format_count(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
     assert [format_count(count, "test has", "tests have") for count in (1, 2)] == ["1 test has", "2 tests have"]
 
 
-def test_an_abbreviated_list_of_names_ends_with_the_number_of_the_others():
+def test_an_abbreviated_list_of_names_ends_with_the_number_of_omitted_names():
     assert (join_first(["a", "b"], 2), join_first(["a", "b", "c"], 2), join_first([])) == (
         "a, b",
         "a, b and 1 more",

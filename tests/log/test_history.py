@@ -135,7 +135,7 @@ def test_a_crash_skips_few_line_numbers(path):
     assert 196 < started(path)[1].next_line < 196 + 2500
 
 
-def test_a_broken_counter_skips_ahead_and_reports_it(path):
+def test_line_numbers_skip_ahead_if_the_counter_is_broken_and_this_is_reported(path):
     ended(path, code(7))
     path.with_name(f"{path.name}.lines").write_text("garb")
     _, loaded = started(path)
@@ -191,7 +191,7 @@ def test_a_truncated_header_is_unreadable(path):
         assert "could not be read" in started(path)[1].report
 
 
-def test_a_newer_format_is_left_alone_and_the_run_stays_in_memory(path):
+def test_a_file_in_a_newer_format_is_left_unchanged_and_the_run_stays_in_memory(path):
     path.parent.mkdir()
     content = '["^ ","~:format-version",3]\n{"some":"thing"}\n'
     path.write_text(content)
@@ -318,7 +318,7 @@ def test_only_a_much_too_long_file_is_rewritten_at_the_start(path):
     assert [entry.line for entry in stored(path)] == list(range(91, 101))
 
 
-def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
+def test_a_broken_line_affects_no_other_line_and_the_file_is_set_aside(path):
     path.parent.mkdir()
     path.write_bytes(HEADER + encode_entry(code(1)) + b"garbage\n" + encode_entry(code(3)))
     _, loaded = started(path)
@@ -329,7 +329,7 @@ def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
     assert stored(path) == (code(1), code(3))
 
 
-def test_the_later_of_two_entries_with_one_line_number_counts(path):
+def test_the_later_of_two_entries_with_the_same_line_number_is_used(path):
     path.parent.mkdir()
     path.write_bytes(b"".join(encode_file([code(1), code(2), code(2, "later")])))
     assert started(path)[1].entities == (code(1), code(2, "later"))
@@ -393,7 +393,7 @@ def test_two_workspaces_share_no_file(tmp_path):
     assert [started(tmp_path / name / "h.json")[1].entities[0].text for name in "ab"] == ["a", "b"]
 
 
-async def test_the_loop_writes_added_entries(path):
+async def test_the_writing_loop_saves_added_entries(path):
     history, _ = started(path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
@@ -614,7 +614,7 @@ def test_the_history_is_limited_in_memory_and_on_disk(path):
 
 
 @pytest.mark.parametrize("text", ["x" * 10**6, "ü\n" * 10**6, "😀" * 10**5, "\x00" * 10**6])
-def test_a_long_text_is_stored_as_head_tail_and_size(path, text):
+def test_a_long_text_is_stored_as_its_head_tail_and_size(path, text):
     history, _ = started(path)
     history.add(code(1, f"(begin {text} end)"))
     history.close()
@@ -695,7 +695,7 @@ def test_a_hostile_file_uses_little_memory_and_is_set_aside(path, make):
     assert [file.read_bytes() == content for file in path.parent.glob("*.unreadable-*")] == [True]
 
 
-def test_a_much_too_large_file_is_set_aside_unread(path):
+def test_a_much_too_large_file_is_set_aside_without_being_read(path):
     path.parent.mkdir()
     with path.open("wb") as sparse:
         sparse.truncate(100 * 2**30)

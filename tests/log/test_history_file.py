@@ -85,7 +85,7 @@ def test_an_unchanged_file_stays_open(path):
     assert lines(path) == ([1, 2, 3, 4], 0)
 
 
-def test_a_partial_line_that_cannot_be_removed_damages_no_other(path, monkeypatch):
+def test_a_partial_line_that_cannot_be_removed_damages_no_other_line(path, monkeypatch):
     file = created(path, code(1))
 
     def write_part(descriptor, content):

@@ -74,7 +74,7 @@ def test_an_empty_run_is_not_stored(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_stored_long_run_has_its_newest_entries_with_the_newest_first(tmp_path):
+def test_only_the_newest_entries_of_a_long_run_are_stored_newest_first(tmp_path):
     recorded(tmp_path, 1, *(f"{number} " + "ü" * 20_000 for number in range(200)), "x" * 3 * MAX_RUN_BYTES, "end")
     (file,) = run_files(tmp_path)
     size = file.stat().st_size

@@ -67,7 +67,7 @@ def test_the_oldest_lines_are_evicted_if_there_are_too_many():
     assert (log.entity_count, log.evicted_count, log.first_line, log.last_line) == (10, 15, 16, 25)
 
 
-def test_lines_are_evicted_until_the_texts_fit():
+def test_lines_are_evicted_until_the_remaining_text_fits():
     log = OutputLog(max_bytes=10)
     for text in ("aaaa", "bbbb", "ü"):  # 4 + 4 + 2 bytes
         log.append(Entry(UNASSIGNED_LINE, OUT, text, 0))
@@ -87,7 +87,7 @@ def test_an_evicted_long_text_uses_no_memory():
     assert held[3] > alone[3]
 
 
-def test_the_newest_entry_is_kept_however_long():
+def test_the_newest_entry_is_kept_however_long_it_is():
     log = OutputLog(max_bytes=10)
     log.append(Entry(UNASSIGNED_LINE, OUT, "short", 0))
     log.append(Entry(UNASSIGNED_LINE, OUT, "x" * 100, 0))

@@ -44,7 +44,7 @@ def test_values_of_secret_variables_are_replaced_by_markers(text, expected):
     assert redact(text) == (text if expected is None else expected)
 
 
-def test_lower_case_names_count_too():
+def test_variables_with_lower_case_names_are_secret_too():
     assert Redactor.from_environment({"api_token": "12345678"})("12345678") == "<<redacted:api_token>>"
 
 
@@ -129,7 +129,7 @@ def test_a_short_random_line_of_a_key_is_a_secret_too(line):
         assert redactor(shown) == shown.replace(line, "<<redacted:X_KEY>>")
 
 
-def test_only_the_value_of_a_name_value_line_is_redacted_and_only_if_long_enough():
+def test_only_the_value_of_a_name_value_line_is_redacted_and_only_if_it_is_long_enough():
     assert secret_line_parts("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
 
 
@@ -281,7 +281,7 @@ def test_a_secret_with_a_lone_surrogate_is_redacted():
     assert redact(json.dumps(secret)) == '"<<redacted:HALF_KEY>>"'
 
 
-def test_a_secret_added_later_is_redacted_also_in_open_streams():
+def test_a_secret_added_later_is_also_redacted_in_open_streams():
     redactor = Redactor({"A_KEY": "first-secret"})
     stream = redactor.new_stream_redactor()
     stream.feed("x")

@@ -52,7 +52,7 @@ TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-00
 
 
 @given(TEXTS, st.data())
-def test_a_split_stream_is_redacted_like_the_whole(text, data):
+def test_a_split_stream_is_redacted_like_the_whole_text(text, data):
     cuts = data.draw(st.sets(st.integers(0, len(text))))
     stream = RedactedStream(SpillStore(2**20), "stdout", 0, redactor)
     seen = [stream.append(piece) for piece in chunks(text, cuts)] + [stream.end()]

@@ -250,7 +250,7 @@ def test_the_oldest_text_is_dropped_first(make_store, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_removed_or_changed_file_loses_only_its_own_part(make_store, tmp_path):
+def test_removing_or_changing_a_file_loses_only_its_own_part(make_store, tmp_path):
     store = make_store(max_bytes=8000)
     text = GrowingText(store, "e1.stdout", 1)
     for _ in range(10):

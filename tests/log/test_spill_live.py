@@ -134,7 +134,7 @@ def test_an_image_in_a_long_value_is_still_an_image(client, live):
     assert again["structuredContent"]["result"] == "'<<image-1>>'"
 
 
-def test_long_texts_are_compared_with_those_of_the_same_earlier_code(client, live):
+def test_long_texts_are_compared_with_those_of_an_earlier_run_of_the_same_code(client, live):
     code = print_numbers(200_000) + "\n'x' * 1_000_000"
     first = client.call("evaluate_code", code=code, timeoutMs=60_000)
     await_files(live, first, "stdout", "result")

@@ -116,7 +116,7 @@ async def test_a_real_client_reads_a_long_text_in_chunks_by_the_uri_in_the_answe
             assert str(note.uri) == f"{uri}#note"
 
 
-def test_the_answer_the_excerpt_and_the_resource_note_dropped_output(forgetful):
+def test_dropped_output_is_noted_in_the_answer_the_excerpt_and_the_resource(forgetful):
     client = forgetful
     code = "import sys\nfor number in range(40): sys.stdout.write(f'{number:02}' * 2**19); sys.stdout.flush()\nNone"
     answer = client.call("evaluate_code", code=code, timeoutMs=60_000)

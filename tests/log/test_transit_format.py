@@ -133,7 +133,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
-def test_a_broken_line_affects_no_other(content):
+def test_a_broken_line_affects_no_other_line(content):
     first, last = (Entry(number, "evaluatedCode", "1", 2) for number in (1, 3))
     assert read(HEADER, encode_entry(first), content, encode_entry(last)) == ([first, last], 1, False)
 

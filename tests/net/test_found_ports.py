@@ -41,7 +41,7 @@ def test_a_user_without_a_name_is_reported_by_number(file):
     )
 
 
-def test_without_kernel_information_a_recent_own_file_is_accepted(file):
+def test_without_kernel_information_a_recent_file_of_the_user_is_accepted(file):
     assert listener_distrust_reason(None, file) is None
 
 

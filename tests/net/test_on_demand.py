@@ -32,7 +32,7 @@ def run(workspace):
     run("stop")
 
 
-def test_start_launches_a_server_that_serves_the_next_command_too(run):
+def test_the_start_option_launches_a_server_that_serves_the_next_command_too(run):
     first = run("eval", "--start", "x = 20\nx + 1")
     assert (first.returncode, first.stdout) == (0, "21\n"), first.stderr
     again = run("eval", "x * 2")
@@ -75,7 +75,7 @@ def words_of(file):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-def test_start_waits_for_a_server_that_another_process_is_starting(run, workspace):
+def test_the_start_option_waits_for_a_server_that_another_process_is_starting(run, workspace):
     """`codriver run` starts one in the background, and a command with `--start` may follow immediately."""
     release = workspace.parent / "release"
     slow = f"""
@@ -142,7 +142,7 @@ def call(relayed, tool):
             return answer
 
 
-def test_status_and_stop_name_who_keeps_a_server_alive(run, relayed):
+def test_the_status_and_stop_commands_name_the_clients_that_keep_a_server_alive(run, relayed):
     server = relayed.call("server_health")["pid"]
     assert "kept alive by 1 relay with --start (ann): `codriver stop --for-good`" in run("status").stdout
     stopped = run("stop")
@@ -178,7 +178,7 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
     assert "result" in call(relayed, "server_health")
 
 
-def test_starting_a_server_by_hand_ends_a_stop_for_good(tmp_path, run):
+def test_starting_a_server_by_hand_cancels_an_earlier_stop_for_good(tmp_path, run):
     assert run("stop", "--for-good").stdout.startswith("no server is running")
     assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").returncode == 3
     with serving(tmp_path, "--repl", "none") as live:
@@ -211,7 +211,7 @@ def ancestors(process_id):
     return found
 
 
-def test_a_server_on_demand_ends_when_idle(tmp_path):
+def test_a_server_started_on_demand_ends_when_it_is_idle(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text("idleExitSeconds = 1\n")
     with serving(tmp_path, "--on-demand", "--repl", "none") as live:
@@ -237,7 +237,7 @@ def test_a_server_started_by_hand_ignores_the_idle_time(tmp_path):
         assert json.loads(stays.run("status", "--json").stdout)["ok"]
 
 
-def test_a_server_on_demand_starts_no_program_of_an_untrusted_workspace(run, workspace):
+def test_a_server_started_on_demand_starts_no_program_from_an_untrusted_workspace(run, workspace):
     python = workspace / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\ntouch {workspace}/run\nexec {sys.executable} "$@"\n')

@@ -61,18 +61,18 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("data", FOREIGN)
-def test_another_protocol_is_refused(data):
+def test_a_peer_that_speaks_another_protocol_is_refused(data):
     assert classify_first_bytes(data) == "refuse"
 
 
 @pytest.mark.parametrize("data", FOREIGN)
-def test_another_protocol_is_refused_however_its_bytes_are_split(data):
+def test_a_peer_that_speaks_another_protocol_is_refused_however_its_bytes_are_split(data):
     verdicts = [classify_first_bytes(data[:size]) for size in range(len(data) + 1)]
     assert "json" not in verdicts
 
 
 @pytest.mark.parametrize("data", [b'{"jsonrpc"', b"[", b" \r\n{", b"nonsense\n", b'"text"', b"1\n", b"not json\r\n"])
-def test_json_and_invalid_lines_are_not_taken_for_another_protocol(data):
+def test_json_and_invalid_lines_are_not_mistaken_for_another_protocol(data):
     assert classify_first_bytes(data) == "json"
 
 
@@ -351,7 +351,7 @@ def test_another_local_user_is_disconnected(live, tmp_path):
 
 
 @linux
-def test_another_user_who_disconnects_immediately_does_not_pass_for_root(live, tmp_path):
+def test_another_user_who_disconnects_immediately_is_not_mistaken_for_root(live, tmp_path):
     before = evaluated(live)
     for _ in range(5):
         assert as_nobody(SEND_AND_CLOSE, live, evaluation(live, tmp_path / "mark")).returncode == 0

@@ -173,7 +173,7 @@ def test_a_start_waiting_for_the_lock_names_the_server_that_appeared(tmp_path):
     assert asked
 
 
-def test_a_start_waiting_for_the_lock_continues_when_the_other_ended(tmp_path):
+def test_a_start_waiting_for_the_lock_continues_when_the_other_server_has_ended(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
@@ -228,7 +228,7 @@ def test_a_record_with_an_invalid_value_is_harmless(tmp_path, wrong):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1}', "\udcff", "[" * 100_000])
-def test_an_unusable_record_is_read_as_none(tmp_path, text):
+def test_an_unusable_record_is_treated_as_missing(tmp_path, text):
     (tmp_path / "server.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert read_record(tmp_path) is None
 

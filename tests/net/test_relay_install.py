@@ -68,7 +68,7 @@ def test_a_relay_file_is_written_only_if_it_differs(tmp_path):
         assert posix_only.has_mode(installed.parent, 0o700)
 
 
-def test_short_scripts_and_the_directory_run_relay_and_hook(tmp_path):
+def test_the_relay_and_the_hook_can_be_run_by_their_short_scripts(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     (folder,) = (tmp_path / "relays").iterdir()
     assert len(target.read_text().splitlines()) == 2

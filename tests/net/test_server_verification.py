@@ -38,7 +38,7 @@ def test_a_command_does_not_use_the_server_of_another_workspace(workspaces):
     assert other.run("eval", WHERE).stdout == f"'{other.workspace}'\n"
 
 
-def test_a_command_starts_its_own_server_instead(workspaces):
+def test_a_command_starts_its_own_server_instead_of_using_that_of_another_workspace(workspaces):
     killed, _ = workspaces
     done = killed.run("eval", "--start", WHERE)
     assert (done.returncode, done.stdout) == (0, f"'{killed.workspace}'\n"), done.stderr

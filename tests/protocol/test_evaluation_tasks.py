@@ -293,7 +293,7 @@ def test_declining_input_ends_the_evaluation(live):
         assert fields(result(client, task))["status"] == "interrupted"
 
 
-def test_a_client_without_form_support_is_answered_that_input_is_needed(live, version):
+def test_the_answer_to_a_client_without_form_support_states_that_input_is_needed(live, version):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         if client.is_modern:
             told = client.request("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})

@@ -92,7 +92,7 @@ def test_there_is_no_skill_index(client):
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_behind_a_relay_without_skills_sees_none(live, odd, era):
+def test_a_client_behind_a_relay_without_skills_sees_no_skills(live, odd, era):
     with relayed(live, "--no-skills") as client:
         discovered = client.request("server/discover", {"_meta": ENVELOPE})["result"]
         about = discovered if era == "stateless" else client.about

@@ -18,7 +18,7 @@ LONG = frozenset({
     "test_the_relay_ends_when_its_client_is_gone",
     "test_a_flood_of_empty_lines_throttles_the_client",
     "test_the_client_is_throttled_while_the_server_cannot_be_reached",
-    "test_a_missing_server_command_is_named",
+    "test_the_error_names_a_missing_server_command",
     "test_a_server_that_fails_to_start_is_explained",
     "test_a_server_that_only_disconnects_is_not_retried_forever",
     "test_a_server_that_does_not_answer_the_repeated_handshake_is_dropped",

@@ -271,7 +271,7 @@ def test_changed_roots_are_requested_again_if_none_was_usable(auto, project):
     assert served(relay, 2) == project
 
 
-def test_the_workspace_stays_when_the_roots_change(auto, project, tmp_path):
+def test_the_workspace_stays_the_same_when_the_roots_change(auto, project, tmp_path):
     relay = greeted(auto())
     relay.send(roots(project.as_uri()), CHANGED)
     assert served(relay) == project

@@ -37,7 +37,7 @@ def test_the_query_of_a_start_hook_includes_a_preceding_compaction(source, told)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['client']}-{shape['event']}-{shape['about']}")
-def test_a_recorded_input_produces_its_query(shape):
+def test_each_recorded_input_produces_the_expected_query(shape):
     assert tool_arguments(shape["client"], shape["event"], shape["input"]) == shape["asked"]
 
 

@@ -62,7 +62,7 @@ def test_chunks_are_forwarded_as_whole_lines(relay, host):
     assert relay.receive() == answer(2)
 
 
-def test_large_messages_arrive_whole(relay, host):
+def test_large_messages_arrive_completely(relay, host):
     text = 'x"\\' * 2_000_000
     relay.send(request(1))
     peer = host.accept()
@@ -108,7 +108,7 @@ def test_a_request_without_an_answer_gets_an_error_with_its_own_id(relay, host, 
         assert word in error["error"]["message"]
 
 
-def test_a_request_with_id_zero_gets_its_error(relay, host):
+def test_a_request_with_id_zero_gets_an_error_with_that_id(relay, host):
     relay.send(request(0))
     peer = host.accept()
     peer.read()
@@ -116,7 +116,7 @@ def test_a_request_with_id_zero_gets_its_error(relay, host):
     assert relay.receive()["id"] == 0
 
 
-def test_an_answer_that_escapes_the_id_differently_matches(relay, host):
+def test_an_answer_that_escapes_the_id_differently_matches_its_request(relay, host):
     relay.send(b'{"id":"\\u00e9","method":"tools/call"}\n', request(2))
     peer = host.accept()
     peer.read()
@@ -205,7 +205,7 @@ def test_a_server_that_does_not_answer_the_repeated_handshake_is_dropped(start_r
     assert message == request(1)
 
 
-def test_an_unanswered_initialize_gets_the_answer_of_its_repetition(relay, host):
+def test_an_unanswered_initialize_request_gets_the_answer_to_its_repetition(relay, host):
     relay.send(INITIALIZE)
     peer = host.accept()
     peer.read()
@@ -341,7 +341,9 @@ def test_a_cancelled_request_gets_no_error(relay, host):
     assert relay.receive()["id"] == 2
 
 
-def test_giving_up_answers_all_waiting_requests_and_the_next_one_retries(start_relay, start_host, tmp_path):
+def test_a_relay_that_gives_up_answers_all_waiting_requests_and_retries_on_the_next_request(
+    start_relay, start_host, tmp_path
+):
     port_file = tmp_path / ".calva" / "mcp-server" / "port"
     relay = start_relay(port_file, CODRIVER_RELAY_GIVE_UP_S="0.3")
     relay.send(request("a"), request(0))
@@ -393,7 +395,7 @@ def test_requests_are_answered_immediately_if_the_server_process_is_dead(start_r
 
 
 @pytest.mark.parametrize("is_left", [True, False], ids=["a port file is left", "none was ever there"])
-def test_without_a_server_and_without_start_requests_are_answered_soon(start_relay, tmp_path, is_left):
+def test_requests_are_answered_soon_if_there_is_no_server_and_no_start_option(start_relay, tmp_path, is_left):
     folder = tmp_path / ".calva" / "mcp-server"
     folder.mkdir(parents=True, mode=0o700)
     if is_left:
@@ -424,7 +426,7 @@ def test_the_relay_gives_up_on_a_hung_server_before_clients_time_out(start_relay
     assert relay.receive()["error"]["data"] == {"reason": "server-unreachable"}
 
 
-def test_giving_up_after_stdin_ended_exits_with_an_error(start_relay):
+def test_a_relay_that_gives_up_after_stdin_ended_exits_with_an_error(start_relay):
     relay = start_relay(closed_port(), CODRIVER_RELAY_GIVE_UP_S="0.3")
     relay.send(request(1))
     relay.end()
@@ -446,7 +448,7 @@ def test_a_server_that_only_disconnects_is_not_retried_forever(start_relay, host
 
 
 @pytest.mark.parametrize("text", ["", "abc", "-5", "99999", "1664 1665"])
-def test_an_invalid_port_file_is_named(start_relay, tmp_path, text):
+def test_the_error_names_an_invalid_port_file(start_relay, tmp_path, text):
     (tmp_path / "port").write_text(text)
     relay = start_relay(tmp_path / "port", CODRIVER_RELAY_GIVE_UP_S="0")
     relay.send(request(1))
@@ -576,7 +578,7 @@ def test_the_token_next_to_the_port_file_is_sent_first(start_relay, host, tmp_pa
         assert peer.read() == request(1)
 
 
-def test_the_expected_server_is_named_first(start_relay, host, tmp_path):
+def test_the_relay_first_names_the_server_that_it_expects(start_relay, host, tmp_path):
     (tmp_path / "port").write_text(str(host.port))
     (tmp_path / "server.json").write_text(json.dumps({"pid": 1, "port": host.port, "sessionId": "a1b2"}, indent=1))
     relay = start_relay(tmp_path / "port")
@@ -708,7 +710,7 @@ for line in lines:
 """
 
 
-def test_start_launches_a_server_for_the_workspace(start_relay, tmp_path):
+def test_the_start_option_launches_a_server_for_the_workspace(start_relay, tmp_path):
     script = tmp_path / "fake server.py"
     script.write_text(SERVER)
     command = shlex.join([sys.executable, str(script)])
@@ -731,7 +733,7 @@ def test_a_server_that_fails_to_start_is_explained(start_relay, tmp_path):
     assert "the config is wrong" in message
 
 
-def test_a_missing_server_command_is_named(start_relay, tmp_path):
+def test_the_error_names_a_missing_server_command(start_relay, tmp_path):
     words = ("--workspace", tmp_path, "--start")
     relay = start_relay(*words, CODRIVER_SERVER_COMMAND="/nowhere/codriver", **waiting(start_grace_s=0.1))
     relay.send(request(1))

@@ -182,13 +182,13 @@ os._exit(0)
 """
 
 
-def test_a_write_that_starts_while_another_ends_is_written_after_it():
+def test_text_written_while_an_earlier_write_ends_comes_after_it():
     with subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE) as process:
         numbers = [line.split()[0] for line in process.stdout if len(line.split()[-1]) == 5_000_000]
     assert numbers == [b"%d" % number for number in range(60)]
 
 
-def test_requests_that_a_lost_server_never_started_to_read_are_sent_to_the_next(relay, start_host, host):
+def test_requests_that_a_lost_server_never_started_to_read_are_sent_to_the_next_server(relay, start_host, host):
     relay.send(request(1))
     first = host.accept()
     first.read()
@@ -205,7 +205,7 @@ def test_requests_that_a_lost_server_never_started_to_read_are_sent_to_the_next(
     assert [second.read()["id"] for _ in range(found + 1, 42)] == list(range(found + 1, 42))
 
 
-def test_a_queued_answer_for_a_lost_server_is_not_sent_to_the_next_one(relay, host):
+def test_an_answer_queued_for_a_lost_server_is_not_sent_to_the_next_server(relay, host):
     first = host.accept()
     relay.send(*[request(number, text="x" * 1_000_000) for number in range(20)], answer("asked by the first"))
     assert first.connection.recv(1, socket.MSG_PEEK)

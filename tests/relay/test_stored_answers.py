@@ -129,7 +129,7 @@ def test_a_client_without_skills_has_its_own_cached_answer(cold, monkeypatch):
     assert read_stored(str(cold.workspace), encode(INITIALIZE), wants_skills=False) is not None
 
 
-def test_a_cache_of_another_python_is_ignored(cold, monkeypatch):
+def test_a_cache_written_by_another_python_is_ignored(cold, monkeypatch):
     monkeypatch.delenv("CODRIVER_SERVER_COMMAND", raising=False)
     del cold.environment["CODRIVER_SERVER_COMMAND"]
     file = cold.store(monkeypatch)

@@ -84,7 +84,7 @@ def test_a_line_that_is_not_a_message_is_neither_request_nor_response(line):
 
 
 @pytest.mark.parametrize("id_", ["null", "true", "[1]", '{"id":1}'])
-def test_an_invalid_id_is_none(id_):
+def test_an_invalid_id_is_treated_as_missing(id_):
     assert classify_line(f'{{"id":{id_},"method":"m"}}'.encode()).id is None
 
 

@@ -74,7 +74,7 @@ async def test_characters_of_all_kinds_round_trip(name):
         assert decoded.removeprefix(ELEMENT).strip("\"'") == "ж😀"
 
 
-async def test_a_long_value_is_returned_complete(name):
+async def test_a_long_value_is_returned_completely(name):
     if WORDS[name].long is None:
         pytest.skip("this server cuts long values itself")
     async with adapter(name) as (opened, events):
@@ -178,7 +178,7 @@ async def test_nbb_enters_a_namespace_only_by_a_plain_ns_form(form):
     ],
     ids=["jvm", "basilisp", "lisp", "nbb"],
 )
-async def test_a_namespace_applies_to_one_evaluation(name, code, value):
+async def test_a_namespace_applies_to_only_one_evaluation(name, code, value):
     namespace = value.strip('"')
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(f"(require '{namespace})"))

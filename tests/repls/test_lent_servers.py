@@ -76,14 +76,14 @@ def test_a_server_ends_with_the_last_process_using_it_however_that_process_ends(
     until(lambda: not running(tmp_path), "the end of the server")
 
 
-def test_a_server_whose_owner_ended_is_not_lent_again(process, tmp_path):
+def test_a_server_whose_owner_has_exited_is_not_lent_again(process, tmp_path):
     first, second = process(), process()
     address = request(first, "borrow")
     end(first)
     assert request(second, "borrow") != address
 
 
-def test_a_server_that_ended_is_replaced():
+def test_a_server_that_has_exited_is_replaced():
     ours = real_repls.repl("python")
     ours.kill()
     assert real_repls.repl("python").is_running()

@@ -66,7 +66,7 @@ SKILLS = [
 
 @pytest.mark.parametrize("evaluates", [True, False])
 @pytest.mark.parametrize(("skills", "repls"), [*itertools.product(SKILLS, REPLS)])
-def test_instructions_fit_in_every_combination(skills, repls, evaluates):
+def test_instructions_stay_within_their_limit_in_every_combination_of_skills_and_repls(skills, repls, evaluates):
     text = build_instructions(skills, repls, evaluates=evaluates)
     assert len(text) < MAX_INSTRUCTIONS_CHARACTERS
     assert len(text.encode()) < 2048

@@ -81,7 +81,7 @@ def test_opening_a_file_waits_while_another_program_holds_it(tmp_path, name):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows is about the other test")
 @pytest.mark.parametrize("name", ACTS)
-def test_each_operation_works_when_nobody_holds_the_file(tmp_path, name):
+def test_each_operation_works_while_no_other_program_holds_the_file(tmp_path, name):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "file").write_bytes(b"old")

@@ -184,7 +184,7 @@ accessors.ACCESSORS["epochs"] = lambda asked: whole({name: asked[name] for name 
 """
 
 
-def test_epochs_by_path_need_the_diff_band(client):
+def test_filtering_epochs_by_path_requires_the_diff_band(client):
     change(client, "dispatch", event="['order/add', 4]", sync=True)
     client.call("evaluate_code", code=OLDER, who="setup")
     refused = client.call("inspect_app", what="epochs", path="orders")
@@ -311,7 +311,7 @@ def test_sensitive_values_are_never_sent(client):
     assert told[0]["redacted"] == 1
 
 
-def test_a_large_value_is_marked_and_read_in_parts(client):
+def test_a_large_value_is_marked_and_can_be_read_in_parts(client):
     client.call("evaluate_code", code="shop.state = {**shop.state, 'blob': 'x' * 10_000_000}; None", who="setup")
     answer = inspect(client, "state")
     assert "<elided str 10000000 ['blob']>" in answer["value"]

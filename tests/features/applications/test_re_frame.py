@@ -57,7 +57,7 @@ def test_changes_by_other_handlers_of_a_failed_event_are_rolled_back():
     assert answer["hint"].endswith("The state is as before: what other handlers of this event did was taken back.")
 
 
-def test_an_event_without_a_handler_fails():
+def test_dispatching_an_event_without_a_handler_fails():
     assert answer_of("re-frame2", "dispatch", event="[:nobody]", sync=True)["reason"] == "handler-failed"
     assert answer_of("re-frame", "dispatch", event="[:nosuch]", sync=True)["reason"] == "missing-handler"
     assert answer_of("re-frame", "dispatch", event="[:boom]", sync=True)["reason"] == "handler-failed"
@@ -100,7 +100,7 @@ def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
 
 
 @pytest.mark.parametrize("accessor", ["epochs", "diff", "machines"])
-def test_a_missing_namespace_is_refused_rather_than_answered_with_an_empty_list(accessor):
+def test_a_missing_namespace_is_an_error_and_not_an_empty_list(accessor):
     answer = answer_of("re-frame2 without epochs", accessor)
     assert (answer["ok"], answer["reason"]) == (False, "band-missing")
     assert "the application does not load re-frame." in answer["hint"]
@@ -235,7 +235,7 @@ def test_definitions_omit_docstrings_and_keep_dependencies_in_order():
     assert names_with_dependencies(defined, ["b"]) == ["a", "b"]
 
 
-def test_names_are_munged_like_the_clojurescript_compiler_does():
+def test_names_are_munged_as_the_clojurescript_compiler_munges_them():
     assert to_javascript_name("re-frame.core/dispatch-sync*") == "re_frame.core.dispatch_sync_STAR_"
     assert to_javascript_name("re-frame.registrar/kind->id->handler") == "re_frame.registrar.kind__GT_id__GT_handler"
     assert to_javascript_name("a/b!?") == "a.b_BANG__QMARK_"

@@ -65,7 +65,7 @@ def test_a_seam_without_frames_says_how_to_register_one():
     )
 
 
-def test_a_seam_of_another_version_is_reported_with_both_versions():
+def test_a_seam_of_a_different_version_is_reported_with_both_versions():
     assert f"the seam uses contract 7, but this codriver uses {CONTRACT_VERSION}" in detail(contract=7)
     assert status_accessors.CONTRACT_VERSION == CONTRACT_VERSION
 
@@ -119,7 +119,7 @@ def test_a_language_without_a_seam_is_reported_as_such():
     )
 
 
-def test_a_left_over_port_file_is_named_with_a_fix():
+def test_a_left_over_port_file_is_reported_with_a_fix():
     gone = {**SESSION, "phase": "waiting", "kind": "port-file", "origin": "/w/.py-port"}
     assert seam_row(gone, None, asking()).detail == (
         "no REPL listens on the port in /w/.py-port: restart the application, or rm /w/.py-port if you "

@@ -157,7 +157,7 @@ def test_a_failing_filter_is_reported_in_the_list_of_streams(watching):
     assert "0 sent, 0 dropped, 1 conditions failed: TypeError: " in line
 
 
-def test_an_eleventh_stream_is_refused_with_streams_to_stop(watching):
+def test_an_eleventh_stream_is_refused_with_a_list_of_streams_to_stop(watching):
     begun = [begin(watching, "fx")["subId"] for _ in range(10)]
     refused = watching.call("watch_app", topic="fx")
     assert refused["reason"] == "too-many-subscriptions"

@@ -147,7 +147,7 @@ def test_the_division_symbol_is_found_in_the_export(tmp_path, site):
         assert look_up(client, "/")["url"] == "https://clojuredocs.org/clojure.core/_fs"
 
 
-def test_an_entry_is_a_resource_too(tmp_path, site):
+def test_an_entry_is_also_available_as_a_resource(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         for symbol, encoded in (("clojure.core/map", "clojure.core%2Fmap"), ("/", "%2F")):
             answer = look_up(client, symbol)
@@ -196,7 +196,7 @@ def test_an_old_export_is_used_if_it_cannot_be_refreshed(tmp_path, site):
     assert site.asked == 2, "a fetch that failed is not repeated at every question"
 
 
-def test_offline_the_error_says_what_to_do(tmp_path, site):
+def test_the_error_says_what_to_do_without_a_network_connection(tmp_path, site):
     site.server.shutdown()
     site.server.server_close()
     with asking(tmp_path, site.url) as client:
@@ -238,7 +238,7 @@ def test_a_pipe_in_place_of_the_cache_file_is_reported_without_blocking(tmp_path
     assert "the path is a pipe" in answer["message"]
 
 
-def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
+def test_the_examples_omitted_from_a_long_entry_are_counted(tmp_path, site):
     site.body = json.dumps({"vars": [MAP | {"examples": [{"body": "é" * 40_000}] * 3}]}).encode()
     with asking(tmp_path, site.url) as client:
         answer = look_up(client, "map")
@@ -292,7 +292,7 @@ async def test_a_repl_without_the_operation_is_not_queried():
 
 
 @pytest.mark.anyio
-async def test_a_repl_without_the_operation_says_how_to_get_it(tmp_path):
+async def test_a_session_whose_repl_lacks_the_operation_is_listed_with_what_provides_it(tmp_path):
     def listed(address):
         with asking(tmp_path, "none", f"r={address}", name="codriver-test") as client:
             until_connected(client)

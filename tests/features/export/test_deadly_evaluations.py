@@ -33,7 +33,7 @@ def runs(folder):
 
 
 @pytest.mark.parametrize("deadly", DEADLY)
-async def test_an_evaluation_that_ended_its_repl_is_named_and_the_rest_still_verified(tmp_path, deadly):
+async def test_an_evaluation_that_ended_its_repl_is_reported_and_the_rest_is_still_verified(tmp_path, deadly):
     checked = await runs(tmp_path).verify(recording(deadly, LOST))
     notes = {one.of.id: one.note for one in checked if one.note}
     assert list(notes) == ["e-3"]

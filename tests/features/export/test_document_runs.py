@@ -39,7 +39,7 @@ def write_shop(folder, price=3):
 
 
 @pytest.mark.parametrize("has_pytest", [True, False])
-async def test_failures_have_their_test_and_line(tmp_path, has_pytest):
+async def test_each_failure_includes_its_test_and_line(tmp_path, has_pytest):
     place = project(tmp_path, has_pytest=has_pytest)
     write_shop(place, 4)
     found = await failures(runs(place, place / ".venv" / "bin" / "python"))

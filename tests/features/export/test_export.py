@@ -66,7 +66,7 @@ def passes(live, file):
     return subprocess.run(command, cwd=live.workspace, env=environ, timeout=60, check=False).returncode == 0
 
 
-def test_a_file_is_replaced_only_with_force(live):
+def test_an_existing_file_is_replaced_only_if_forced(live):
     file = live.workspace / "kept.py"
     file.write_text("mine\n")
     done = live.run("export", "--last", "1", "-o", str(file))

@@ -111,7 +111,7 @@ def test_code_ending_in_a_statement_has_no_value_to_compare():
     assert notes(checked) == [("ran", ""), ("differs", "recorded: no value; in a fresh REPL: 1")]
 
 
-def test_code_with_a_redacted_secret_is_not_run_and_marked():
+def test_code_with_a_redacted_secret_is_marked_and_not_run():
     checked, asked = verified([RecordedEvaluation("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
     assert not asked
     assert checked[0].verdict == "absent"
@@ -141,7 +141,7 @@ def test_a_value_compared_with_a_redacted_one_is_never_included(recorded, came):
     assert "<<redacted:shop token>>" in checked[0].note
 
 
-def test_a_repeated_error_is_expected_and_a_typo_omitted():
+def test_a_repeated_error_is_expected_and_a_typo_is_omitted():
     evaluations = [RecordedEvaluation("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
                    RecordedEvaluation("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
     answers = {
@@ -208,7 +208,7 @@ def test_a_step_with_different_output_does_not_count_as_reproduced():
     assert notes(checked) == [("differs", "printed, recorded: hello; in a fresh REPL: goodbye")]
 
 
-def test_steps_that_share_state_are_one_test_and_others_separate():
+def test_steps_that_share_state_become_one_test_and_others_separate_tests():
     codes = ["import random", "def f(x):\n    return x", "xs = []", "f(1)", "xs.append(2)", "random.seed(1)", "xs",
              "random.random()", "f(2)"]  # fmt: skip
     given = {"f(1)": "1", "xs.append(2)": "None", "random.seed(1)": "None", "xs": "[2]", "random.random()": "0.1", "f(2)": "2"}  # fmt: skip  # noqa: E501

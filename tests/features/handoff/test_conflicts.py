@@ -87,7 +87,7 @@ def test_a_caller_that_loads_the_unchanged_file_is_notified_of_what_that_reverts
         "(intern 'shop.core 'price 100)",
     ],
 )
-def test_a_load_that_reverts_another_var_root_is_noted(repl, code):
+def test_a_load_that_reverts_a_changed_var_root_is_noted(repl, code):
     repl.evaluate("copilot", code)
     (note,) = repl.evaluate("claude", FILE, is_file=True)
     assert note.startswith("copilot redefined `shop.core/price` 18 s ago (eval e2")

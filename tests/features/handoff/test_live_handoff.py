@@ -44,7 +44,7 @@ def check(told):
     assert ": rate (" not in told, "a file has it"
 
 
-def test_a_client_reads_the_handoff_for_itself_or_for_another(live, client):
+def test_a_client_can_read_the_handoff_for_itself_or_for_another_client(live, client):
     # The checkpoint is on the disk within a moment.
     until(lambda: "Checkpoints: " in read(client, "codriver://handoff"), "the checkpoint")
     told = read(client, "codriver://handoff")

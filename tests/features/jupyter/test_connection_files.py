@@ -153,7 +153,7 @@ def test_the_users_own_group_does_not_count_as_other_users(open_directory, is_cu
     assert bool(RuntimeDirectory(open_directory).contents().kernels) is is_current_group
 
 
-def test_files_in_a_private_directory_are_not_protected_if_it_links_to_an_open_one(open_directory, tmp_path):
+def test_a_private_directory_that_links_to_an_open_one_does_not_protect_its_files(open_directory, tmp_path):
     write_file(open_directory, "kernel-1.json", KERNEL, 0o644)
     tmp_path.chmod(0o700)
     (tmp_path / "runtime").symlink_to(open_directory)

@@ -112,7 +112,7 @@ async def test_code_dropped_by_the_kernel_is_sent_again():
         assert (await over(endings)).status == "done"
 
 
-async def test_code_dropped_repeatedly_fails_as_not_run():
+async def test_code_that_is_dropped_repeatedly_is_reported_as_not_run():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -174,7 +174,7 @@ async def test_deno_values_are_awaited_slightly_longer():
         assert events == [("e", Value("1"))]
 
 
-async def test_text_and_images_of_r_are_values_and_displays():
+async def test_text_and_images_from_r_are_values_and_displays():
     channel, endings = ScriptedChannel(implementation="IRkernel"), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)

@@ -32,7 +32,7 @@ def test_messages_within_the_limit_stay_in_order():
     assert drain(inbox(*map(message, range(5)))) == [0, 1, 2, 3, 4]
 
 
-def test_the_start_and_end_of_a_flood_are_kept_and_the_rest_counted():
+def test_the_start_and_end_of_a_flood_are_kept_and_the_other_messages_are_counted():
     assert drain(inbox(*map(message, range(100)))) == [0, 1, 2, ("p", "stdout", 95_000), 98, 99]
 
 
@@ -48,7 +48,7 @@ def test_dropped_messages_are_counted_by_parent_and_stream():
     assert drain(inbox(*flood, message(20))) == [0, 1, 2, ("a", "stderr", 7000), ("b", "stderr", 9000), 19, 20]
 
 
-def test_the_inbox_reports_being_full_if_no_message_may_be_dropped():
+def test_the_inbox_reports_that_it_is_full_if_no_message_may_be_dropped():
     full = inbox(*(message(number, "status") for number in range(5)))
     assert full.has_space
     full.put(message(5, "status"))

@@ -45,7 +45,7 @@ async def test_a_kernel_that_does_not_answer_is_refused():
             pass
 
 
-async def test_a_kernel_that_answers_only_on_control_is_connected():
+async def test_a_kernel_that_answers_only_on_its_control_channel_can_be_used():
     channel = ScriptedChannel(answers=False)
     async with anyio.create_task_group() as tasks:
 
@@ -169,7 +169,7 @@ async def test_a_restart_by_anyone_ends_the_connection_and_pending_requests(repl
         assert "restarted" in await kernel.wait_closed()
 
 
-async def test_a_late_starting_status_is_not_a_restart():
+async def test_a_late_starting_status_does_not_count_as_a_restart():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         channel.say("iopub", "status", {"execution_state": "starting"})
@@ -177,7 +177,7 @@ async def test_a_late_starting_status_is_not_a_restart():
         assert kernel.cause is None
 
 
-async def test_messages_of_the_jupyter_server_itself_are_not_a_restart():
+async def test_messages_from_the_jupyter_server_itself_do_not_count_as_a_restart():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, foreign):
         channel.kernel_session = "the server's"

@@ -296,7 +296,7 @@ def test_the_token_is_never_sent_to_another_address(sessions):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_rejected_token_is_named_by_its_file_and_never_included(sessions, status):
+def test_the_error_for_a_rejected_token_names_its_file_but_does_not_include_the_token(sessions, status):
     sessions.status = status
     with pytest.raises(NotebookServerError, match=r"refused the token in /run/jpserver-1\.json") as refused:
         list_sessions(server_at(sessions.url))

@@ -339,7 +339,7 @@ async def test_a_queued_test_run_can_be_cancelled(name):
 
 
 @pytest.mark.parametrize("name", ["xpython"])
-async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name, monkeypatch):
+async def test_a_busy_kernel_without_subshells_refuses_queries_with_an_explanation(name, monkeypatch):
     monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_TIMEOUT_S", 0.05)
     kernel, events = real_kernels.kernel(name), []
     code = "print('begun', flush=True)\nimport os, time\nwhile not os.path.exists('go.on'): time.sleep(0.01)"

@@ -42,7 +42,7 @@ def test_a_settings_table_defines_a_kernel_with_its_token_and_variables(user_set
     assert (kernel.key, kernel.token, kernel.env) == ("gpu", TokenSource(file="~/.hub-token"), {"KERNEL_MEMORY": "8G"})
 
 
-def test_a_command_line_kernel_is_added_and_uses_its_servers_token(user_settings):
+def test_a_kernel_given_on_the_command_line_is_added_and_uses_its_servers_token(user_settings):
     kernels_in_file = '[[kernels]]\nurl = "http://box:8888/?kernel=ir"\ntokenEnv = "BOX"\nplainHttp = true\n'
     first, second, third = kernels(
         user_settings, kernels_in_file, command_line=["http://box:8888/api/kernels/a-1", "x=https://c/?kernel="]

@@ -57,7 +57,7 @@ def test_the_first_kernelspec_of_a_name_is_used(tmp_path):
     assert (spec.directory, spec.language) == (tmp_path / "a" / "ir", "R")
 
 
-def test_an_unknown_kernelspec_is_refused_with_those_available(tmp_path):
+def test_an_unknown_kernelspec_is_refused_with_a_list_of_available_ones(tmp_path):
     write_spec(tmp_path, "ir", IR)
     write_spec(tmp_path, "bash", IR)
     with pytest.raises(KernelSpecError, match=r"no kernelspec 'deno'. Available: bash, ir"):

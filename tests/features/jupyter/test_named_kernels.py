@@ -25,7 +25,7 @@ SECRET = "0123456789abcdef-secret"
         ("http://host/b/?notebook=work/a%20b.ipynb", KernelUrl("http://host/b", notebook="work/a b.ipynb")),
     ],
 )
-def test_a_url_names_a_kernel_of_a_server(text, url):
+def test_a_url_names_a_kernel_on_a_server(text, url):
     assert parse_location(text) == url
     assert parse_url(str(url)) == url
     assert url.address == f"jupyter+{url}"

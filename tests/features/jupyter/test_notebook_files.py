@@ -233,7 +233,7 @@ def test_a_cell_has_its_source_count_and_error_state():
         (book(code())[:-1].replace(":", "", 1), "expected :"),
     ],
 )  # fmt: skip
-def test_text_that_is_no_notebook_is_refused_with_a_position(text, why):
+def test_text_that_is_not_a_notebook_is_refused_with_the_position_of_the_error(text, why):
     with refused_as("file-unreadable", match=r"x\.ipynb is not a notebook of nbformat 4") as told:
         read_notebook(text, "x.ipynb")
     assert why in told.value.message

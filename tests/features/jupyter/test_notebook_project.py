@@ -49,7 +49,7 @@ def test_a_directory_of_notebooks_gets_a_kernel_if_one_is_installed(with_kernel,
     assert notebook_project(with_kernel, {"PATH": ""}) is None
 
 
-def test_a_notebook_link_out_of_the_directory_is_not_read(with_kernel, tmp_path):
+def test_a_link_to_a_notebook_outside_the_directory_is_not_followed(with_kernel, tmp_path):
     (tmp_path / "outside.ipynb").write_text(NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}'))
     (with_kernel / "a.ipynb").symlink_to(tmp_path / "outside.ipynb")
     assert notebook_project(with_kernel, {"PATH": ""}) is not None

@@ -75,14 +75,14 @@ async def until(condition):
     ],
     ids=["cell", "library", "syntax", "file"],
 )
-async def test_an_error_has_its_position(code, file, line, trace):
+async def test_an_error_includes_its_position(code, file, line, trace):
     async with adapter("ipykernel") as (opened, _):
         failure = (await evaluate(opened, Request("e", code))).failure
         assert (failure.file, failure.line) == (file, line)
         assert [frame.partition(" ")[0] for frame in failure.trace] == trace
 
 
-async def test_an_error_in_a_later_form_has_a_line_of_the_whole_code():
+async def test_the_line_of_an_error_in_a_later_form_is_counted_from_the_start_of_the_code():
     forms = (Form("1", 1, 1), Form("2\n1/0", 4, 1))
     async with adapter("ipykernel") as (opened, _):
         failure = (await evaluate(opened, Request("e", "1\n\n\n2\n1/0", forms=forms))).failure
@@ -336,7 +336,7 @@ async def test_a_restart_by_another_client_ends_the_connection_and_pending_code(
             assert (await evaluate(opened, Request("e", "mine"))).failure.type == "NameError"
 
 
-async def test_a_busy_kernel_is_connected_through_its_control_socket():
+async def test_the_connection_to_a_busy_kernel_uses_its_control_socket():
     kernel = real_kernels.kernel("ipykernel")
     async with real_kernels.human(kernel) as human:
         human.execute("print('begun', flush=True)\nimport time; time.sleep(600)")

@@ -173,7 +173,7 @@ def test_an_external_kernel_is_not_restarted(client, notebook):
 @pytest.mark.parametrize(
     "arguments", [{}, {"cell": 0, "cells": "all"}, {"cell": 0, "restart": True}, {"cells": "some"}], ids=str
 )
-def test_exactly_one_of_cell_and_cells_is_required(client, notebook, arguments):
+def test_exactly_one_of_the_arguments_cell_and_cells_is_required(client, notebook, arguments):
     notebook.write_text(book(code("1")))
     assert client.call("run_cell", filePath=notebook.name, **arguments)["reason"] == "bad-arguments"
 
@@ -311,7 +311,7 @@ def test_a_cell_is_edited_by_id_unless_the_notebook_is_open(client, live, runtim
     assert notebook.read_text() == text
 
 
-def test_edits_of_cells_and_other_files_are_applied_all_or_none(client, live, notebook):
+def test_either_all_edits_of_cells_and_other_files_are_applied_or_none(client, live, notebook):
     text = book(code("x = f(1)", id="a")).replace('"memory"', '"memory", "language": "python"')
     notebook.write_text(text)
     beside = live.workspace / "beside.txt"

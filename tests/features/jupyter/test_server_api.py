@@ -79,7 +79,7 @@ async def test_a_wrong_or_missing_token_is_reported_with_its_source(server, toke
 
 
 @pytest.mark.slow
-async def test_an_unknown_kernelspec_is_refused_as_the_server_does(server):
+async def test_the_error_for_an_unknown_kernelspec_includes_the_status_of_the_server(server):
     with pytest.raises(ServerAnswerError, match="refused the request: HTTP 50"):
         await api(server.base).start("cobol", {})
 

@@ -242,7 +242,7 @@ async def test_attempts_to_reconnect_stop_after_the_time_limit(proxy_and_base, s
             assert "could not be reopened" in await channel.wait_closed()
 
 
-async def test_output_omitted_by_the_server_is_marked_as_cut(server, shared):
+async def test_output_omitted_by_the_server_is_marked_as_truncated(server, shared):
     async with open_channel(api(server.base), shared) as (channel, recorder):
         request = run(channel, "print('x' * 5_000_000)")
         await recorder.reply(request)

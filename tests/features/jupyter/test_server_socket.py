@@ -66,7 +66,7 @@ async def test_a_redirect_is_not_followed_with_the_token(tmp_path):
     assert authorizations == ["token a-token-of-the-user"]
 
 
-async def test_an_oversized_message_is_named_as_the_cause(monkeypatch):
+async def test_an_oversized_message_is_reported_as_the_cause(monkeypatch):
     monkeypatch.setattr(server_socket, "MAX_FRAME_BYTES", 1000)
 
     async def send(connection):
@@ -82,7 +82,7 @@ async def test_an_oversized_message_is_named_as_the_cause(monkeypatch):
         await opened.close()
 
 
-async def test_an_oversized_content_is_refused_and_the_next_message_is_read():
+async def test_oversized_content_is_refused_and_the_next_message_is_read():
     heavy = b'{"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
     long = {"text": "x" * 100_000}
 

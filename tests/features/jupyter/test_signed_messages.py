@@ -37,7 +37,7 @@ def test_a_signed_message_is_read_whatever_surrounds_it(leading_parts, trailing_
     assert json.loads(b"".join(message.head)) == {"text": "x" * 100}
 
 
-def test_messages_signed_with_another_key_are_counted():
+def test_messages_signed_with_a_different_key_are_counted():
     assembler = Assembler(SIGNER)
     assert assemble(assembler, parts({}, Signer(b"other", "hmac-sha256"))) is None
     assert assemble(assembler, [b"garbage"]) is None

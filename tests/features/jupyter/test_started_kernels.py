@@ -122,7 +122,7 @@ def test_the_repl_option_determines_the_key(word, key, dialect):
     assert (configured.key, configured.dialect, configured.keyed, configured.origin.text) == (key, dialect, True, word)
 
 
-def test_other_options_with_a_colon_are_command_lines():
+def test_other_option_values_with_a_colon_are_treated_as_command_lines():
     assert kinds.find_kind("python:3", [KERNEL_KIND]) is None
     assert kinds.find_kind("jupyter:ir", [KERNEL_KIND]) is kinds.find_kind(" jupyter ", [KERNEL_KIND]) is KERNEL_KIND
 

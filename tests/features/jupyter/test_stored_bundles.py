@@ -31,7 +31,7 @@ def test_a_part_includes_its_range():
     assert read(stored, "text/html", max_value_bytes=4) == Value("0123", cut="characters 0 to 4 of 10")
 
 
-def test_a_cut_never_splits_a_character():
+def test_a_truncated_part_never_ends_within_a_character():
     assert read(store({"text/html": "ж😀"}), "text/html", max_value_bytes=4).text == "ж"
 
 
@@ -42,7 +42,7 @@ def test_the_last_bundle_is_read_unless_a_number_is_given():
     assert "the evaluation has no text/html" in read(stored, "$2", "text/html")
 
 
-def test_a_missing_type_is_reported_with_those_available():
+def test_a_missing_type_is_reported_with_the_available_types():
     stored = store(PAGE)
     assert read(stored, "text/css") == (
         "the evaluation has no text/css, or it is no longer stored: the stored types are application/json, text/html"

@@ -917,7 +917,7 @@ def test_hostile_names_are_plain_text_in_rows_and_header(page, client):
     )
 
 
-def test_markdown_of_a_program_contains_no_links(page):
+def test_markdown_printed_by_a_program_contains_no_links(page):
     blocks = [
         {"tag": "h3", "spans": [["", "A "], ["code", "<b>"]]},
         {"tag": "p", "spans": [["", "go (javascript:alert(1))"]]},

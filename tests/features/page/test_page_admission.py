@@ -28,7 +28,7 @@ def changed(headers, **others):
     return {name: value for name, value in given.items() if value is not None}
 
 
-def test_the_page_its_files_tables_and_calls_are_admitted():
+def test_requests_for_the_page_its_files_its_tables_and_calls_are_admitted():
     assert kind("GET", "/", OPENED) == "file"
     assert kind("GET", "/", changed(OPENED, sec_fetch_site="same-origin")) == "file"
     assert kind("GET", "/main.js", PART) == "file"
@@ -40,7 +40,7 @@ def test_the_page_its_files_tables_and_calls_are_admitted():
 
 
 @pytest.mark.parametrize("port", ["", ":80", ":9999", ":65535"])
-def test_any_port_is_allowed_if_the_origin_has_the_same(port):
+def test_any_port_is_allowed_if_the_origin_has_the_same_port(port):
     host = f"{ACCESS.random_host}{port}"
     assert kind("POST", "/do/events", changed(CALL, host=host, origin=f"http://{host}")) == "call"
     assert kind("POST", "/do/events", changed(CALL, host=host)) == "refuse"

@@ -73,7 +73,7 @@ def test_the_page_is_refused_without_a_server_or_with_options_of_the_text_output
     assert alone.stdout == ""
 
 
-def test_token_and_code_are_in_no_file(live, page):
+def test_no_file_contains_the_token_or_the_code(live, page):
     code = address_of(live).partition("#")[2]
     for folder in (live.workspace, live.folder):
         texts = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]

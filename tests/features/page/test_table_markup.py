@@ -85,7 +85,7 @@ def test_no_combination_of_markup_fragments_refers_to_another_site():
         _assert_harmless(remove_external_references(markup))
 
 
-def test_markup_cut_anywhere_is_harmless():
+def test_markup_truncated_anywhere_is_harmless():
     markup = PANDAS + "".join(GONE).replace("{0}", "//evil.example")
     for end in range(0, len(markup), 7):
         _assert_harmless(remove_external_references(markup[:end]))

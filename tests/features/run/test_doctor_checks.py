@@ -49,7 +49,7 @@ def test_any_program_can_be_started_if_no_application_was_found(tmp_path, monkey
     assert check.text.endswith("start it with: codriver run -- COMMAND, for any Python program")
 
 
-def test_another_system_gets_an_alternative_command(tmp_path, monkeypatch):
+def test_an_alternative_command_is_suggested_on_other_systems(tmp_path, monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     write(tmp_path, report="print(1)\n")
     (check,) = check_programs(tmp_path)

@@ -40,7 +40,7 @@ def test_a_ready_process_has_no_reason_and_may_have_any_options():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-def test_a_process_is_read_with_its_interpreter():
+def test_a_process_is_described_with_its_interpreter():
     process = find_process(os.getpid())
     assert (process.pid, process.parent) == (os.getpid(), os.getppid())
     assert process.interpreter == os.path.basename(os.path.realpath(sys.executable))  # noqa: PTH119  # as in the code

@@ -207,7 +207,7 @@ def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live
         until(lambda: not rows(client, "shop"), "the ended program to be forgotten")
 
 
-def test_environment_path_and_modules_are_those_of_a_plain_start(live, client):
+def test_the_environment_path_and_modules_are_the_same_as_in_a_plain_start(live, client):
     show = "import os, sys, signal, json, warnings\nprint(json.dumps([sys.argv, sys.path, sorted(sys.modules), "
     show += "len(warnings.filters), len(sys.meta_path), sorted(os.environ), signal.getsignal(signal.SIGPIPE).value]))\n"
     file = live.workspace / "shows.py"
@@ -429,7 +429,7 @@ def test_a_lazy_module_is_not_imported_by_a_request(live, client):
         assert lazily.do("print(SEEN)") == ["[]"]
 
 
-def test_a_program_that_may_open_no_more_files_continues_without_a_repl(live, client):
+def test_a_program_that_cannot_open_more_files_continues_without_a_repl(live, client):
     text = SHOP.replace(", threading", "").replace(
         "ORDERS = []", "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))"
     )

@@ -25,7 +25,7 @@ def checkout(tmp_path):
     return folder
 
 
-def test_the_server_that_a_run_starts_executes_nothing_of_an_unaccepted_checkout(tmp_path, checkout):
+def test_the_server_started_by_a_run_executes_nothing_from_an_unaccepted_checkout(tmp_path, checkout):
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
 
     def run(*words):

@@ -291,7 +291,7 @@ def test_a_forked_child_is_not_monitored(python):
     stopped(python)
 
 
-def test_earlier_versions_of_python_refuse_to_watch_calls(tmp_path):
+def test_watching_calls_is_refused_on_earlier_versions_of_python(tmp_path):
     with contextlib.closing(Repl(tmp_path, "--supervised", python=interpreter("python3.11"))) as repl:
         repl.connect()
         answer = request(repl, "w", function="json.dumps", limit=1)
@@ -329,7 +329,7 @@ def test_ends_of_calls_have_a_callback_only_while_a_reported_call_is_in_progress
     assert call.get("raised", call.get("result")) == ("ValueError()" if raised else "None")
 
 
-def test_a_condition_may_use_any_names_of_arguments_and_bind_its_own(python):
+def test_a_condition_may_use_any_argument_names_and_bind_names_of_its_own(python):
     code = "def ranks(values, values_, frame): return frame\ndef asks():\n    x = 1\n    return ranks([1], [2], 3)"
     python.evaluate(code)
     condition = (

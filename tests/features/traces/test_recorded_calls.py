@@ -207,7 +207,7 @@ def test_describing_a_value_runs_no_user_code(python):
     ]  # fmt: skip
 
 
-def test_secrets_are_redacted_by_name_before_texts_are_cut(python):
+def test_secrets_are_redacted_by_name_before_text_is_truncated(python):
     python.evaluate("import os\nos.environ['SHOP_TOKEN'] = 'correct-horse-battery'")
     report = recorded(
         python, "shop.logs_in('me', 'hush', pin=1)\nshop.takes('x' * 50 + os.environ['SHOP_TOKEN'] + 'y' * 40)"

@@ -65,7 +65,7 @@ def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     )
 
 
-def test_calls_inside_folded_ones_are_listed():
+def test_calls_inside_folded_calls_are_listed():
     calls = [(0, "total", [], "1"), (1, "price", ["1"], "1"), (1, "price", ["2"], "2"), (3, "stored", ["'x'"], "3")]
     assert outline_run(run(*calls))[1:] == [
         "#1 shop.total() -> 1", "  #2 x2 shop.price(1) -> 1", "    #4 shop.stored('x') -> 3",
@@ -109,7 +109,7 @@ def compared(before, now, functions=SHOP):
     return format_differences(compare_runs(run(*before, functions=functions), run(*now, functions=functions)))
 
 
-def test_the_innermost_call_with_equal_arguments_and_another_result_comes_first():
+def test_the_innermost_call_with_equal_arguments_and_a_different_result_comes_first():
     before = [(0, "total", ["list of 1"], "36.0"), (1, "price", ["{'price': 2}", "20"], "36.0")]
     now = [(0, "total", ["list of 1"], "32.0"), (1, "price", ["{'price': 2}", "20"], "32.0")]
     assert compared(before, now) == [
@@ -117,7 +117,7 @@ def test_the_innermost_call_with_equal_arguments_and_another_result_comes_first(
     ]  # fmt: skip
 
 
-def test_a_caller_that_passes_other_arguments_is_reported_as_the_cause():
+def test_a_caller_that_passes_different_arguments_is_reported_as_the_cause():
     before = [(0, "total", ["list of 1"], "36.0"), (1, "price", ["{'price': 2}", "20"], "36.0")]
     now = [(0, "total", ["list of 1"], "4"), (1, "price", ["{'price': 2}", "2"], "4")]
     assert compared(before, now) == [
@@ -166,7 +166,7 @@ def test_lisp_calls_are_written_as_forms_with_variadic_arguments():
         assert list_calls(one, [name], 9)[0] == "2 calls to my.shop/price"
 
 
-def test_an_unrealized_lazy_result_matches_any():
+def test_an_unrealized_lazy_result_matches_any_result():
     before, now = (run((0, "total", ["1"], ended), functions=LISP, lisp=True) for ended in ("<lazy>", "(1)"))
     assert compare_runs(before, now) == []
 

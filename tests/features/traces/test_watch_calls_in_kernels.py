@@ -76,7 +76,7 @@ def test_a_watch_ends_when_the_process_of_its_server_has_ended(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "message"), [("ipykernel", "since 3.12"), ("xpython", "needs ipykernel")])
-def test_a_kernel_that_cannot_watch_refuses_with_the_reason(name, message, tmp_path):
+def test_a_kernel_that_cannot_watch_calls_refuses_with_the_reason(name, message, tmp_path):
     file = str(real_kernels.kernel(name).file)
     with serving(tmp_path, "--kernel", file) as live, live.client() as client:
         (row,) = client.call("list_sessions")["sessions"]

@@ -874,7 +874,7 @@ def test_a_warm_process_over_its_memory_limit_is_not_kept(project):
     project(act, {"test_a.py": "def test_a(): pass\n"}, memory_mb=1)
 
 
-def test_warm_processes_that_exceed_the_memory_limit_together_end_with_the_least_recently_used(project):
+def test_the_least_recently_used_warm_processes_end_if_together_they_exceed_the_memory_limit(project):
     async def act(made):
         await made.warm_up()
         limit = made.status.memory_mb * 3 // 2

@@ -33,7 +33,7 @@ async def test_known_port_files_are_found(tmp_path):
     assert summary(await scan(tmp_path)) == [(7001, "nrepl", False), (7002, "cljs", False)]
 
 
-async def test_a_workspace_without_port_files_has_none(tmp_path):
+async def test_no_port_files_are_found_in_an_empty_workspace(tmp_path):
     assert await scan(tmp_path) == ()
 
 
@@ -87,7 +87,7 @@ async def test_a_circular_link_is_not_followed_forever(tmp_path):
     assert len(await scan(tmp_path)) == 1
 
 
-async def test_each_change_is_reported_once(tmp_path):
+async def test_each_change_of_a_port_file_is_reported_once(tmp_path):
     file = tmp_path / ".nrepl-port"
     steps = []
     with anyio.fail_after(60):
@@ -105,7 +105,7 @@ async def test_each_change_is_reported_once(tmp_path):
     assert steps == [[], [7009], [7010], []]
 
 
-async def test_rewriting_the_same_port_is_a_change(tmp_path):
+async def test_rewriting_a_port_file_with_the_same_port_counts_as_a_change(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, b"7011")
     seen = []

@@ -48,7 +48,7 @@ async def until(condition):
             await anyio.sleep(0.02)
 
 
-async def test_the_printed_address_is_found(tmp_path):
+async def test_the_address_printed_by_a_repl_is_found(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, heard):
         assert await running.endpoint() == Endpoint("127.0.0.1", 4711)
         await until(lambda: "4711" in joined_output(heard))
@@ -175,7 +175,7 @@ async def test_a_crash_is_reported_with_the_innermost_frames(tmp_path):
         )
 
 
-async def test_kill_ends_the_process_tree_and_is_the_reported_reason(tmp_path):
+async def test_killing_a_repl_ends_its_process_tree_and_is_reported_as_the_reason(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
         await running.endpoint()
         pid = running.pid

@@ -55,14 +55,14 @@ def test_python_runs_in_the_projects_own_environment(workspace_and_environ, name
     assert find_recipe("python", workspace, environ).command[0] == str(own)
 
 
-def test_python_falls_back_to_python3_on_path_and_then_the_servers(workspace_and_environ):
+def test_python_falls_back_to_python3_on_path_and_then_to_the_interpreter_of_the_server(workspace_and_environ):
     workspace, environ = workspace_and_environ
     assert find_recipe("python", workspace, environ).command[0] == sys.executable
     found = install(Path(environ["PATH"]), "python3")
     assert find_recipe("python", workspace, environ).command[0] == str(found)
 
 
-def test_lisp_without_basilisp_in_the_project_names_the_interpreter_used(workspace_and_environ):
+def test_lisp_runs_in_the_servers_interpreter_with_a_note_if_the_project_lacks_basilisp(workspace_and_environ):
     modules("basilisp")
     workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
@@ -80,7 +80,7 @@ def test_lisp_runs_in_the_project_interpreter_if_it_has_basilisp(workspace_and_e
     assert find_recipe("lisp", workspace, environ).command[0] == str(own)
 
 
-def test_children_may_write_bytecode(workspace_and_environ):
+def test_child_processes_may_write_bytecode(workspace_and_environ):
     workspace, environ = workspace_and_environ
     made = find_recipe("python", workspace, {**environ, "PYTHONDONTWRITEBYTECODE": "1", "OTHER": "x"})
     assert made.env == {**environ, "OTHER": "x"}

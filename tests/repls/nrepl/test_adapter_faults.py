@@ -137,7 +137,7 @@ async def test_a_successful_evaluation_ends_without_starting_a_task():
         assert events == [("e", Value("3", "user"))]
 
 
-async def test_output_that_arrives_with_the_end_is_reported_first():
+async def test_output_that_arrives_with_the_end_of_an_evaluation_is_reported_before_the_end():
     seen = []
     async with adapter(answering((VALUE, DONE, {"out": "late"}))) as (opened, events, _):
         opened.start_evaluation(code("code"), lambda _: seen.extend(events))
@@ -184,7 +184,7 @@ async def test_an_evaluation_waits_for_an_earlier_one_that_was_sent_without_wait
         assert endings == ["code", "next"]
 
 
-async def test_a_second_done_is_ignored_and_later_messages_are_handled():
+async def test_a_second_done_status_is_ignored_and_later_messages_are_handled():
     late = {"out": "late", "status": []}
     async with adapter(answering(VALUE, DONE, DONE, 0.05, late, {"status": ["state"]})) as (opened, events, _):
         assert (await evaluate(opened, code("code"))).status == "done"
@@ -212,7 +212,7 @@ async def test_a_value_sent_after_requested_input_belongs_to_the_evaluation():
         assert events == [("e", InputNeeded()), ("e", Value("3", "user"))]
 
 
-async def test_a_failure_without_done_ends_the_evaluation(monkeypatch):
+async def test_a_failure_without_a_done_status_ends_the_evaluation(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.evaluation.AFTER_FAILURE_TIMEOUT_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
         ending = await evaluate(opened, code("code"))
@@ -296,7 +296,7 @@ async def test_a_server_that_never_answers_is_not_a_repl(monkeypatch):
             pass
 
 
-async def test_a_busy_server_is_waited_for():
+async def test_the_adapter_waits_for_a_busy_server():
     ops = {"ops": {"eval": {}}, "status": ["done"]}
     async with adapter({"describe": [0.5, ops]}, op_timeout_s=0.1) as (_, _, server):
         assert len(server.streams) == 1
@@ -331,7 +331,7 @@ async def test_a_server_that_closes_immediately_is_not_a_repl():
 
 
 @pytest.mark.parametrize("answer", [{"ops": []}, {"ops": {"x": {}}}, {"status": ["unknown-op", "error"]}])
-async def test_a_server_without_eval_is_not_a_repl(answer):
+async def test_a_server_without_the_eval_op_is_not_a_repl(answer):
     with pytest.raises(NotAReplError, match="does not include the op `eval`"):
         async with adapter({"describe": [answer, DONE]}):
             pass
@@ -489,7 +489,7 @@ async def test_closing_the_adapter_ends_each_evaluation_exactly_once_without_an_
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_a_form_that_cannot_be_sent_leaves_its_session_free(monkeypatch):
+async def test_a_form_that_cannot_be_sent_does_not_occupy_its_session(monkeypatch):
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         endings = []
 
@@ -525,7 +525,7 @@ async def test_a_lone_surrogate_is_refused_without_side_effects():
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_a_half_open_connection_is_detected_within_30_s():
+async def test_a_half_open_connection_is_detected_within_30_seconds():
     if sys.platform != "linux":
         pytest.skip("the options have other names elsewhere")
     else:
@@ -661,7 +661,7 @@ async def test_a_cider_exception_chain_is_parsed():
         assert [frame.line for frame in link.frames] == [9], "and none of those that it shares with the other"
 
 
-async def test_no_error_means_no_stack_trace():
+async def test_there_is_no_stack_trace_without_an_error():
     answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         assert await opened.query(LastError()) is None

@@ -94,7 +94,7 @@ def test_a_traceback_is_reduced_to_user_frames_innermost_first():
     assert error.trace == ("g (<nREPL Input>:3)", "__lisp_expr___213 (lf/y.clj:4)")
 
 
-def test_the_whole_stack_is_available_with_tooling_marked():
+def test_the_whole_stack_is_available_with_marked_tool_frames():
     trace = parse_sent_trace(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert [frame.tooling for frame in trace.frames] == [True, False, False, True]
     assert (trace.type, trace.message) == ("ZeroDivisionError", "Fraction(1, 0)")
@@ -144,5 +144,5 @@ def test_an_unknown_error_format_is_kept_as_text():
     assert (error.type, error.message) == ("odd", "strange words")
 
 
-def test_a_huge_message_is_cut():
+def test_a_huge_message_is_truncated():
     assert len(parse_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4000

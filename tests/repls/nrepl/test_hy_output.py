@@ -61,7 +61,7 @@ def ends(texts):
         ('(for [_ (range 3)] (print (* "x" 5000) :end ""))', ["x" * 10_000, "x" * 5000]),
     ],
 )
-async def test_each_line_is_one_message_and_the_rest_is_flushed_before_the_value(server, code, messages):
+async def test_each_output_line_is_one_message_and_the_rest_is_flushed_before_the_value(server, code, messages):
     heard = await printed(server, code)
     assert "".join(heard) == "".join(messages)
     assert ends(heard) <= ends(messages)  # messages that come at once are read as one

@@ -60,7 +60,7 @@ def test_the_projects_own_code_is_on_the_path(client):
 
 
 @pytest.mark.slow
-def test_the_projects_tests_run_and_the_failing_one_has_its_location(client):
+def test_the_projects_tests_run_and_a_failing_test_is_reported_with_its_location(client):
     answer = client.call("run_tests", namespace="app.core-test", replSessionKey="clj")
     assert (answer["tests"], answer["failed"]) == (2, 1)
     (failure,) = answer["results"]

@@ -125,7 +125,7 @@ async def test_two_connections_to_one_repl_do_not_close_each_others_sessions(rea
 
 
 @pytest.mark.parametrize("real", ["jvm"], indirect=True)
-async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_one(real, record, path):
+async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_connection(real, record, path):
     endpoint, others = real
     with cutting_proxy(f"nrepl://{endpoint}") as (proxy, _):
         near, runs = Endpoint("127.0.0.1", proxy.port), anyio.Event()

@@ -15,7 +15,7 @@ async def settled():
         await asyncio.sleep(0)
 
 
-async def test_waiting_tasks_use_the_session_in_the_order_in_which_they_came():
+async def test_waiting_tasks_use_the_session_in_the_order_of_their_arrival():
     turn, order = SessionTurn(), []
     assert turn.try_acquire()
 

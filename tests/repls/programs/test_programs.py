@@ -34,7 +34,7 @@ def test_the_existence_of_a_program_is_known_without_generating_it():
 
 
 @pytest.mark.parametrize("path", LISP, ids=name_of)
-def test_a_lisp_file_is_one_form_after_a_comment(path):
+def test_a_lisp_program_file_contains_one_form_after_a_comment(path):
     text = path.read_text("utf-8")
     reading = read_forms(text)
     assert reading.imbalance is None
@@ -89,7 +89,7 @@ def test_combined_python_parses_on_the_oldest_version_without_duplicate_names(pa
     assert not any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body)
 
 
-def test_secret_names_match_in_clojure_and_the_worker():
+def test_clojure_and_the_worker_recognize_the_same_secret_names():
     (form,) = re.findall(r'"\(\?i\)"((?:\s+"[^"]*")+)', (PLACE / "clojure/call_texts.clj").read_text("utf-8"))
     assert "".join(re.findall(r'"([^"]*)"', form)) == SECRET_NAME_PATTERN.pattern
 

@@ -70,7 +70,7 @@ def test_an_object_without_its_own_repr_is_displayed_by_its_display_methods(body
         "def __getattr__(self, name): return lambda *_, **__: 'made up'",
     ],
 )
-def test_a_class_without_displays_is_printed_by_its_default_repr(body):
+def test_an_object_without_display_methods_is_printed_by_its_default_repr(body):
     assert ADDRESS in shown(make(body))
 
 
@@ -78,7 +78,7 @@ def test_a_class_itself_is_not_displayed_like_its_instances():
     assert shown(type(make("def _repr_markdown_(self): return '**7**'"))) == "<class 'X'>"
 
 
-def test_a_long_display_is_cut():
+def test_a_long_display_is_truncated():
     text = shown(make("def _repr_markdown_(self): return 'x' * 5000"))
     assert text == "x" * 2000 + "... (3000 more characters)"
 

@@ -39,7 +39,7 @@ def test_an_evaluation_reads_and_changes_the_programs_objects(program):
     assert program.do("print(discount)") == ["3"]
 
 
-def test_describe_names_the_process_and_the_program(program):
+def test_the_describe_op_names_the_process_and_the_program(program):
     (about,) = texts(program.ask("describe"), "codriver/app")
     assert about == {"pid": program.process.pid, "program": "shop.py", "name": "shop"}
 
@@ -168,7 +168,7 @@ def test_the_programs_own_file_is_loaded_in_place_without_restarting_it(program)
     program.ask("load-file", **{"file": PROGRAM, "file-path": str(program.file)})
 
 
-def test_drift_reports_edits_of_the_programs_own_file(program):
+def test_edits_of_the_programs_own_file_are_reported_as_drift(program):
     program.file.write_text(PROGRAM.replace("n * 2", "n * 5"))
     (rows,) = texts(program.ask("codriver/drift", root=str(program.folder)), "rows")
     assert ("__main__", "price", "edited") in [(row["module"], row["name"], row["kind"]) for row in rows]

@@ -64,7 +64,7 @@ def test_a_port_file_of_a_dead_repl_is_replaced(tmp_path, left):
         assert port_in(file) == program.port
 
 
-def test_port_files_of_killed_programs_are_removed_by_the_next(tmp_path):
+def test_port_files_of_killed_programs_are_removed_by_the_next_program(tmp_path):
     with running(tmp_path) as first, running(tmp_path) as second:
         first.process.kill()
         second.process.kill()
@@ -77,7 +77,7 @@ def test_port_files_of_killed_programs_are_removed_by_the_next(tmp_path):
         assert not (tmp_path / ".codriver" / "app.port").exists()
 
 
-def test_starting_twice_returns_the_same_repl(program):
+def test_starting_a_repl_twice_returns_the_same_repl(program):
     assert program.do("print(codriver_seam.start_repl(True) is repl)") == ["True"]
 
 
@@ -108,7 +108,7 @@ def test_a_process_forked_by_an_evaluation_prints_to_the_programs_output(program
     assert program.do("print('then')") == ["child", "then"]
 
 
-def test_a_forked_child_that_serves_starts_its_own_repl(program):
+def test_a_forked_child_that_serves_requests_starts_its_own_repl(program):
     start = (
         "child = os.fork(); gate = None if child else codriver_seam.start_repl(True); "
         "print('parent' if child else gate.port, flush=True); child or sys.stdin.readline() or os._exit(0)"

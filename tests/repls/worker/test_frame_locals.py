@@ -170,7 +170,7 @@ def test_lisp_locals_have_their_source_names(lisp):
 
 
 @pytest.mark.parametrize("characters", [5, 40])
-def test_a_value_is_cut_to_the_requested_number_of_characters(python, characters):
+def test_a_value_is_truncated_to_the_requested_number_of_characters(python, characters):
     ((_, _, found),) = told(python, "def f(t):\n    1 / 0\nf('x' * 100)", characters=characters)
     assert found == {"t": "'" + "x" * (characters - 1)}
 
@@ -183,7 +183,7 @@ def test_an_error_includes_the_first_plain_locals_of_its_innermost_frame(python)
     assert seen(python, code) == ["amount=None", "rate={'y': 2}", "note='once'"]
 
 
-def test_an_error_omits_locals_that_are_cut_not_plain_or_secret(python):
+def test_an_error_omits_locals_that_are_truncated_secret_or_not_plain(python):
     python.evaluate(RISKY)
     code = (
         "def f(thing, token, long, many, within, deep, ok):\n    1 / 0\n"

@@ -78,7 +78,7 @@ def test_interrupting_an_idle_session_reports_that_it_is_idle(python):
     assert "session-idle" in python.ask("interrupt")[-1]["status"]
 
 
-def test_an_interrupt_with_another_id_is_refused(python):
+def test_an_interrupt_with_the_id_of_another_evaluation_is_refused(python):
     running = python.send("eval", code="print('begun', flush=True)\nwhile True: pass")
     until(lambda: wait_for_output(python, running), "the code to run")
     assert "interrupt-id-mismatch" in python.ask("interrupt", **{"interrupt-id": "other"})[-1]["status"]

@@ -59,7 +59,7 @@ def test_lisp_prints_infinite_sequences_up_to_the_given_limit(lisp):
     assert texts(lisp.evaluate("(range)", **options), "value") == ["(0 1 2 ...)"]
 
 
-def test_lisp_does_not_cut_text_printed_by_code(lisp):
+def test_lisp_does_not_truncate_text_printed_by_code(lisp):
     options = {"nrepl.middleware.print/options": {"print-length": 3}}
     for limits in ({}, options):
         messages = lisp.evaluate("(def many (vec (range 20000))) (println (count (pr-str many)))", **limits)
@@ -77,7 +77,7 @@ def test_lisp_errors_have_their_phase_and_position(lisp):
     assert (ran["phase"], ran["message"]) == ("execution", "sad")
 
 
-def test_lisp_expands_completes_and_looks_up(lisp):
+def test_lisp_expands_macros_and_completes_and_looks_up_names(lisp):
     (expansion,) = texts(lisp.ask("macroexpand", code="(when a b)"), "expansion")
     assert expansion.startswith("(if a")
     (found,) = texts(lisp.ask("completions", prefix="map-ind"), "completions")

@@ -257,7 +257,7 @@ def test_only_the_cache_around_a_wrapper_of_the_changed_function_is_cleared(proj
     assert [held(4), module.other.cache_info().currsize] == [12, 1]
 
 
-def test_running_generators_and_cached_values_are_named(project):
+def test_running_generators_and_cached_values_are_reported(project):
     shop = project.load("shop_e", SHOP)
     running, cart = shop.counting(), shop.Cart()
     assert (next(running), cart.slow) == ("old", 1)
@@ -475,14 +475,14 @@ def test_stale_nested_classes_are_reported_without_false_alarms_for_dunder_class
     }
 
 
-def test_an_alias_of_another_class_is_no_false_alarm(project):
+def test_an_alias_of_another_class_causes_no_false_alarm(project):
     module = project.load("alias_u", "class A: w = 'A'\nclass B: w = 'B'\nBASE = A\n")
     project.edit("alias_u", ("BASE = A", "BASE = B"))
     assert module.BASE is module.B
     assert project.rows() == []
 
 
-def test_a_finished_mock_patch_is_no_false_alarm(project):
+def test_a_finished_mock_patch_causes_no_false_alarm(project):
     module = project.load("patched_v", "def f(): return 1\n")
     patch = mock.patch("patched_v.f", return_value=99)
     patch.start()

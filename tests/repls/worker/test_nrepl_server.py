@@ -28,7 +28,7 @@ def test_a_request_that_cannot_be_carried_out_is_answered(python, op, word):
     assert word in python.ask(op)[-1]["status"]
 
 
-def test_an_unknown_session_is_answered(python):
+def test_a_request_for_an_unknown_session_is_answered(python):
     assert "unknown-session" in python.evaluate("1", session="none")[-1]["status"]
     assert "unknown-session" in python.evaluate("1", session=["none"])[-1]["status"]
 

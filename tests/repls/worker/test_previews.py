@@ -53,7 +53,7 @@ def printed(value, asked=None, start=0):
         lambda of: of.pd.Index(["a", "b"]),
     ],
 )
-def test_a_value_that_its_library_prints_whole_is_not_cut(make):
+def test_a_value_that_its_library_prints_completely_is_not_truncated(make):
     value = make(libraries())
     assert printed(value) == (repr(value), "")
 

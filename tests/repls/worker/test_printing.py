@@ -55,7 +55,7 @@ def printed(repl, code, **fields):
         ("[list(range(5)), list(range(9))]", None, "2 of 5 elements at [0], and in 1 more place"),
     ],
 )
-def test_a_collection_is_cut_like_its_builtin_base_with_a_note(python, code, text, cut):
+def test_a_collection_is_truncated_like_its_builtin_base_class_with_a_note(python, code, text, cut):
     python.evaluate(RECORDS)
     shown = printed(python, code)
     assert (shown[0] if text else None, shown[1]) == (text, cut)
@@ -71,7 +71,7 @@ def test_values_that_fit_the_limit_are_not_truncated(python, code):
     assert (repr(text), cut) == (whole, None)
 
 
-def test_an_attrs_record_is_cut_by_its_fields(python):
+def test_the_fields_of_an_attrs_record_are_truncated(python):
     made = printed(python, "import importlib.util\nimportlib.util.find_spec('attr') is not None")[0]
     assert made == "True", "Basilisp brings it along"
     text, cut = printed(python, "import attr\nR = attr.make_class('R', ['x'])\nR(list(range(5)))")
@@ -97,7 +97,7 @@ def part(repl, evaluation, path=(), **fields):
     return None
 
 
-def test_the_rest_of_a_cut_value_can_be_requested(python):
+def test_the_rest_of_a_truncated_value_can_be_requested(python):
     printed(python, "{'a': list(range(9)), (1, 2): {'b': [[[7]]]}}", **{"codriver/keep": "e"})
     assert part(python, "e", ["a"], **{"from": 3}) == ("[..., 3, 4, 5, ...]", '6 of 9 elements at ["a"]')
     assert part(python, "e", ["a", 8]) == ("8", None)
@@ -106,14 +106,14 @@ def test_the_rest_of_a_cut_value_can_be_requested(python):
     assert "is not in the dict there" in part(python, "e", ["nowhere"])
 
 
-def test_each_of_several_cut_values_is_read_by_its_number(python):
+def test_each_of_several_truncated_values_can_be_read_by_its_number(python):
     printed(python, "list(range(9))\n1\nlist(range(20, 29))", **{"codriver/keep": "several"})
     assert part(python, "several", [8]) == ("28", None)
     assert part(python, "several", ["$1", 8]) == ("8", None)
     assert "only the values [1, 3] of this evaluation are stored" in part(python, "several", ["$2"])
 
 
-def test_only_the_newest_cut_values_are_kept_alive(python):
+def test_only_the_newest_truncated_values_are_kept_alive(python):
     python.evaluate("import gc, weakref\nclass Items(list): pass\nalive = weakref.WeakSet()\nheld = []")
     code = "i = Items(range(9)); i.__class__.__hash__ = object.__hash__; alive.add(i)\ni"
     for number in range(20):
@@ -124,7 +124,7 @@ def test_only_the_newest_cut_values_are_kept_alive(python):
     assert part(python, "e19", [8]) == ("8", None)
 
 
-def test_a_cut_value_that_the_program_still_references_stays_available(python):
+def test_a_truncated_value_that_the_program_still_references_stays_available(python):
     python.evaluate("class Items(list): pass\nmine = Items(range(9))")
     printed(python, "mine", **{"codriver/keep": "first"})
     for number in range(9):
@@ -168,7 +168,7 @@ LISP = {"nrepl.middleware.print/options": {"default-length": 3, "default-level":
         ('{:a "... and #"}', '{:a "... and #"}', None),
     ],
 )
-def test_lisp_values_are_printed_with_a_note_on_what_was_cut(lisp, code, text, cut):
+def test_lisp_values_are_printed_with_a_note_on_what_was_omitted(lisp, code, text, cut):
     assert printed(lisp, code) == (text, cut)
 
 

@@ -8,7 +8,7 @@ def test_every_form_returns_its_value_in_order(python):
     assert texts(python.evaluate("1\nx = 2\nx + 1\n'hé 😀'"), "value") == ["1", "3", "'hé 😀'"]
 
 
-def test_code_that_does_not_parse_runs_nothing(python):
+def test_nothing_runs_if_code_cannot_be_parsed(python):
     messages = python.evaluate("ran = 1\n)")
     assert texts(messages, "codriver/error")[0]["phase"] == "read"
     assert texts(python.evaluate("ran"), "ex") == ["NameError"]
@@ -46,7 +46,7 @@ def test_a_future_import_applies_to_later_evaluations(python):
     assert texts(python.evaluate("def f(x: unknown): pass\nf.__annotations__"), "value") == ["{'x': 'unknown'}"]
 
 
-def test_the_last_value_has_a_name_unless_the_user_defines_it(python):
+def test_the_last_value_has_a_name_unless_the_user_defines_that_name(python):
     python.evaluate("import json\nlen\n5")
     python.evaluate("6", ns="json")
     assert texts(python.evaluate("_\n7\n_"), "value") == ["5", "7", "7"]
@@ -116,7 +116,7 @@ def test_completion_and_lookup_call_no_user_code(python):
 
 
 @pytest.mark.parametrize("code", ["40\nx = 2", "40\nfor n in range(3): n", "40\nimport sys", "40\ndef f(): return 1"])
-def test_statements_after_the_last_expression_return_no_value(python, code):
+def test_code_that_ends_with_a_statement_returns_no_value(python, code):
     assert texts(python.evaluate(code), "value") == []
     assert texts(python.evaluate("_"), "value") == ["40"], "what was computed is still at hand"
 

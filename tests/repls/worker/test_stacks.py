@@ -118,7 +118,7 @@ def test_tasks_are_attributed_to_the_evaluation_that_created_them(python):
     ]
 
 
-def test_no_code_of_an_exception_runs(python):
+def test_reading_stacks_runs_no_code_of_an_exception(python):
     code = (
         "import asyncio\nran = []\n"
         "class Own(Exception):\n    def __str__(self):\n        ran.append(1)\n        return 'own'\n"

@@ -17,7 +17,7 @@ def test_many_lines_are_sent_in_few_messages_without_loss(python):
     assert len(messages) < 2000
 
 
-def test_code_that_requests_input_gets_it(python):
+def test_code_that_requests_input_receives_it(python):
     running = python.send("eval", code="input('who? ') + '!'")
     while not any("need-input" in m.get("status", []) for m in python.received):
         python.received += python.decoder.feed(python.socket.recv(65536))

@@ -57,7 +57,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("code", ["import time; time.sleep(1000)", "while True: pass", "sum(range(10**13))"])
-def test_the_worker_ends_with_a_killed_parent_whatever_it_runs(code):
+def test_the_worker_ends_when_its_parent_is_killed_whatever_it_is_running(code):
     command = [sys.executable, "-c", PARENT, WORKER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         pid, port = map(int, parent.stdout.readline().split())
