@@ -13,8 +13,8 @@ from codriver.errors import format_count
 from codriver.repls.contract.queries import LastError
 from codriver.repls.contract.reports import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
+from codriver.tools.acts.failed_test_traces import first_failure_trace
 from codriver.tools.acts.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation
-from codriver.tools.acts.python_tests import first_failure_trace
 from codriver.tools.acts.test_frames import last_failed_run, no_frames_reason
 from codriver.tools.acts.test_runs import read_report
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows, json_bytes

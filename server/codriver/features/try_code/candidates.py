@@ -18,7 +18,8 @@ from codriver.testing.runs import NO_TESTS_STATUS
 from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose_tests, chosen_tests, run_paths
 from codriver.tools.acts.edit_verdict import find_failed_tests
 from codriver.tools.acts.failure_groups import FailureGroup
-from codriver.tools.acts.python_tests import failure_row, make_job, start_job
+from codriver.tools.acts.python_failure_rows import failure_row
+from codriver.tools.acts.python_tests import make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import choose_test_location

@@ -42,7 +42,9 @@ from codriver.tools.acts.edit_verdict import (
 from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
-from codriver.tools.acts.python_tests import describe_usage_error, failure_row, is_usage_error, make_job, start_job
+from codriver.tools.acts.pytest_usage_errors import describe_usage_error, is_usage_error
+from codriver.tools.acts.python_failure_rows import failure_row
+from codriver.tools.acts.python_tests import make_job, start_job
 from codriver.tools.acts.submission import check_not_blocked
 from codriver.tools.acts.test_arguments import TestArguments, pytest_path
 from codriver.tools.acts.test_environments import TestEnvironment

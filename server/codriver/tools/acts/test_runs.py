@@ -25,7 +25,8 @@ from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
 from codriver.repls.launch.recipes import acceptance_instruction
 from codriver.tools.acts.lisp_failure_sources import find_failure_source
-from codriver.tools.acts.python_tests import describe_job, last_failed_tests, run_python_tests
+from codriver.tools.acts.python_test_reports import describe_job
+from codriver.tools.acts.python_tests import last_failed_tests, run_python_tests
 from codriver.tools.acts.submission import submit
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.acts.unfinished_tests import interrupted_run_fields
