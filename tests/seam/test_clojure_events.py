@@ -56,7 +56,7 @@ def test_events_are_pushed_immediately_with_their_fields_and_line(lisp):
     assert not lisp.query("unsubscribe", subId=answer["subId"])["existed"]
 
 
-def test_only_the_newest_events_of_a_flood_are_kept_and_losses_counted(lisp):
+def test_only_the_newest_events_of_a_flood_are_kept_and_the_others_are_counted(lisp):
     stream = lisp.query("subscribe", topic="fx")["subId"]
     lisp.run("(dotimes [n 3000] (seam/emit! :fx n))")
     until(lambda: lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0)
@@ -295,7 +295,7 @@ def test_a_failure_reported_by_several_sources_is_one_error_with_all_details(lis
     assert (second["frame"], second["tags"]["within"]) == (":shop", ":cart/buy")
 
 
-def test_an_error_raised_from_another_is_the_same_failure(lisp):
+def test_an_error_raised_from_another_counts_as_the_same_failure(lisp):
     lisp.run(
         '(let [error (ex-info "tea" {})] (seam/note-error! error) (seam/note-error! (ex-info "no order" {} error)))'
     )
@@ -311,13 +311,13 @@ def test_issues_count_each_failure_once_regardless_of_how_often_it_is_reported(l
     assert line.endswith(" \N{MULTIPLICATION SIGN}3")
 
 
-def test_one_error_thrown_in_two_dispatches_is_two_failures(lisp):
+def test_one_error_thrown_in_two_dispatches_counts_as_two_failures(lisp):
     thrown = catching(lisp, "(seam/epoch :shop :order/ship (throw kept))")
     lisp.run(f'(let [kept (ex-info "the only one" {{}})] {thrown} {thrown} nil)')
     assert len(errors(lisp)) == 2
 
 
-def test_a_failure_that_ends_its_thread_is_one_error_per_thread(jvm):
+def test_a_failure_that_ends_its_thread_counts_as_one_error_per_thread(jvm):
     jvm.run("(seam/watch-uncaught!)")
     jvm.run("""
         (let [kept (ex-info "the only one" {})]

@@ -86,7 +86,7 @@ def test_a_logged_failure_is_one_error_with_the_log_message(shop, logger):
     assert f"{__file__}:" in event["tags"]["caught"]
 
 
-def test_an_exception_raised_from_another_is_the_same_failure():
+def test_an_exception_raised_from_another_counts_as_the_same_failure():
     error = raised(KeyError("tea"))
     seam.note_error(error, sql="select 1")
     outer = RuntimeError("no order")
@@ -97,7 +97,7 @@ def test_an_exception_raised_from_another_is_the_same_failure():
     assert (event["tags"]["sql"], event["tags"]["raised"]) == ("select 1", "RuntimeError: no order")
 
 
-def test_an_exception_raised_while_handling_another_is_a_separate_failure():
+def test_an_exception_raised_while_handling_another_counts_as_a_separate_failure():
     error = raised(KeyError("tea"))
     seam.note_error(error)
     other = RuntimeError("no order")
@@ -106,7 +106,7 @@ def test_an_exception_raised_while_handling_another_is_a_separate_failure():
     assert [event["operation"] for event in errors()] == ["KeyError", "RuntimeError"]
 
 
-def test_one_exception_raised_in_two_dispatches_is_two_failures(shop):
+def test_one_exception_raised_in_two_dispatches_counts_as_two_failures(shop):
     kept = LookupError("the only one")
     for _ in range(2):
         with pytest.raises(LookupError), seam.epoch("shop", "order/ship"):
@@ -114,7 +114,7 @@ def test_one_exception_raised_in_two_dispatches_is_two_failures(shop):
     assert query("issues")["lines"][0].endswith("\N{MULTIPLICATION SIGN}2")
 
 
-def test_one_exception_that_ends_two_threads_is_two_failures(hooks):
+def test_one_exception_that_ends_two_threads_counts_as_two_failures(hooks):
     kept = LookupError("the only one")
 
     def work():
@@ -254,7 +254,7 @@ def test_a_stream_of_errors_sends_each_failure_once_even_if_it_matches_the_filte
     assert sorted(told) == ["LookupError", "LookupError", "ValueError", "ValueError"]
 
 
-def test_library_warnings_about_the_application_are_issues_and_others_are_logs(logger, shop, tmp_path):
+def test_library_warnings_about_the_application_are_issues_and_other_warnings_are_logs(logger, shop, tmp_path):
     library = tmp_path / "site-packages" / "library.py"
     library.parent.mkdir()
     library.write_text("def warn(logger): logger.warning('active'); logger.error('broken')")

@@ -216,7 +216,7 @@ def test_the_writer_and_all_listeners_end_with_the_last_subscription():
     assert query("subscriptions")["subs"] == []
 
 
-def test_only_renewed_leases_are_extended(monkeypatch):
+def test_a_subscription_whose_lease_is_not_renewed_ends_while_others_continue(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("codriver_seam.streams.time", Clock(now))
     first, second = Reader(leaseS=60), Reader(leaseS=60)

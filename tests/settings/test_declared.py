@@ -54,7 +54,7 @@ def test_a_setting_does_not_exist_without_the_feature_that_declares_it(workspace
         ('docsAddress = ""', "a non-empty string"),
     ],
 )
-def test_an_invalid_value_names_the_allowed_ones(workspace, line, allowed):
+def test_the_error_for_an_invalid_value_lists_the_allowed_values(workspace, line, allowed):
     write(workspace, line)
     with pytest.raises(SettingsError, match=allowed):
         load(workspace)

@@ -131,7 +131,7 @@ def test_other_variables_of_codriver_are_not_settings(workspace, name):
         ('nrepl = ["clj=0"]', '["clj=0"]', ADDRESSES),
     ],
 )
-def test_an_invalid_value_names_file_key_value_and_alternatives(workspace, line, value, allowed):
+def test_the_error_for_an_invalid_value_names_the_file_key_value_and_alternatives(workspace, line, value, allowed):
     (workspace / "codriver.toml").write_text(line + "\n")
     with pytest.raises(SettingsError) as caught:
         load_workspace_settings(workspace, environ={})
@@ -140,17 +140,17 @@ def test_an_invalid_value_names_file_key_value_and_alternatives(workspace, line,
     assert isinstance(caught.value, StartError)
 
 
-def test_an_invalid_variable_is_named(workspace):
+def test_the_error_names_an_invalid_environment_variable(workspace):
     with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is invalid; use"):
         load_workspace_settings(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
 
 
-def test_an_invalid_option_is_named(workspace):
+def test_the_error_names_an_invalid_option(workspace):
     with pytest.raises(SettingsError, match="command line: mcpSocketServerPort = 99999 is invalid"):
         load_workspace_settings(workspace, environ={}, overrides={"mcp_socket_server_port": 99999})
 
 
-def test_an_unknown_key_is_a_warning_that_suggests_the_nearest_name(workspace, user_file):
+def test_an_unknown_key_causes_a_warning_that_suggests_the_most_similar_name(workspace, user_file):
     user_file.write_text("mcpSocketServerPrt = 1\nmax-depth = 3\nzzzzz = 1\n")
     (workspace / "pyproject.toml").write_text("[tool.codriver]\nautoStartMcpServer = true\n")
     loaded = load_workspace_settings(workspace, environ={"CODRIVER_MAXDEPTH": "1"})
@@ -165,7 +165,7 @@ def test_an_unknown_key_is_a_warning_that_suggests_the_nearest_name(workspace, u
 
 
 @pytest.mark.parametrize("content", [b"maxDepth = \n", b"\xff\xfe", b"[a\n"])
-def test_an_unreadable_settings_file_is_named(workspace, content):
+def test_the_error_names_an_unreadable_settings_file(workspace, content):
     (workspace / "codriver.toml").write_bytes(content)
     with pytest.raises(SettingsError, match="cannot be read") as caught:
         load_workspace_settings(workspace, environ={})
@@ -178,7 +178,7 @@ def test_a_byte_order_mark_in_a_settings_file_is_accepted(workspace):
 
 
 @pytest.mark.parametrize("text", ["tool = 1\n", "[tool]\ncodriver = 3\n"])
-def test_a_non_table_in_pyproject_is_an_error(workspace, text):
+def test_a_value_other_than_a_table_in_pyproject_is_an_error(workspace, text):
     (workspace / "pyproject.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"write \[tool.codriver\]"):
         load_workspace_settings(workspace, environ={})

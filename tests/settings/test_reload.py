@@ -93,7 +93,7 @@ def test_an_unknown_setting_is_reported_once(workspace, reloader):
     assert subject.check().warnings == ()
 
 
-def test_layers_with_higher_precedence_still_win_after_a_reload(workspace, reloader):
+def test_layers_with_higher_precedence_still_take_effect_after_a_reload(workspace, reloader):
     subject = reloader(environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_length": 8})
     (workspace / "codriver.toml").write_text("maxDepth = 3\nmaxLength = 3\n")
     update = subject.check()

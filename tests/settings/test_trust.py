@@ -210,7 +210,7 @@ def test_an_unreadable_settings_file_suspends_the_acceptance_of_settings_and_env
     assert str(workspace / "codriver.toml") in acceptance.lapsed
 
 
-def test_a_workspace_is_accepted_only_until_it_is_forgotten(workspace):
+def test_a_workspace_stays_accepted_until_it_is_forgotten(workspace):
     assert not trust.is_accepted(workspace)
     accept(workspace)
     assert trust.is_accepted(workspace)
@@ -241,7 +241,7 @@ def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, t
 
 
 @pytest.mark.parametrize("shape", ["writable", "pipe", "no-json", "other-json", "link"])
-def test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_named(workspace, tmp_path, shape):
+def test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_reported(workspace, tmp_path, shape):
     write_setting(workspace, "watch", value=True)
     accept(workspace)
     record = next((tmp_path / "state").rglob(trust.ACCEPTANCE_FILE))
@@ -345,7 +345,7 @@ def test_a_running_server_applies_acceptance_at_every_reload(workspace):
     assert reloader.check().settings.watch is Settings().watch
 
 
-def test_the_trust_command_accepts_lists_and_removes(workspace):
+def test_the_trust_command_can_accept_list_and_remove_workspaces(workspace):
     write_setting(workspace, "repl", ["sh -c x"])
     checked = run("config", "check", cwd=workspace)
     assert checked.returncode == 1
@@ -366,7 +366,7 @@ def test_the_trust_command_accepts_lists_and_removes(workspace):
     assert run("trust", "--list", cwd=workspace).returncode == 0
 
 
-def test_config_show_and_doctor_name_ignored_values_and_the_command(workspace):
+def test_config_show_and_doctor_name_ignored_values_and_the_command_that_accepts_them(workspace):
     write_setting(workspace, "host", "0.0.0.0")
     for command in (["config", "show"], ["doctor"]):
         done = run(*command, cwd=workspace)
@@ -397,7 +397,7 @@ def test_init_does_not_accept_granting_settings_that_were_already_there(workspac
     assert "codriver trust" in done.stderr
 
 
-def test_init_with_dry_run_or_remove_accepts_nothing(workspace):
+def test_init_accepts_nothing_in_a_dry_run_or_a_removal(workspace):
     for option in ("--dry-run", "--remove"):
         run("init", "--client", "claude-code", option, cwd=workspace)
         assert not trust.is_accepted(workspace)

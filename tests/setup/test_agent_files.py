@@ -113,7 +113,7 @@ def test_a_file_of_a_skill_that_no_longer_exists_is_removed(workspace):
 
 @pytest.mark.parametrize("changed", ["my own skill\n", sign_text("of codriver\n") + "and mine\n", ""])
 @pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
-def test_a_modified_skill_file_is_kept_without_force(workspace, changed, wanted):
+def test_a_modified_skill_file_is_kept_unless_forced(workspace, changed, wanted):
     file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text(changed)
@@ -281,7 +281,7 @@ def test_a_partial_removal_keeps_files_shared_by_all_clients(workspace, init, op
     assert {"AGENTS.md", f"{SKILL_DIRECTORIES[0]}/live-repl/SKILL.md"} <= files(workspace)
 
 
-def test_a_full_removal_keeps_a_modified_skill_and_says_so(workspace, init):
+def test_a_full_removal_keeps_a_modified_skill_and_reports_it(workspace, init):
     init(clients=["vscode"], skills=True)
     file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     file.write_text("mine\n")

@@ -197,7 +197,7 @@ OTHER_ENTRY = {
 
 
 @pytest.mark.parametrize("name", OTHER_ENTRY)
-def test_a_different_entry_is_replaced_only_with_force(name, one, file_of):
+def test_a_different_entry_is_replaced_only_if_forced(name, one, file_of):
     file_of(name).write_text(OTHER_ENTRY[name])
     refused = one(name)
     assert refused.state == "refused"
@@ -211,7 +211,7 @@ def test_a_different_entry_is_replaced_only_with_force(name, one, file_of):
 
 
 @pytest.mark.parametrize("name", OTHER_ENTRY)
-def test_an_entry_not_written_by_codriver_is_removed_only_with_force(name, one, file_of):
+def test_an_entry_not_written_by_codriver_is_removed_only_if_forced(name, one, file_of):
     file_of(name).write_text(OTHER_ENTRY[name])
     assert one(name, plan_removal).state == "refused"
     assert one(name, plan_removal, force=True).state == "remove"
@@ -237,7 +237,7 @@ def test_an_entry_that_starts_a_relay_at_another_path_can_be_removed(command, on
         ("codex", "mcp_servers = 3\n", "write mcp_servers as [mcp_servers.NAME] tables"),
     ],
 )
-def test_a_broken_file_is_left_alone_and_its_error_located(name, text, problem, one, file_of):
+def test_a_broken_file_is_left_unchanged_and_its_error_is_located(name, text, problem, one, file_of):
     file_of(name).write_text(text)
     change = one(name)
     assert change.state == "refused"
@@ -252,7 +252,7 @@ def test_a_file_that_is_not_text_is_left_alone(one, file_of):
     assert one("vscode").reason == "the file is not UTF-8 (byte 2)"
 
 
-def test_a_diff_shows_the_change_and_git_can_apply_it(one, file_of, tmp_path):
+def test_a_diff_shows_the_change_and_can_be_applied_by_git(one, file_of, tmp_path):
     file_of("claude-code").write_text('{\n  "a": 1\n}')
     change = one("claude-code")
     patch = format_diff(change).replace(str(change.file), "x.json")
@@ -464,7 +464,7 @@ def entry_in_text(name, file):
     return find_entry(CLIENTS[name], file.read_text(), "codriver")
 
 
-def test_an_entry_not_written_by_codriver_is_not_approved_without_force(one, file_of):
+def test_an_entry_not_written_by_codriver_is_not_approved_unless_forced(one, file_of):
     file_of("gemini").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     assert one("gemini", approve=True).state == "refused"
     file_of("qwen").write_text("{")

@@ -213,7 +213,9 @@ def test_unusual_paths_are_written_correctly(name):
         ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "opencode", "/xdg/opencode/opencode.json"),
     ],
 )
-def test_platform_and_variables_determine_a_user_file(tmp_path, platform, variables, client, file):
+def test_the_path_of_a_user_file_depends_on_the_platform_and_environment_variables(
+    tmp_path, platform, variables, client, file
+):
     machine = Environment(tmp_path, platform, variables)
     assert CLIENTS[client].file("user", tmp_path, machine) == tmp_path / file
 
@@ -247,7 +249,7 @@ def test_an_unsupported_scope_is_refused(machine, tmp_path):
         CLIENTS["cursor"].file("user", tmp_path, machine)
 
 
-def test_clients_are_detected_by_files_traces_and_commands(tmp_path):
+def test_clients_are_detected_by_their_directories_and_commands(tmp_path):
     workspace, home, programs = (tmp_path / name for name in ("workspace", "home", "bin"))
     for folder in (workspace / ".vscode", home / ".codeium" / "windsurf", programs):
         folder.mkdir(parents=True)

@@ -539,7 +539,7 @@ def test_a_listener_on_all_ipv6_addresses_is_reported():
     assert non_loopback_listener(unused_port()) is None
 
 
-def test_a_report_counts_errors_and_notes():
+def test_a_report_ends_with_the_number_of_failed_checks_or_of_notes():
     report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
     assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks failed.\n"
     noted = Report((Check("a", "ok", "x"), Check("b", "note", "z")))

@@ -121,7 +121,7 @@ def test_an_older_hook_is_replaced_and_none_is_duplicated(directory):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"hooks": 1}'])
-def test_a_file_of_an_unexpected_shape_is_refused_and_unchanged(directory, text):
+def test_a_file_with_an_unexpected_structure_is_refused_and_stays_unchanged(directory, text):
     file = directory / "app" / ".claude" / "settings.local.json"
     file.parent.mkdir()
     file.write_text(text)
@@ -130,7 +130,7 @@ def test_a_file_of_an_unexpected_shape_is_refused_and_unchanged(directory, text)
     assert file.read_text() == text
 
 
-def test_a_foreign_plugin_named_codriver_is_kept_without_force(directory):
+def test_a_foreign_plugin_named_codriver_is_kept_unless_forced(directory):
     file = directory / "app" / ".opencode" / "plugins" / "codriver.js"
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = 1\n")

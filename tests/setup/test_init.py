@@ -90,7 +90,7 @@ def test_a_directory_without_project_files_is_not_recognized_as_a_project(worksp
     assert find_projects(workspace) == ()
 
 
-def test_a_project_of_several_kinds_is_listed_with_all(workspace):
+def test_a_project_of_several_kinds_is_listed_with_all_its_kinds(workspace):
     write(workspace, {"deps.edn": "{}", "bb.edn": "{}", "scripts/x.py": ""})
     assert [project.repl for project in find_projects(workspace)] == ["clojure", "bb", "python"]
 
@@ -388,7 +388,7 @@ def test_an_unexpected_project_file_does_not_stop_init(init, workspace, text):
     assert "VS Code" in init(clients=["vscode"], dry_run=True).text
 
 
-def test_a_client_that_cannot_share_a_file_is_skipped_and_fails_only_if_named(init, workspace):
+def test_a_client_that_cannot_share_a_file_is_skipped_and_causes_a_failure_only_if_named(init, workspace):
     write(workspace, {".mcp.json": '{"mcpServers": {}}', ".vs/x": ""})
     report = init()
     assert "Visual Studio   skipped:" in report.text
@@ -426,7 +426,7 @@ def test_a_directory_of_notebooks_gets_a_kernel(init, workspace):
 
 
 @pytest.mark.parametrize("where", ["home", "above home", "root"])
-def test_the_home_and_root_directories_are_set_up_only_with_force(tmp_path, where):
+def test_the_home_and_root_directories_are_set_up_only_if_forced(tmp_path, where):
     home = tmp_path / "home"
     home.mkdir()
     env = {**environ(tmp_path), "HOME": str(home), "USERPROFILE": str(home)}

@@ -103,7 +103,7 @@ def test_entries_in_the_users_own_file_contain_local_paths(launch, machine):
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_an_older_entry_with_paths_is_replaced_without_force(name, launch, workspace, machine):
+def test_an_older_entry_with_paths_is_replaced_without_being_forced(name, launch, workspace, machine):
     elsewhere = Launch(Path("/home/other/bin/python"), Path("/home/other/codriver_relay.py"), workspace)
     (old,) = plan_entries([CLIENTS[name]], elsewhere, machine, scope="workspace")
     apply_change(old)
@@ -132,7 +132,7 @@ def test_an_older_entry_without_newer_keys_is_replaced(launch, workspace, machin
         {"args": [*RELAY[1:], "--verbose"]},
     ],
 )
-def test_an_entry_modified_by_the_user_needs_force(launch, workspace, machine, changed):
+def test_an_entry_modified_by_the_user_is_replaced_only_if_forced(launch, workspace, machine, changed):
     old = {
         "type": "stdio",
         "command": "/x/python",
@@ -199,7 +199,7 @@ def test_a_source_checkout_is_not_recognized_as_a_registry_installation():
 # Where none works
 
 
-def test_local_paths_are_not_written_to_a_file_in_a_repository_without_force(workspace, machine):
+def test_local_paths_are_not_written_to_a_file_in_a_repository_unless_forced(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace / "sub", ())
     (workspace / "sub").mkdir()
     (workspace / ".git").write_text("gitdir: /elsewhere\n")
@@ -308,7 +308,7 @@ def test_doctor_reports_a_shared_entry_whose_program_is_missing(launch, workspac
     assert (check.state, "codriver-relay does not exist" in check.text) == ("wrong", True)
 
 
-def test_doctor_reports_an_older_entry_and_what_replaces_it(launch, workspace, machine):
+def test_doctor_reports_an_older_entry_and_how_to_replace_it(launch, workspace, machine):
     old = Launch(Path(sys.executable), Path(codriver_relay.__file__).with_name("codriver_relay.py"), workspace)
     apply_change(plan_entries([CLIENTS["claude-code"]], old, machine)[0])
     (check, *_) = check_entries(launch, machine)

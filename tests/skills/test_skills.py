@@ -89,7 +89,7 @@ def test_the_files_next_to_a_guide_can_be_read(library, shipped):
 
 
 @pytest.mark.parametrize("path", ["a b/ä%20+?#.md", "SKILL.md", "x"])
-def test_a_uri_built_for_a_file_leads_back_to_it(library, shipped, path):
+def test_the_uri_built_for_a_file_identifies_the_same_file(library, shipped, path):
     write(shipped / LIVE_REPL_SKILL / path, "content")
     subject = library()
     (skill,) = [skill for skill in subject.skills() if skill.id == LIVE_REPL_SKILL]
@@ -340,7 +340,7 @@ def test_an_unusable_skill_is_reported_and_not_offered(library, workspace):
     assert len(subject.find_all().problems) == 5
 
 
-def test_each_change_is_noticed_once(library, workspace, shipped):
+def test_each_change_of_a_skill_is_detected_once(library, workspace, shipped):
     subject = library()
     assert not subject.changed()
     file = write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide("new"))
@@ -363,7 +363,7 @@ def test_changing_a_skill_that_is_not_offered_is_not_a_change(library, workspace
     assert not subject.changed()
 
 
-def test_another_selection_changes_the_offered_skills(library):
+def test_a_different_selection_changes_the_offered_skills(library):
     subject = library()
     assert subject.select(SkillSelection(disabled=frozenset({EDITING_SKILL})))
     assert not subject.select(SkillSelection(disabled=frozenset({EDITING_SKILL, "none"})))

@@ -89,7 +89,7 @@ REASONS: dict[str, dict[str, str]] = {
         "test_a_link_in_the_users_own_settings_is_followed "
         "test_an_unreadable_settings_file_suspends_the_acceptance_of_settings_and_environment",
         MODES: "test_the_acceptance_record_is_private_and_outside_the_workspace",
-        PLACES: "test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_named "
+        PLACES: "test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_reported "
         "test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused "
         "test_no_command_runs_a_program_that_an_unaccepted_checkout_names",
     },

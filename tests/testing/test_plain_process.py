@@ -113,7 +113,7 @@ def test_an_import_error_is_reported_at_the_import(project):
     assert (ran.report.exit_status, ran.report.counts.errors) == (2, 1)
 
 
-def test_printed_ids_can_be_passed_back(project):
+def test_printed_test_ids_can_be_passed_to_another_run(project):
     folder = project(
         "import os, pytest\n\ndef test_leaves(tmp_path): os.chdir(tmp_path)\n\n"
         "@pytest.mark.parametrize('a', ['x::y', 'p/q', '[z]'])\ndef test_p(a): assert a == 1\n"
@@ -142,7 +142,7 @@ def test_test_modules_with_equal_names_in_sibling_directories_fail_as_in_a_shell
     assert (both.exit_status, both.counts.errors) == (2, 1)
 
 
-def test_a_run_leaves_nothing_for_the_next(project):
+def test_a_run_leaves_nothing_behind_for_the_next_run(project):
     folder = project(
         "import os\n\ndef test_a():\n    os.environ['LEFT'] = '1'\n\n"
         "def test_b():\n    assert os.environ['LEFT'] == '1'\n"
@@ -269,7 +269,7 @@ def test_pytest_output_without_a_test_run_is_returned_as_output(project, argumen
     assert (ran.report.exit_status, ran.report.results, ran.report.error) == (0, (), None)
 
 
-def test_no_tests_are_reported_with_the_exit_status_of_pytest(project):
+def test_a_run_without_tests_is_reported_with_the_exit_status_of_pytest(project):
     report = run(project("def test_it(): pass\n"), "-k", "other").report
     assert (report.exit_status, report.counts.deselected, report.counts.collected) == (5, 1, 1)
 
@@ -430,7 +430,7 @@ def test_thousands_of_arguments_are_accepted(project):
     assert run(folder, *names, "-q").report.counts.passed == 3000
 
 
-def test_junit_is_written_by_pytest(project):
+def test_the_junit_report_is_written_by_pytest(project):
     folder = project("def test_it(): pass\n")
     assert run(folder, "--junitxml=report.xml").report.passed
     assert 'tests="1"' in (folder / "report.xml").read_text()

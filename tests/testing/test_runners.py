@@ -54,7 +54,7 @@ def test_unittest_produces_the_same_events_as_pytest(tmp_path):
     assert (ran.report.exit_status, ran.report.counts.collected, ran.report.error) == (1, 9, None)
 
 
-def test_unittest_ids_can_be_passed_back(tmp_path):
+def test_unittest_ids_can_be_passed_to_another_run(tmp_path):
     write_project(tmp_path, {"test_shop.py": UNITTEST})
     failed = run(tmp_path, "test_shop.Shop", runner="unittest").result("test_fails").nodeid
     assert run(tmp_path, failed, runner="unittest").outcomes == {failed: "failed"}

@@ -105,7 +105,7 @@ def test_files_whose_records_are_incomplete_are_not_left_out(live, client):
     assert answer["chosen"] == (recorded if live.notes_what_runs else "2 files that import it"), answer
 
 
-def test_affected_tests_and_named_ones_run_together(live, client):
+def test_affected_tests_and_named_tests_run_together(live, client):
     answer = edit(client, SAME, test=["affected", "test_apart.py::test_apart"])
     assert (answer["ok"], answer["tests"]["passed"]) == (True, 3 if live.notes_what_runs else 5), answer
     assert answer["chosen"].endswith(LEFT_OUT if live.notes_what_runs else "2 files that import it")
@@ -252,7 +252,7 @@ def git(folder, *words):
     subprocess.run(["git", *user, *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_an_affected_run_covers_files_changed_since_their_last_test(client, live):
+def test_a_run_of_affected_tests_covers_files_changed_since_they_were_last_tested(client, live):
     """The client's first run, of all tests, saw every file in its current state."""
     nothing = client.call("run_tests", paths=["affected"])
     assert (nothing["reason"], "no file differs" in nothing["message"]) == ("no-tests", True), nothing

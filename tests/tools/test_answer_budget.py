@@ -57,7 +57,7 @@ ODD = st.lists(st.sampled_from(["a", "u00", "\n", '"', "\\", "é", "漢", "😀"
 
 
 @given(ODD, st.integers(0, 60))
-def test_a_string_cut_at_either_end_is_the_longest_that_fits_as_json(text, max_bytes):
+def test_a_string_truncated_at_either_end_is_the_longest_that_fits_as_json(text, max_bytes):
     beginning, end = cut_to_head(text, max_bytes), cut_to_tail(text, max_bytes)
     assert text.startswith(beginning.text)
     assert text.endswith(end.text)
@@ -74,7 +74,7 @@ def test_json_bytes_matches_the_size_in_an_answer(text):
 
 
 @given(st.lists(STRINGS, max_size=8), st.integers(0, 9000))
-def test_strings_are_cut_only_if_they_are_longer_than_all_uncut_ones(values, max_bytes):
+def test_a_string_is_truncated_only_if_it_is_longer_than_all_strings_left_whole(values, max_bytes):
     shown: Any = shorten(values, max_bytes)[0]
     cut = [json_bytes(without_marker(text)) for whole, text in zip(values, shown, strict=True) if text != whole]
     whole = [json_bytes(text) for before, text in zip(values, shown, strict=True) if text == before]
@@ -91,7 +91,7 @@ def client(tmp_path_factory):
         yield connected
 
 
-def test_an_unusually_long_string_among_rows_is_cut_to_a_third_of_its_share():
+def test_an_unusually_long_string_among_rows_is_truncated_to_a_third_of_its_share():
     rows = [{"text": "a" * 300}, {"text": "b" * 3000}]
     (short, flood), note, omitted = fit_rows(rows, 500)
     assert (without_marker(short["text"]), without_marker(flood["text"])) == ("a" * 200, "b" * 66)

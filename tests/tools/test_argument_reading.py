@@ -52,7 +52,7 @@ def values_of(expected):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_null_means_an_absent_argument(model):
+def test_an_argument_that_is_null_counts_as_absent(model):
     for name, field in model_fields(model).items():
         assert read(model, **{name: None}) == ({name: None} if field.distinguishes_null else {})
 
@@ -240,7 +240,7 @@ def test_a_field_given_outside_the_list_is_refused_if_an_item_also_has_it(own):
 
 
 @pytest.mark.parametrize("given", ["A=1", ["A=1"], '["A=1"]', '{"A": "1"}', {"A": "1"}])
-def test_environment_variables_are_a_list_a_dictionary_or_one_text(given):
+def test_environment_variables_can_be_given_as_a_list_a_dictionary_or_text(given):
     assert vars(parse_arguments(TOOLS["run_tests"], {"env": given}))["env"] == {"A": "1"}
 
 

@@ -53,7 +53,7 @@ def test_a_client_can_interrupt_its_own_evaluation_in_a_shared_session(ann, othe
     assert ann.call("interrupt_evaluation", evaluationId=running["evaluationId"])["ok"]
 
 
-def test_an_undo_without_a_name_reverts_the_edit_of_the_last_name_on_the_connection(live, ann):
+def test_an_undo_without_a_caller_name_reverts_the_edit_of_the_last_caller_named_on_the_connection(live, ann):
     path = live.workspace / "made.py"
     for edit, undo in (({}, {"who": "ab"}), ({}, {}), ({"who": "cd"}, {})):
         made = {"type": "create", "filePath": "made.py", "content": "a = 1\n"}

@@ -81,7 +81,7 @@ def test_a_requested_length_is_limited_to_the_longest_answer_the_client_accepts(
         assert answer["text"] == whole[:7000]
 
 
-def test_long_output_is_cut_to_head_and_tail_with_a_call_that_returns_the_middle(live):
+def test_long_output_is_truncated_to_head_and_tail_with_a_call_that_returns_the_middle(live):
     with live.client() as client:
         answer = client.call("evaluate_code", code=r'(print-lines 700 " é\t\"\u0000")')
         whole = "".join(f'{n} é\t"\x00\n' for n in range(700))
@@ -98,7 +98,7 @@ def test_long_output_is_cut_to_head_and_tail_with_a_call_that_returns_the_middle
         assert beginning + missing["text"] + end == whole
 
 
-def test_a_long_value_is_cut_to_its_head_with_a_call_that_returns_the_rest(live):
+def test_a_long_value_is_truncated_to_its_head_with_a_call_that_returns_the_rest(live):
     with live.client() as client:
         answer = client.call("evaluate_code", code='(repeat "v" 15000)')
         [note] = [note for note in answer["notes"] if note.startswith("result")]

@@ -39,7 +39,7 @@ def cut_of(answer):
     return [note for note in answer.get("notes", ()) if note.startswith("cut")]
 
 
-def test_a_list_of_a_million_elements_is_cut_and_its_parts_can_be_requested(client):
+def test_a_list_of_a_million_elements_is_truncated_and_its_parts_can_be_requested(client):
     answer = evaluate(client, "list(range(1_000_000))")
     assert len(json.dumps(answer)) <= 700
     assert cut_of(answer) == ["cut: 999975 of 1000000 elements; get_evaluation path []"]
@@ -57,7 +57,7 @@ def test_a_list_of_a_million_elements_is_cut_and_its_parts_can_be_requested(clie
         ("import numpy; numpy.arange(5000).reshape(1000, 5)", "994 of 1000 rows", "4999"),
     ],
 )
-def test_a_cut_table_or_array_is_recovered_by_the_call_in_its_note(client, code, cut, last):
+def test_the_call_in_its_note_returns_the_rest_of_a_truncated_table_or_array(client, code, cut, last):
     answer = evaluate(client, code)
     assert cut_of(answer) == [f"cut: {cut}; get_evaluation path []"]
     count = int(cut.split()[2])
@@ -69,7 +69,7 @@ def test_a_cut_table_or_array_is_recovered_by_the_call_in_its_note(client, code,
     assert first["result"] != answer["result"]
 
 
-def test_omitted_columns_of_a_table_are_recovered_by_the_call_in_its_note(client):
+def test_the_call_in_its_note_returns_the_omitted_columns_of_a_table(client):
     evaluate(client, "import pandas\npandas.set_option('display.max_columns', 20)")
     answer = evaluate(client, "pandas.DataFrame({f'c{n}': [n] for n in range(30)})")
     assert cut_of(answer) == ["cut: 10 of 30 columns; get_evaluation path []"]
@@ -89,7 +89,7 @@ def test_print_limits_can_be_set_in_the_call(client):
     assert part(client, answer, depth=3)["result"] == "[[[1]]]"
 
 
-def test_each_cut_value_of_an_evaluation_has_its_own_note(client):
+def test_each_truncated_value_of_an_evaluation_has_its_own_note(client):
     answer = evaluate(client, "list(range(30))\nlist(range(40))")
     assert cut_of(answer) == [
         'cut of value 1: 5 of 30 elements; get_evaluation path ["$1"]',
@@ -98,7 +98,7 @@ def test_each_cut_value_of_an_evaluation_has_its_own_note(client):
     assert part(client, answer, path=["$1", 29])["result"] == "29"
 
 
-def test_a_part_too_large_for_an_answer_is_cut_with_a_note(client):
+def test_a_part_too_large_for_an_answer_is_truncated_with_a_note(client):
     answer = evaluate(client, "{'k': ['x' * 900] * 100}")
     asked = {"evaluationId": answer["evaluationId"], "path": ["k"]}
     whole = client.call("get_evaluation", **asked)
@@ -108,7 +108,7 @@ def test_a_part_too_large_for_an_answer_is_cut_with_a_note(client):
     assert not any("the first " in note for note in some["notes"])
 
 
-def test_parts_of_cut_lisp_values_are_recoverable(client):
+def test_parts_of_truncated_lisp_values_can_be_requested(client):
     answer = evaluate(client, "(vec (range 30))\n{:a (map inc (range))}", key="lpy", timeoutMs=120_000)
     assert [note.split(";")[0] for note in cut_of(answer)] == [
         "cut of value 1: 5 of 30 elements",
@@ -145,7 +145,7 @@ def jvm(tmp_path_factory):
         yield client
 
 
-def test_clojure_returns_parts_of_a_cut_value_by_path_and_index(jvm):
+def test_clojure_returns_parts_of_a_truncated_value_by_path_and_index(jvm):
     answer = evaluate(jvm, "(vec (range 1000))", key="clj")
     assert cut_of(answer) == ["cut: 975 of 1000 elements; get_evaluation path []"]
     more = part(jvm, answer, path=[], **{"from": 990, "length": 5})
@@ -184,7 +184,7 @@ def test_clojure_refuses_a_missing_or_evicted_part_with_a_reason(jvm):
 @pytest.mark.parametrize(
     ("code", "rest"), [("list(range(2000))", "[..., 1990, 1991, ...]"), ("{n: n for n in range(2000)}", "1990: 1990")]
 )
-def test_the_from_argument_counts_elements_of_a_cut_collection(client, code, rest):
+def test_the_from_argument_counts_elements_of_a_truncated_collection(client, code, rest):
     answer = evaluate(client, code)
     assert rest in part(client, answer, part="result", **{"from": 1990, "length": 2})["result"]
 

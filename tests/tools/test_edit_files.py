@@ -139,7 +139,7 @@ def test_an_invalid_argument_is_refused_with_the_arguments_of_the_tool(client):
     )
 
 
-def test_a_long_diff_is_cut_and_marked(client, live):
+def test_a_long_diff_is_truncated_and_marked(client, live):
     (live.workspace / "long.clj").unlink(missing_ok=True)
     content = "".join(f"(def v{n} {n})\n" for n in range(2000))
     answer = client.call("edit_files", edits=[{"type": "create", "filePath": "long.clj", "content": content}])

@@ -188,7 +188,7 @@ class TestRollback:
         told = resource["result"]["contents"][0]["text"]
         assert f"{tests.name}::test_rate" not in told
 
-    def test_without_restore_a_failing_edit_stays(self, client, shop, tests):
+    def test_a_failing_edit_stays_without_the_restore_option(self, client, shop, tests):
         answer = edit(client, shop, {**RATE, "code": "def rate(order): return 0"}, load=True, test=[tests.name])
         assert (answer["reason"], "restored" in answer, answer["files"][0]["applied"]) == ("tests-failed", False, True)
         assert "return 0" in shop.read_text()
@@ -304,7 +304,7 @@ class TestRollback:
         assert "return 3" in shop.read_text()
         assert client.call("server_health")["evaluations"]["running"] == 0
 
-    def test_restore_without_a_repl_is_refused_before_writing(self, live, client, shop):
+    def test_the_restore_option_is_refused_before_writing_if_there_is_no_repl(self, live, client, shop):
         form = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n"}
         refused = client.call("edit_files", edits=[form], load=True, onFailure="restore")
         assert (refused["reason"], "nothing was written" in refused["message"]) == ("no-repl", True)

@@ -65,7 +65,7 @@ def test_texts_too_long_to_compare_are_diffed_as_one_whole_replacement():
 
 
 @pytest.mark.parametrize("size", range(12))
-def test_a_long_diff_is_cut_at_a_line_and_counts_the_omitted_lines(size):
+def test_a_long_diff_ends_with_a_whole_line_and_the_number_of_omitted_lines(size):
     diff = "a\nbb\nccc\n"
     text, is_cut = truncate_diff(diff, size)
     assert is_cut == (size < len(diff))

@@ -225,10 +225,10 @@ class TestRefusals:
         assert len(repr(caught.value.details)) < 200_000
         assert len(caught.value.message) < 1000
 
-    async def test_no_file_is_changed_when_an_edit_of_another_is_refused(self, editor):
+    async def test_no_file_is_changed_when_an_edit_of_another_file_is_refused(self, editor):
         assert await refusal(editor, ("n.clj", CreateFile("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))
 
-    async def test_created_text_is_checked_like_any_other(self, editor):
+    async def test_the_text_of_a_created_file_is_checked_like_any_other(self, editor):
         [(_, told)] = await refusal(editor, ("n.clj", CreateFile("(ns n")))
         assert told.startswith("the brackets in the new text do not balance")
 
@@ -341,7 +341,7 @@ class TestWorkspaceBoundary:
 
 
 class TestConcurrentChanges:
-    async def test_a_file_that_changed_meanwhile_is_not_written(self, workspace):
+    async def test_a_file_that_changed_in_the_meantime_is_not_written(self, workspace):
         a, b = workspace / "a.clj", workspace / "b.clj"
         b.write_text("(b)")
         changes = [Change(a, read_snapshot(a, workspace), b"(x)"), Change(b, read_snapshot(b, workspace), b"(y)")]
@@ -351,7 +351,7 @@ class TestConcurrentChanges:
         assert a.read_text() == TEXT
         assert sorted(path.name for path in workspace.iterdir()) == ["a.clj", "b.clj"]
 
-    async def test_a_file_that_appeared_meanwhile_is_not_replaced(self, workspace):
+    async def test_a_file_that_appeared_in_the_meantime_is_not_replaced(self, workspace):
         new = workspace / "deep" / "n.clj"
         new.parent.mkdir()
         new.write_text("(somebody else)")

@@ -22,7 +22,7 @@ def groups_of(*tests):
     return [[one.nodeid.rpartition("::")[2] for one in (group.test, *group.others)] for group in found]
 
 
-def test_errors_raised_at_the_same_lines_of_the_project_are_the_same():
+def test_errors_raised_at_the_same_lines_of_the_project_count_as_the_same_error():
     one = failed("one", ("/project/shop.py", 5), (TESTS, 2))
     two = failed("two", ("/project/shop.py", 5), (TESTS, 9), message="KeyError: 'count'")
     other = failed("other", ("/project/shop.py", 6), (TESTS, 12), message="KeyError: 'x'")
@@ -30,27 +30,27 @@ def test_errors_raised_at_the_same_lines_of_the_project_are_the_same():
     assert groups_of(one, two, other, elsewhere) == [["one", "two"], ["other"], ["elsewhere"]]
 
 
-def test_equal_messages_of_exceptions_are_the_same_error():
+def test_exceptions_with_equal_messages_count_as_the_same_error():
     message = "TypeError: f() takes 1 positional argument"
     one = failed("one", (TESTS, 2), message=message, kind="TypeError")
     two = failed("two", (TESTS, 9), message=message, kind="TypeError")
     assert groups_of(one, two) == [["one", "two"]]
 
 
-def test_equal_assertions_are_the_same_error_only_at_the_same_line():
+def test_equal_assertions_count_as_the_same_error_only_at_the_same_line():
     asserted = {"message": "assert 1 == 2", "kind": "AssertionError"}
     one, same = failed("one[1]", (TESTS, 2), **asserted), failed("one[2]", (TESTS, 2), **asserted)
     other = failed("other", (TESTS, 9), **asserted)
     assert groups_of(one, other, same) == [["one[1]", "one[2]"], ["other"]]
 
 
-def test_addresses_do_not_distinguish_messages():
+def test_messages_that_differ_only_in_addresses_count_as_equal():
     messages = [f"TypeError: <object at 0x{address}> is not iterable" for address in ("7f01", "7f02")]
     tests = [failed(message[-20:], (TESTS, 2), message=message, kind="TypeError") for message in messages]
     assert len(groups_of(*tests)) == 1
 
 
-def test_collection_errors_of_several_files_with_equal_messages_are_the_same_error():
+def test_collection_errors_of_several_files_with_equal_messages_count_as_the_same_error():
     files = [f"/project/test_{name}.py" for name in "ab"]
     tests = [failed("", (file, 1), message="ImportError: no name", kind="ImportError", phase="collect", file=file)
              for file in files]  # fmt: skip

@@ -115,7 +115,7 @@ def test_one_failure_has_at_most_1500_bytes(client):
         assert len(str(failure(client, test)).encode()) <= 1500
 
 
-def test_the_failed_line_is_included_unless_the_message_has_its_calls(client):
+def test_the_failed_line_is_included_unless_the_message_contains_its_calls(client):
     assert "statement" not in failure(client, "test_price")
     assert failure(client, "test_missing")["statement"] == 'assert total([{"price": 10}]) == 10'
 
@@ -170,7 +170,7 @@ def test_a_comparison_of_strings_by_unittest_is_left_out_unless_it_adds_somethin
     assert messages["test_explained"].endswith(" : why")
 
 
-def test_the_first_failures_are_not_cut_for_the_sake_of_others(live, client):
+def test_the_first_failures_are_not_truncated_for_the_sake_of_others(live, client):
     (live.workspace / "test_crowd.py").write_text(
         "import pytest, shop\n\n\n@pytest.mark.parametrize('number', range(90))\n"
         "def test_crowd(number):\n    assert shop.price({'price': number}, 1) == -1, 'a long message about it'\n"
@@ -301,7 +301,7 @@ def test_the_first_error_of_a_chain_is_included_with_its_location(live, client):
     assert len(str(parse).encode()) <= 1500
 
 
-def test_many_failures_do_not_cut_the_source_of_the_first(live, client):
+def test_many_failures_do_not_truncate_the_source_of_the_first_failure(live, client):
     text = "import pytest, shop\n\n\n@pytest.mark.parametrize('count', range(70))\ndef test_{0}(count):\n"
     text += "    assert shop.price({{'price': 1}}, count) == 'a value that is never returned {1}'\n"
     long = "x" * 300
@@ -333,7 +333,7 @@ def test_arguments_that_pytest_refuses_are_explained_once(client, arguments, mes
     assert "stdout" not in answer
 
 
-def test_an_edit_with_a_missing_test_names_it(live, client):
+def test_the_refusal_of_an_edit_names_a_missing_test(live, client):
     edit = {"type": "create", "filePath": "new_code.py", "content": "A = 1\n"}
     answer = client.call("edit_files", edits=[edit], test=["test_shop.py::test_none"], onFailure="restore")
     assert (answer["ok"], answer["reason"]) == (False, "no-tests")

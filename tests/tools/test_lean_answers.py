@@ -93,7 +93,7 @@ def test_the_first_form_is_not_numbered():
         ({"result": "'None'"}, {"result": "'None'"}),
     ],
 )
-def test_none_is_omitted_as_at_the_python_prompt(said, shown):
+def test_a_value_of_none_is_omitted_as_at_the_python_prompt(said, shown):
     python = AnswerReader("ann", "py", seen=ReportedStatus(2, "user"), reads_python=True)
     assert omit_known_fields({"status": "done", **said}, python) == shown
     assert omit_known_fields({"status": "done", **said}, ANN) == said

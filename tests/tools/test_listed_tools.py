@@ -130,7 +130,7 @@ GIVEN = {
 }  # fmt: skip
 
 
-def test_every_tool_accepts_who_and_refuses_an_empty_one(lisp):
+def test_every_tool_accepts_the_argument_who_and_refuses_an_empty_name(lisp):
     with lisp.client() as client:
         asked = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
         reasons = {name: client.call(name, who="UI", **asked[name]).get("reason") for name in listed(client)}
@@ -138,7 +138,7 @@ def test_every_tool_accepts_who_and_refuses_an_empty_one(lisp):
     assert set(reasons) == set(BY_NAME) - NEEDING_OTHERS
 
 
-def test_the_annotations_of_every_tool_are_exact(lisp):
+def test_every_tool_has_the_expected_annotations(lisp):
     with lisp.client() as client:
         tools = listed(client)
     for name, tool in tools.items():

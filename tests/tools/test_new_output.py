@@ -147,7 +147,7 @@ def test_concurrent_requests_report_each_byte_once(live, client):
     assert said == "".join(f"{n}\n" for n in range(40))
 
 
-def test_long_new_output_is_cut_to_head_and_tail_and_its_middle_is_not_sent_later(client):
+def test_long_new_output_is_truncated_to_head_and_tail_and_its_middle_is_not_sent_later(client):
     code = '(println "first") (read-line) (print-lines 3000 "") (read-line)'
     told = client.call("evaluate_code", code=code, detail=False)
     long = give(client, told["evaluationId"])
@@ -164,7 +164,7 @@ def test_long_new_output_is_cut_to_head_and_tail_and_its_middle_is_not_sent_late
     give(client, told["evaluationId"])
 
 
-def test_a_flood_of_lines_is_cut_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
+def test_a_flood_of_lines_is_truncated_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
     def part_lengths(count):
         answer = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
         return [len(part) for part in answer["stdout"].split("\n") if set(part) == {"x"}]

@@ -191,7 +191,7 @@ def test_edits_by_other_clients_do_not_block_a_turn(live, client):
     assert "test_others" in note(client, event="stopping", who="somebody")["block"]
 
 
-def test_a_turn_with_passing_or_no_tests_ends(live, client):
+def test_a_turn_with_passing_tests_or_without_tests_ends(live, client):
     write(live, "test_fine.py", "def test_fine():\n    assert True\n")
     write(live, "untested.lpy", "(ns untested)\n")
     write(live, "unserved.clj", "(ns unserved)\n")

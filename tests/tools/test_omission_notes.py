@@ -34,7 +34,7 @@ def call_in(note):
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
-def test_the_call_in_the_note_on_cut_output_returns_its_middle(client, stream):
+def test_the_call_in_the_note_on_truncated_output_returns_its_middle(client, stream):
     answer = evaluate(client, f'(write "{stream}" {json.dumps(LINES)})')
     asked = call_in(note_of(answer, "characters are left out"))
     text = client.call("get_evaluation", evaluationId=answer["evaluationId"], **asked)["text"]
@@ -43,7 +43,7 @@ def test_the_call_in_the_note_on_cut_output_returns_its_middle(client, stream):
     assert head + text + tail == LINES
 
 
-def test_the_call_in_the_note_on_a_cut_string_returns_the_rest(client):
+def test_the_call_in_the_note_on_a_truncated_string_returns_the_rest(client):
     answer = evaluate(client, '(str (repeat "x" 9000) "end")')
     told = client.call(
         "get_evaluation", evaluationId=answer["evaluationId"], **call_in(note_of(answer, "characters are left out"))

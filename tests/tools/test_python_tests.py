@@ -89,7 +89,7 @@ def test_counts_match_pytest_and_passed_tests_are_not_listed(client):
     assert "test_total" not in str(answer)
 
 
-def test_a_failure_has_its_location_values_and_output(client):
+def test_a_failure_includes_its_location_values_and_output(client):
     answer = run(client, "tests/test_shop.py", detail=True)
     wrong, broken, variable = sorted(answer["results"], key=lambda row: row["line"])
     assert (wrong["test"], wrong["outcome"], wrong["line"]) == ("tests/test_shop.py::test_wrong", "failed", 10)
@@ -113,7 +113,7 @@ def test_paths_run_in_order_and_printed_ids_are_accepted(client):
     assert (again["passed"], again["failed"]) == (1, 1)
 
 
-def test_directory_and_environment_apply_to_one_run(client):
+def test_the_arguments_directory_and_env_apply_to_only_one_run(client):
     answer = run(client, directory="backend")
     assert (answer["ok"], answer["passed"]) == (True, 1), answer
     answer = run(client, "tests/test_shop.py::test_variable", env={"SHOP": "open"})
@@ -123,7 +123,7 @@ def test_directory_and_environment_apply_to_one_run(client):
     assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
 
 
-def test_args_are_passed_to_pytest(client):
+def test_the_argument_args_is_passed_to_pytest(client):
     answer = run(client, "tests/test_shop.py", args=["-x", "-k", "total or wrong or broken"])
     assert (answer["passed"], answer["failed"], answer["deselected"]) == (1, 1, 6)
     assert "stdout" not in answer
@@ -175,7 +175,7 @@ def test_a_run_without_tests_fails_with_a_reason(client, paths, args, reason, wo
     assert words in answer["message"]
 
 
-def test_a_collection_error_has_its_location(live, client):
+def test_a_collection_error_includes_its_location(live, client):
     file = live.workspace / "tests" / "test_typo.py"
     file.write_text("import os\nimport nosuchmodule\n\ndef test_never(): pass\n")
     try:
@@ -458,7 +458,7 @@ def test_shows():
 """
 
 
-def test_secrets_of_a_run_are_in_no_answer_and_no_log(client, live):
+def test_no_answer_or_log_contains_the_secrets_of_a_run(client, live):
     (live.workspace / ".env").write_text("# settings\nexport DOT_KEY='dot-81c2d4e6'\nPLAIN=visible-word\n")
     (live.workspace / "tests" / "test_secrets.py").write_text(SECRETS)
     given = {"GIVEN_PASSWORD": "given-0a1b2c3d"}

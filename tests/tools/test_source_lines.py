@@ -85,7 +85,7 @@ def test_a_line_out_of_range_has_no_excerpt(line):
     assert excerpt(SHOP, line) == ""
 
 
-def test_a_long_line_is_cut_and_tabs_become_spaces():
+def test_a_long_line_is_truncated_and_tabs_become_spaces():
     shown = excerpt(["\tx = '" + "y" * 500], 1)
     assert (shown[:12], shown[-1], len(shown)) == (">1     x = '", "…", 163)
 

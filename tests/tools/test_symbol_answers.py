@@ -156,7 +156,7 @@ def test_a_name_containing_an_asterisk_is_looked_up_first(client):
     assert (found["name"], "names" in found) == ("*ns*", False)
 
 
-def test_names_beyond_fifty_are_counted(client):
+def test_names_beyond_the_first_fifty_are_only_counted(client):
     answer = symbol_info(client, symbol="*e*", replSessionKey="lpy")
     assert answer["count"] <= 50
     assert answer["omitted"] > 100
@@ -164,7 +164,7 @@ def test_names_beyond_fifty_are_counted(client):
     assert owners.index("shapes.core") < owners.index("basilisp.core"), "the user's own come first"
 
 
-def test_no_match_is_an_empty_list_with_a_note(client):
+def test_a_search_without_matches_returns_an_empty_list_with_a_note(client):
     for key in ("py", "lpy"):
         assert lines(client, key, "*no-such-name-anywhere*") == []
         notes = symbol_info(client, symbol="*no-such-name-anywhere*", replSessionKey=key)["notes"]
@@ -299,7 +299,7 @@ def test_an_unknown_source_is_reported_as_unknown(client):
     assert (answer["ok"], "source" in answer, "is unknown" in answer["notes"][0]) == (True, False, True)
 
 
-def test_a_long_source_is_cut_with_a_pointer_to_the_rest(live, client):
+def test_a_long_source_is_truncated_with_a_pointer_to_the_rest(live, client):
     (live.workspace / "long.py").write_text("def endless():\n" + "    x = 1\n" * 3000)
     client.call("load_file", filePath="long.py", replSessionKey="py")
     answer = symbol_info(client, symbol="endless", namespace="long", source=True, replSessionKey="py")
@@ -320,7 +320,7 @@ def test_names_are_listed_while_the_session_is_busy(live, client):
     assert ended["status"] == "done"
 
 
-def test_secrets_are_redacted_in_lists_of_names_even_if_cut(tmp_path, monkeypatch):
+def test_secrets_are_redacted_in_lists_of_names_even_if_truncated(tmp_path, monkeypatch):
     monkeypatch.setenv("SHOP_TOKEN", secret := "s3cr3t-" + "x" * 200)
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until_connected(client)

@@ -92,7 +92,7 @@ def test_names_are_completed_in_their_namespace(client, key, prefix, namespace):
     assert "area" not in [row["candidate"] for row in elsewhere["completions"]]
 
 
-def test_many_completions_are_cut_and_counted(client):
+def test_a_long_list_of_completions_is_truncated_and_counted(client):
     answer = ask(client, "complete_symbol", prefix="s", replSessionKey="lpy", limit=3)
     assert answer["count"] == 3
     assert answer["omitted"] > 3

@@ -112,7 +112,7 @@ def test_one_test_can_be_run_and_an_unknown_one_is_refused(client):
     assert "no test nosuch in shop.orders-test" in answer["message"]
 
 
-def test_an_unknown_namespace_and_one_without_tests_are_refused(client):
+def test_an_unknown_namespace_and_a_namespace_without_tests_are_refused(client):
     assert run_tests(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
     assert run_tests(client, namespace="user")["reason"] == "no-tests"
 

@@ -61,7 +61,7 @@ def test_rows_since_a_given_line_end_a_wait_immediately(client):
     assert (again["status"], again["result"]) == ("timed-out", [])
 
 
-def test_a_wait_without_rows_says_so_and_where_to_continue(client):
+def test_a_wait_that_ends_without_rows_reports_this_and_where_to_continue(client):
     answer = client.call("wait_for", query=BY, inputs=["nobody"], timeoutMs=50)
     assert (answer["ok"], answer["status"], answer["count"]) == (True, "timed-out", 0)
     assert any(f"since: {answer['lastLine']}" in note for note in answer["notes"])
@@ -87,7 +87,7 @@ def test_output_is_visible_while_its_evaluation_runs(live, client, other):
     assert other.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)["status"] == "done"
 
 
-def test_a_query_for_a_single_value_returns_the_new_one(client):
+def test_a_query_for_a_single_value_returns_the_new_value(client):
     client.call("evaluate_code", code='"one"')
     line = last_line(client)
     client.call("evaluate_code", code='"two"')
@@ -103,7 +103,7 @@ def test_a_changed_aggregate_is_a_new_row(client):
     assert answer["result"] == [answer["lastLine"]]
 
 
-def test_the_newest_of_many_rows_are_returned_and_marked_as_cut(client):
+def test_the_newest_of_many_rows_are_returned_and_the_answer_is_marked_as_truncated(client):
     line = last_line(client)
     for number in range(4):
         client.call("evaluate_code", code=f"{number}")

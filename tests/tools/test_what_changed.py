@@ -63,7 +63,7 @@ def test_a_repeated_load_without_output_is_not_noted_as_the_same_result(live, cl
     assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
 
 
-def test_a_load_updates_references_in_other_modules_and_says_so(live, client, modules):
+def test_a_load_updates_references_in_other_modules_and_reports_this(live, client, modules):
     low, high = modules
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
     assert "notes" not in load(client, low, detail=False), "the functions that live have the new code"
@@ -181,7 +181,7 @@ def test_the_drift_command_reports_the_same_with_an_exit_status(live, client, mo
     assert "there is no REPL session 'nobody'" in wrong.stderr
 
 
-def test_a_value_computed_from_an_edited_module_is_reported_with_fresh(live, client):
+def test_a_value_computed_from_an_edited_module_is_reported_with_the_fresh_option(live, client):
     """No load updates this kind of value: it was computed by code that runs at import and leaves no trace."""
     write(live, fresh_low="LIMIT = 3\n", fresh_high="import fresh_low\nDOUBLE = eval('fresh_low.LIMIT * 2')\n")
     load(client, "fresh_low", "fresh_high")

@@ -180,7 +180,7 @@ QUICK = ("list_sessions", "server_health", "symbol_info", "complete_symbol")
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, loop, name):
+def test_a_call_cancelled_at_any_await_leaves_nothing_behind(workspace, monkeypatch, loop, name):
     (workspace / "shop.py").write_text("def price():\n    return 10\n")
     cancelled = []
 
@@ -232,7 +232,7 @@ def cancelled_after(workspace, loop, steps):
     return anyio.run(main, backend_options=loop)
 
 
-def test_a_server_cancelled_at_any_point_of_its_start_leaves_nothing(workspace, loop):
+def test_a_server_cancelled_at_any_point_of_its_start_leaves_nothing_behind(workspace, loop):
     before = files()
     seen = set()
     for steps in (*range(0, 60, rounds(1, 3)), *range(60, 2000, rounds(97, 194))):
@@ -245,7 +245,7 @@ def test_a_server_cancelled_at_any_point_of_its_start_leaves_nothing(workspace, 
     assert seen == {False, True}
 
 
-def test_a_second_stop_signal_during_shutdown_leaves_nothing(workspace, loop):
+def test_a_second_stop_signal_during_shutdown_leaves_nothing_behind(workspace, loop):
     """The second signal arrives during the shutdown: it is harmless, and clients are still answered."""
     before = files()
     for turns in range(0, 60, rounds(4, 12)):

@@ -118,7 +118,7 @@ def change(old, new):
     ],
     indirect=["attack"],
 )
-async def test_no_edit_is_written_outside_while_a_directory_and_a_link_are_exchanged(
+async def test_no_edit_is_written_outside_the_workspace_while_a_directory_and_a_link_are_exchanged(
     workspace, outside, attack, rounds
 ):
     editor = Editor(workspace)
@@ -133,7 +133,7 @@ async def test_no_edit_is_written_outside_while_a_directory_and_a_link_are_excha
     assert all_paths(outside) == ["a.clj"]
 
 
-async def test_no_new_file_is_created_outside_or_left_half_written_inside(workspace, outside, attack):
+async def test_no_new_file_is_created_outside_the_workspace_or_left_half_written_inside_it(workspace, outside, attack):
     editor = Editor(workspace)
 
     async def create(number):

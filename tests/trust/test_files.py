@@ -176,7 +176,7 @@ def test_output_that_does_not_fit_on_the_disk_is_retained_in_memory(tmp_path):
         assert printed(client, answer["evaluationId"], len(whole)) == whole
 
 
-def test_output_that_fits_neither_disk_nor_memory_is_cut_at_its_start_with_a_note(tmp_path):
+def test_output_that_fits_neither_disk_nor_memory_is_truncated_at_its_start_with_a_note(tmp_path):
     with small_disk(tmp_path / "state"), serving(tmp_path, "--repl", "python") as live, live.client() as client:
         code = "import sys\nfor n in range(640): sys.stdout.write(f'{n:07}\\n' * 8192); sys.stdout.flush()\nNone"
         answer = client.call("evaluate_code", code=code, timeoutMs=60_000)

@@ -156,7 +156,7 @@ PLACES = {"all": SETTINGS + FILES + PRESENCE, "project": FILES, "presence": PRES
 
 @pytest.mark.parametrize("names", PLACES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_command_reads_writes_or_hangs_outside_the_workspace(checkout, tmp_path, secret, shape, names):
+def test_commands_neither_hang_nor_access_files_outside_the_workspace(checkout, tmp_path, secret, shape, names):
     checkout(shape, PLACES[names])
     for command in (*COMMANDS, HOOKS):
         said, status, memory = run(command, tmp_path)

@@ -158,7 +158,7 @@ def test_an_oversized_message_is_reported_with_its_reason(liar, lie, why):
         assert why in json.dumps(answer["notes"])
 
 
-def test_endless_documentation_from_a_kernel_is_cut(liar, idle):
+def test_endless_documentation_from_a_kernel_is_truncated(liar, idle):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         asked = client.begin_call("symbol_info", symbol="x")

@@ -52,7 +52,7 @@ def is_hung_up(sock):
 # Connections
 
 
-def test_a_client_beyond_the_limit_is_refused_with_the_number_and_a_hint(live, client):
+def test_a_client_beyond_the_limit_is_refused_with_the_limit_and_a_hint(live, client):
     with contextlib.ExitStack() as others:
         clients = [others.enter_context(live.client(name=f"c{number}")) for number in range(5)]
         with Bare(connect(live), handshake=False) as one_more:

@@ -421,7 +421,7 @@ def test_starting_a_server_imports_no_module_from_the_workspace(workspace):
 
 @linux
 @as_root
-def test_server_command_and_relay_work_for_a_user_other_than_root(request):
+def test_the_server_the_commands_and_the_relay_work_for_a_user_other_than_root(request):
     """A server, a command and the relay run as a different user than the tests."""
     home = Path(tempfile.mkdtemp(prefix="codriver-"))  # below a folder that every user can reach
     request.addfinalizer(lambda: shutil.rmtree(home))

@@ -90,7 +90,7 @@ def value(client, code, **arguments):
     return answer["result"]
 
 
-def test_sensitive_text_in_a_result_is_replaced_by_a_mark(client):
+def test_sensitive_text_in_a_result_is_replaced_by_a_marker(client):
     assert value(client, "shop.state['user']['token']") == f"'{MARK}'"
     assert f'"token": "{MARK}"}}, "count": 0}}' in value(client, "json.dumps(shop.state)")
 
@@ -137,7 +137,7 @@ def test_resources_and_later_requests_are_redacted(client):
     assert MARK in json.dumps(client.request("resources/read", {"uri": uri}))
 
 
-def test_a_secret_printed_in_pieces_is_redacted_as_a_whole(client):
+def test_a_secret_printed_in_chunks_is_redacted_as_a_whole(client):
     code = "import sys\nfor letter in shop.state['user']['token']:\n    sys.stdout.write(letter); sys.stdout.flush()"
     answer = client.call("evaluate_code", code=code)
     assert answer["stdout"] == MARK

@@ -83,7 +83,7 @@ def test_a_device_cannot_be_loaded(victim, path):
     assert (answer["ok"], answer["reason"]) == (False, "file-unreadable")
 
 
-def test_loading_a_file_beyond_the_limit_is_refused_with_the_number(live, victim):
+def test_loading_a_file_beyond_the_limit_is_refused_with_the_limit(live, victim):
     large = live.workspace / "large.py"
     with large.open("wb") as file:
         file.truncate(17 * 2**20)
@@ -122,7 +122,7 @@ def test_pings_waits_and_new_clients_work_despite_eight_hundred_pending_queries(
         assert open_requests(victim, "hungry") > 200
 
 
-def test_a_wait_beyond_the_limit_is_refused_with_both_numbers(live, victim):
+def test_a_wait_beyond_the_limit_is_refused_with_the_current_and_the_maximum_number(live, victim):
     with live.client(name="waits much") as hungry:
         waits = [hungry.begin_call("wait_for", query=NOTHING, timeoutMs=600_000) for _ in range(65)]
         refused = hungry.answer(waits[-1])["result"]["structuredContent"]
@@ -217,7 +217,7 @@ def test_an_idle_server_accepts_a_single_load_of_any_length(victim):
     [("1 " * 200_000, "100,000 at the top level"), (f"(do {'1 ' * 2_000_000})", "1,000,000 in all")],
     ids=["side by side", "nested"],
 )
-def test_lisp_with_too_many_forms_is_refused_with_the_number(live, victim, code, most):
+def test_lisp_code_with_too_many_forms_is_refused_with_the_limit(live, victim, code, most):
     before = memory_mib(live)
     refused = victim.call("evaluate_code", code=code, replSessionKey="lpy")
     assert refused["reason"] == "too-many-forms"

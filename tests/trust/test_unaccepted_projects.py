@@ -103,7 +103,7 @@ def make(folder, files, mark):
 
 
 @pytest.mark.parametrize("kind", PYTHONS)
-def test_every_new_python_project_answers_without_user_action(tmp_path, kind):
+def test_code_runs_in_every_new_python_project_without_user_action(tmp_path, kind):
     make(tmp_path / "workspace", PYTHONS[kind], tmp_path / "ran")
     with plain_client(tmp_path) as (client, _):
         first = client.call("evaluate_code", code="1+2", timeoutMs=WAIT_S * 1000)
@@ -112,7 +112,7 @@ def test_every_new_python_project_answers_without_user_action(tmp_path, kind):
         assert not (tmp_path / "ran").exists()
 
 
-def test_a_linked_working_tree_answers_while_its_main_environment_is_untrusted(tmp_path):
+def test_code_runs_in_a_linked_working_tree_while_the_environment_of_its_main_checkout_is_untrusted(tmp_path):
     main, workspace = tmp_path / "main", tmp_path / "workspace"
     make(main, {**PYPROJECT, **APP}, tmp_path / "ran")
     git("init", str(main))
@@ -128,7 +128,7 @@ def test_a_linked_working_tree_answers_while_its_main_environment_is_untrusted(t
 
 
 @pytest.mark.parametrize("kind", LISPS)
-def test_every_new_lisp_project_answers_in_its_language_until_its_own_repl_exists(tmp_path, kind):
+def test_a_new_lisp_project_without_its_own_repl_runs_code_in_its_language(tmp_path, kind):
     files, dialects, needed = LISPS[kind]
     program(needed, install="apt-get install clojure leiningen")
     make(tmp_path / "workspace", {**files, **VENV, "node_modules/.bin/clojure": None}, tmp_path / "ran")

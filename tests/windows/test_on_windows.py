@@ -195,7 +195,7 @@ def test_printed_non_ascii_text_is_returned_intact(client):
     ],
     ids=["the buffer", "the descriptor", "a child"],
 )
-def test_output_written_below_python_belongs_to_its_evaluation(client, code):
+def test_output_that_bypasses_python_belongs_to_its_evaluation(client, code):
     assert client.evaluate(code).get("stdout", "").splitlines() == ["below"]
 
 

@@ -111,7 +111,7 @@ def test_values_before_an_error_are_not_lost():
     assert caught.value.decoded == (1, "ab")
 
 
-def test_nesting_has_a_limit():
+def test_the_nesting_depth_is_limited():
     assert Decoder(max_depth=3).feed(b"llleee") == [[[[]]]]
     with pytest.raises(BencodeError, match="more than 3 levels"):
         Decoder(max_depth=3).feed(b"llll")
@@ -144,7 +144,7 @@ def feed_in_chunks(raw, size):
     return [value for at in range(0, len(raw), size) for value in decoder.feed(raw[at : at + size])]
 
 
-def test_a_hundred_thousand_levels_are_refused_without_crashing():
+def test_nesting_of_a_hundred_thousand_levels_is_refused_without_crashing():
     with pytest.raises(BencodeError, match="nested more than"):
         Decoder().feed(b"l" * 100_000)
 
@@ -189,7 +189,7 @@ def test_every_value_round_trips(value):
 
 
 @given(st.lists(bencode_values, max_size=4), st.data())
-def test_any_split_gives_the_same_values(values, data):
+def test_input_split_anywhere_gives_the_same_values(values, data):
     raw = b"".join(encode(value) for value in values)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=6)))
     decoder = Decoder()

@@ -55,7 +55,7 @@ def test_the_end_of_a_line_is_not_mistaken_for_a_whole_line():
 
 
 @given(st.lists(st.binary(max_size=20).filter(lambda b: b"\n" not in b), max_size=10), st.data())
-def test_any_split_gives_the_same_lines(lines, data):
+def test_input_split_anywhere_gives_the_same_lines(lines, data):
     stream = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
     decoder = LineDecoder(max_line_bytes=100)

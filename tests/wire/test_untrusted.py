@@ -70,5 +70,5 @@ def test_a_member_of_an_unexpected_type_is_treated_as_missing(read, good, bad, n
     assert plain(read({}, "key")) == nothing
 
 
-def test_only_strings_are_read_from_a_list_of_strings():
+def test_elements_other_than_strings_are_ignored_in_a_list_of_strings():
     assert strings_at({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")
