@@ -33,9 +33,9 @@ def choose_evaluation(
         return find_evaluation(call.state, evaluation_id)
     caller = call.who(who)
     candidates = [evaluation for evaluation in call.state.evaluations.values() if call.belongs_to(evaluation, caller)]
-    place = ""
+    location = ""
     if session_key is not None:
-        place = f" in the session {session_key}"
+        location = f" in the session {session_key}"
         candidates = [
             candidate for candidate in candidates if is_in_session(_session_key(call, candidate), session_key)
         ]
@@ -45,9 +45,9 @@ def choose_evaluation(
         if candidates:
             message = f"several of your evaluations wait for input: {', '.join(found.id for found in candidates)}"
         elif is_waiting:
-            message = f"none of your evaluations{place} waits for input"
+            message = f"none of your evaluations{location} waits for input"
         else:
-            message = f"no evaluation of yours{place} is known"
+            message = f"no evaluation of yours{location} is known"
         raise refused(
             "bad-arguments",
             message,
