@@ -50,7 +50,7 @@ KINDS = {
     "worktree": {**PYPROJECT, **APP},
 }
 LISPS = ("deps.edn", "Leiningen", "nbb", "Hy")
-SENTENCE = "the REPL of this project ("
+SENTENCE = "this project's REPL ("
 APPLICATION = "import codriver_seam, time; codriver_seam.start_repl(); time.sleep(600)"
 
 

@@ -280,7 +280,9 @@ def test_all_invalid_settings_are_reported_at_once(examine, launch):
 
 
 def test_a_relay_that_does_not_reach_the_server_is_reported_as_an_error(launch, machine, server):
-    report = diagnose(launch, lambda tool, _: server[tool], machine, lambda *_: "it ended with status 1: no such host")
+    report = diagnose(
+        launch, lambda tool, _: server[tool], machine, lambda *_: "the process ended with status 1: no such host"
+    )
     (check,) = of(report, "relay")
     assert (check.state, report.exit_status) == ("wrong", 1)
     assert "no such host" in check.text

@@ -40,7 +40,7 @@ def init(folder, home, shared=RELAY):
 def test_init_explains_what_is_separate_and_writes_a_matching_entry(main, inner, tmp_path, monkeypatch):
     said = init(inner, tmp_path).text
     assert f"linked to {main}, with a server, REPLs, log and history of its own" in said
-    assert f"Python     .venv of the main checkout {main}, because this working tree has none" in said
+    assert f"Python     .venv in the main checkout {main}, because this working tree has none" in said
     assert "`python3 -m venv .venv`" in said
     entry = json.loads((inner / ".mcp.json").read_text())["mcpServers"]["codriver"]
     assert [entry["command"], *entry["args"]] == [*RELAY]

@@ -130,7 +130,8 @@ def test_a_repl_that_cannot_be_interrupted_is_reported_as_still_running(tmp_path
         assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "running")
         assert any("no op `interrupt`" in note for note in answer["notes"])
         assert any(
-            "it is still running" in note and "only its owner can restart it" in note for note in answer["notes"]
+            ("the evaluation is still running") in note and "only its owner can restart it" in note
+            for note in answer["notes"]
         )
         queued = other.call("evaluate_code", code="1", timeoutMs=300)
         assert queued["status"] == "queued"

@@ -121,7 +121,7 @@ def test_a_caller_that_ends_a_process_is_notified_of_its_exit_only(tmp_path):
         told = evaluated(client, "import os; os._exit(3)")
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 3, "the next process")
         (note,) = told + evaluated(client, "4")
-        assert "it ended with status 3" in note
+        assert "the process ended with status 3" in note
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no watchdog")
@@ -136,7 +136,7 @@ def test_a_process_exit_is_reported_as_the_reason_even_if_the_watchdog_notices_i
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next process")
         (note,) = told + evaluated(client, "4")
         late.join()
-        assert "it ended with status 3" in note
+        assert "the process ended with status 3" in note
 
 
 def test_each_caller_is_notified_once_even_if_its_lane_changes_after_a_reconnect(tmp_path):

@@ -187,7 +187,7 @@ def test_a_value_computed_from_an_edited_module_is_reported_with_the_fresh_optio
     load(client, "fresh_low", "fresh_high")
     write(live, fresh_low="LIMIT = 4\n")
     notes = [*load(client, "fresh_low").get("notes", ())]
-    line = "fresh_high.DOUBLE is still 6, a fresh import has 8"
+    line = "fresh_high.DOUBLE is still 6; a fresh import has 8"
     while line not in notes:  # the comparison may end after the load's answer
         notes += client.call("evaluate_code", code="1").get("notes", ())
     answer = client.call("what_changed", fresh=True)

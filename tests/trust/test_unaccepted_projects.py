@@ -167,7 +167,7 @@ def test_a_lisp_project_with_a_local_repl_explains_how_to_trust_it(tmp_path):
     make(workspace, {"package.json": '{"dependencies": {"nbb": "1"}}', "node_modules/.bin/nbb": None}, tmp_path / "ran")
     with plain_client(tmp_path) as (client, _):
         refused = client.call("evaluate_code", code="(+ 1 2)", timeoutMs=2000)
-        assert refused["hint"] == f"the REPL of this project (nbb) runs project files: {TRUST.format(workspace)}"
+        assert refused["hint"] == f"this project's REPL (nbb) runs project files: {TRUST.format(workspace)}"
         (row,) = client.call("list_sessions")["sessions"]
         assert (row["phase"], row["note"]) == ("stopped", refused["hint"])
         assert not (tmp_path / "ran").exists()

@@ -26,7 +26,7 @@ class InternalErrorReporter:
         try:
             self._core.report(actions.LatchError("internal-error", text), actions.AddServerLine(text, error=True))
         except Exception:
-            logger.exception("this could not be logged")
+            logger.exception("an internal error could not be added to the log")
         return text
 
 

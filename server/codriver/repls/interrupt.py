@@ -27,7 +27,7 @@ STACKS_AT_INPUT_TIMEOUT_S = 0.5
 """Seconds to wait for the stacks of code that is waiting for input. Its position matters less."""
 
 
-INTERRUPTED_MESSAGE: Final = "the REPL interrupted it"
+INTERRUPTED_MESSAGE: Final = "the REPL interrupted the evaluation"
 """The message about a confirmed interrupt, which callers omit if the status already implies it."""
 
 
@@ -55,7 +55,7 @@ class Interrupter:
         evaluation = self._core.state.evaluations[evaluation_id]
         repl = self._core.state.repls.get(evaluation.repl)
         if repl is None or repl.profile is None:
-            return ("its REPL has ended, and the evaluation with it",)
+            return ("the REPL has ended, and the evaluation with it",)
         self._core.report(actions.StopRequested(evaluation_id, why))
         await self.store_stacks(evaluation_id, evaluation.repl, evaluation.execution_session)
         reports: list[str] = []
@@ -67,15 +67,18 @@ class Interrupter:
                     "the evaluation has ended and the session accepts new ones",
                 )
         else:
-            reports.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
+            reports.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt evaluations"))
         if not repl.is_owned:
-            return (*reports, "it is still running: codriver did not start this REPL, so only its owner can restart it")
+            return (
+                *reports,
+                ("the evaluation is still running: codriver did not start this REPL, so only its owner can restart it"),
+            )
         if not allow_restart:
             return (
                 *reports,
                 (
-                    "it is still running: to restart the REPL, call interrupt_evaluation with allowRestart: true; "
-                    "its definitions are then lost"
+                    "the evaluation is still running: to restart the REPL, which discards its definitions, call "
+                    "interrupt_evaluation with allowRestart: true"
                 ),
             )
         self._core.report(actions.RestartRepl(repl.id, why))

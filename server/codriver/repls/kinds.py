@@ -153,7 +153,7 @@ REPL_KINDS: tuple[ReplKind, ...] = (
         "Basilisp", "lpy", "basilisp", ("basilisp",),
         suffixes=(".lpy", ".cljc"), port_files=_NREPL_PORT_FILES, programs=("basilisp",),
         install="run `pip install basilisp`", launcher="python-program", arguments=("nrepl-server",), is_slow=True,
-        notes=("Basilisp compiles its core for about 20 s at its first start",), by_hand="basilisp nrepl-server",
+        notes=("on its first start, Basilisp compiles its core for about 20 s",), by_hand="basilisp nrepl-server",
     ),
     ReplKind(
         "Hy", "hy", "hy", ("hy",),

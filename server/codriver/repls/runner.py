@@ -119,7 +119,7 @@ class Runner:
         """Interrupt an evaluation that exceeded its time limit, and report the outcome."""
         evaluation = effect.request.id
         session = self._core.state.evaluations[evaluation].execution_session
-        why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
+        why = f"the evaluation ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
         await self._interrupter.store_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
         if adapter is None or evaluation not in self._running:

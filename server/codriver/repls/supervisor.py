@@ -386,8 +386,8 @@ class ReplSupervisor:
         with until:
             await anyio.sleep(SILENT_TIMEOUT_S)
             words = (
-                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s: it may be another "
-                "kind of server, or be busy with code, and then Codriver connects when the code has finished"
+                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s: it may be a "
+                "different kind of server, or a busy REPL, in which case Codriver connects once the code has finished"
             )
             describe = self._silences.get(kinds.split_address(address)[0])
             if describe is not None:
@@ -419,12 +419,12 @@ class ReplSupervisor:
             if adapter is not None:
                 await adapter.close_session(effect.name)
         except CodriverError as error:
-            logger.info("closing the session %s of %s: %s", effect.name, effect.id, error)
+            logger.info("could not close the session %s in %s: %s", effect.name, effect.id, error)
         self._core.report(actions.SessionClosed(effect.id, effect.name))
 
     async def _stop_left(self, effect: dispatch.StopEvaluation) -> None:
         reports = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=DISCONNECTED_GRACE_S)
-        logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(reports))
+        logger.info("stopped the evaluation %s because %s: %s", effect.evaluation, effect.why, "; ".join(reports))
 
 
 def _check_remedies(repl: Repl, recipe: recipes.Recipe, cause: str) -> None:

@@ -45,7 +45,7 @@ def test_a_run_is_warm_if_nothing_prevents_it():
         ({"runner": "unittest"}, {}, {}, "unittest"),
         ({"sources": {"/a.py": b""}}, {}, {}, "contents"),
         ({"environment": {"LANG": "C", "PYTHONHASHSEED": "1"}}, {}, {}, "PYTHONHASHSEED"),
-        ({"environment": {"LANG": "de_DE.UTF-8"}}, {}, {}, "at its start"),
+        ({"environment": {"LANG": "de_DE.UTF-8"}}, {}, {}, "when it starts"),
         ({}, {}, {"has_startup_code": True}, "may read have changed"),
         ({}, {"plan": None}, {}, "first run"),
         ({}, {"off": "differs"}, {}, "differs"),

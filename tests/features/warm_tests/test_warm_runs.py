@@ -831,7 +831,7 @@ def test_a_project_with_little_savings_is_not_warmed(project):
 def test_nothing_is_preloaded_before_the_first_run(project):
     async def act(made):
         await made.settle()
-        assert made.owner.states()[0].reason == "no test has run yet, and the first run is a plain process"
+        assert made.owner.states()[0].reason == "no test has run yet, and the first run uses a plain process"
         assert not made.owner._entries
 
     project(act, {"test_a.py": "def test_a(): pass\n"})

@@ -261,7 +261,7 @@ def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeyp
     found = choose_repl(tmp_path, recipe_in(tmp_path))
     assert (found.repl, found.error) == ("python", None)
     assert found.stand_in_note.startswith(
-        "this is Python instead, because the REPL of this project (Basilisp) cannot be started"
+        "this is Python instead, because this project's REPL (Basilisp) cannot be started"
     )
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "shop.lpy").touch()
@@ -348,9 +348,9 @@ def test_a_repl_that_cannot_be_started_is_reported_immediately(tmp_path):
     with serving(tmp_path) as live, live.client() as client:
         client.tools()
         refused = client.call("evaluate_code", code="1 + 1")
-        assert "the REPL of this project (nbb) cannot be started: there is no 'nbb'" in refused["hint"]
+        assert "this project's REPL (nbb) cannot be started: there is no 'nbb'" in refused["hint"]
         with live.client() as newcomer:
-            assert "nbb is stopped: the REPL of this project (nbb) cannot" in newcomer.about["instructions"]
+            assert "nbb is stopped: this project's REPL (nbb) cannot" in newcomer.about["instructions"]
             assert "starting" not in newcomer.about["instructions"]
         (row,) = client.call("list_sessions")["sessions"]
         assert (row["phase"], row["note"] in refused["hint"]) == ("stopped", True)

@@ -111,7 +111,9 @@ async def test_a_stale_port_file_is_not_trusted(tmp_path):
 
 async def test_a_repl_that_exits_immediately_is_reported_with_its_last_output(tmp_path):
     async with started(tmp_path, *python("import sys; print('no é'); sys.exit(3)")) as (running, _):
-        with pytest.raises(StartError, match="exited before it opened a port: it ended with status 3") as caught:
+        with pytest.raises(
+            StartError, match="exited before it opened a port: the process ended with status 3"
+        ) as caught:
             await running.endpoint()
         await until(lambda: "no é" in running._exit_text())
         assert "exited before" in str(caught.value)
@@ -138,12 +140,12 @@ async def test_a_missing_directory_is_reported(tmp_path):
 
 async def test_the_exit_reason_names_the_signal(tmp_path):
     async with started(tmp_path, *python(f"import os; os.kill(os.getpid(), {posix_only.KILL:d})")) as (running, _):
-        assert await running.wait() == "it was killed by SIGKILL"
+        assert await running.wait() == "the process was killed by SIGKILL"
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
-    [("", "it ended with status 7"), ("no more", "it ended with status 7; its last output: no more")],
+    [("", "the process ended with status 7"), ("no more", "the process ended with status 7; its last output: no more")],
 )
 async def test_the_address_line_is_not_part_of_the_exit_reason(tmp_path, more, words):
     code = f"{LISTEN}print({more!r}, flush=True)\nraise SystemExit(7)"
@@ -170,7 +172,7 @@ async def test_a_crash_is_reported_with_the_innermost_frames(tmp_path):
     async with started(tmp_path, sys.executable, str(tmp_path / "crash.py")) as (running, _):
         file = tmp_path / "crash.py"
         assert await running.wait() == (
-            "it was killed by SIGABRT; Fatal Python error: Aborted | "
+            "the process was killed by SIGABRT; Fatal Python error: Aborted | "
             f'File "{file}", line 7 in dig | File "{file}", line 9 in <module>'
         )
 
@@ -181,7 +183,7 @@ async def test_killing_a_repl_ends_its_process_tree_and_is_reported_as_the_reaso
         pid = running.pid
         running.kill()
         running.kill()
-        assert (await running.wait()).startswith("it was killed by codriver")
+        assert (await running.wait()).startswith("the process was killed by codriver")
         await until(lambda: not is_running(pid))
 
 

@@ -656,7 +656,7 @@ async def test_a_cider_exception_chain_is_parsed():
         )  # fmt: skip
         (link,) = trace.chain
         assert (link.relation, link.type, link.message, link.data) == (
-            "thrown around it", "clojure.lang.ExceptionInfo", "wrapped", "{:k 1}"
+            "wrapped by", "clojure.lang.ExceptionInfo", "wrapped", "{:k 1}"
         )  # fmt: skip
         assert [frame.line for frame in link.frames] == [9], "and none of those that it shares with the other"
 

@@ -102,7 +102,7 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
             raise refused(
                 "no-tests",
                 ("no test was found for the changed code: none imports it, is named after it or is known to run it"),
-                hint="name the tests in the argument test",
+                hint="pass the tests to run as the argument test",
             )
     else:
         runs = [TestsRun("", name) for name in trial.tests]
@@ -112,7 +112,7 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
     location = await choose_test_location(call, given, who)
     if not isinstance(location, TestEnvironment):
         raise CapabilityMissingError(
-            "test", message=(f"{location.repl.key} runs its tests in another process: no candidate was tested")
+            "test", message=(f"{location.repl.key} does not run its tests in a new process: no candidate was tested")
         )
     job = await make_job(call, given, location)
     chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
@@ -161,7 +161,7 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
         return CandidateResult(label, "failed", outcomes, {"error": f"{first.nodeid}{line}: {words}"})
     if unfinished or job_report.limit_passed:
         fields = {
-            "error": f"ended after {job_report.limit_passed or 'its time'}",
+            "error": f"the run was stopped after {job_report.limit_passed or 'its time limit'}",
             "notFinished": list(unfinished[:MAX_NAMED_FAILURES]),
         }
         return CandidateResult(label, "undecided", outcomes, fields)

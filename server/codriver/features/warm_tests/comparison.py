@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestReport
 
 REQUIRED_OUTCOMES: Final = 3
-"""How often each side has to show its outcome before a difference counts. A flaky test rarely differs this often."""
+"""Number of times that both kinds of runs must differ before it counts. A flaky test rarely differs this often."""
 
 Outcomes = tuple[str, ...]
 

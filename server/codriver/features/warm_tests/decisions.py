@@ -22,7 +22,7 @@ STALL_TIMEOUT_S: Final = 30.0
 """Time without progress after which a warm run is suspected to hang."""
 MIN_SAVING_S: Final = 0.2
 """Minimum time that a warm start has to save per run. Projects in which it saves less are not warmed."""
-SAVES_TOO_LITTLE_REASON: Final = "it saves too little time"
+SAVES_TOO_LITTLE_REASON: Final = "a warm start saves too little time"
 MAX_LOW_SAVING_RUNS: Final = 3
 """Maximum number of consecutive runs that save too little. After that, a project is no longer warmed."""
 MAX_FAILED_STARTS: Final = 5
@@ -115,7 +115,7 @@ def never_warm_reason(spec: RunSpec) -> str:
     if spec.runner != "pytest":
         return f"the tests are run by {spec.runner}"
     if spec.sources:
-        return "the tests run with replaced contents of files"
+        return "the tests run with replaced file contents"
     return next((f"{name} is set" for name in PLAIN_VARIABLES if name in spec.environment), "")
 
 
@@ -130,7 +130,7 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
     if reason := project.off or project.unfit:
         return Decision(is_warm=False, reason=reason)
     if project.plan is None:
-        return Decision(is_warm=False, reason="the first run of a project is a plain process")
+        return Decision(is_warm=False, reason="the first run of a project uses a plain process")
     if project.unfinished:
         return Decision(is_warm=False, reason=f"the last run was not finished: {project.unfinished}")
     if project.stalled:
@@ -142,9 +142,9 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
     if warm.must_be_replaced:
         return Decision(is_warm=False, reason="the warm process is being renewed")
     if start_variables(warm.environment) != start_variables(spec.environment):
-        return Decision(is_warm=False, reason="variables that Python reads at its start have changed")
+        return Decision(is_warm=False, reason="environment variables that Python reads when it starts have changed")
     if warm.has_startup_code and dict(warm.environment) != dict(spec.environment):
-        return Decision(is_warm=False, reason="variables that code at Python's start may read have changed")
+        return Decision(is_warm=False, reason="environment variables that startup code may read have changed")
     return WARM_START
 
 

@@ -22,23 +22,23 @@ PYTEST_PACKAGES: Final = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", 
 """Top-level packages of pytest and of the distributions that it requires."""
 IMPORTS_PREFIX: Final = "imports "
 """Prefix of the reason for not preloading a module that imports an unsuitable one."""
-REPLACED_CLOCK_REASON: Final = "it is imported while something has replaced the clock"
+REPLACED_CLOCK_REASON: Final = "the module is imported while something has replaced the clock"
 """Reason for not preloading a module that may retain functions of the replaced clock."""
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
-    "variable": "its import read {about}, which had a different value",
+    "variable": "the import read {about}, which had a different value",
     "file": "the file {about} has changed",
     "startup": "{about}, which Python reads when it starts, has changed",
-    "found": "its import looked for the module {about}, which exists now",
-    "hidden": "another file would be imported in its place",
+    "found": "the import looked for the module {about}, which exists now",
+    "hidden": "a different file would be imported in its place",
     "namespace": "the directories of this namespace package have changed",
     "finder": "the import hook {about} would import something else",
-    "rewriting": "pytest would rewrite its assertions differently",
-    "warning": "its import warns, and warnings are errors: {about}",
-    "logger": "the logger {about}, which its import creates, already exists",
-    "logger class": "its import creates the logger {about}, and something has replaced the logger class",
-    "replaced": "something has replaced functions of {about}",
-    "drawn": "its import draws random numbers, and {about} may have been seeded",
-    "subclasses": "{about} searches for its classes, and it had not been imported",
+    "rewriting": "pytest would rewrite the module's assertions differently",
+    "warning": "the import issues a warning, and warnings are errors: {about}",
+    "logger": "the logger {about}, which the import creates, already exists",
+    "logger class": "the import creates the logger {about}, and something has replaced the logger class",
+    "replaced": "something has replaced functions in {about}",
+    "drawn": "the import draws random numbers, and {about} may have been seeded",
+    "subclasses": "{about} searches for the module's classes, and the module had not been imported",
 }
 
 

@@ -24,7 +24,7 @@ WARM_TESTS_SETTING: Final[DeclaredSetting[Preloading]] = DeclaredSetting(
 MEMORY_MB_SETTING: Final = DeclaredSetting(
     "warm_tests_memory_mb",
     1024,
-    "Maximum memory of all such processes; if they use more, the least recently used ones are ended.",
+    "Maximum memory of all warm test processes; if they use more, the least recently used ones are ended.",
     least=16,
     most=1024 * 1024,
 )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_REMEMBERED_PROJECTS: Final = 16
-"""Maximum number of remembered pairs of interpreter and directory. The least recently used ones are dropped."""
+"""Maximum number of (interpreter, directory) pairs to remember. The least recently used ones are dropped."""
 IDLE_CHECK_S: Final = 30.0
 """Time between two checks for idle processes."""
 IS_FORK_SAFE: Final = sys.platform == "linux"
@@ -154,7 +154,7 @@ class WarmTests:
         if why := self._unsupported_reason():
             return (StartState(is_warm=False, reason=why),)
         if not self._entries:
-            return (StartState(is_warm=False, reason="no test has run yet, and the first run is a plain process"),)
+            return (StartState(is_warm=False, reason="no test has run yet, and the first run uses a plain process"),)
         return tuple(self.state(entry.python, entry.directory) for entry in self._entries.values())
 
     def state(self, python: str, directory: Path) -> StartState:
@@ -451,7 +451,7 @@ class WarmTests:
         """
         limit_mb = self._options.memory_mb
         if memory_mb > limit_mb:
-            raise WarmProcessError(f"the warm process uses {memory_mb} MB, and the limit is {limit_mb} MB")
+            raise WarmProcessError(f"the warm process uses {memory_mb} MB, but the limit is {limit_mb} MB")
 
     def _limit_memory(self, entry: _Entry) -> None:
         """End the least recently used processes if all warm processes together exceed the memory limit.
@@ -668,7 +668,7 @@ def _obstacle_error(obstacle: Obstacle) -> RunError:
     return RunError(
         "preloaded",
         f"the run was not finished: {obstacle.reason}",
-        "run the tests again: the next run is a plain process",
+        "run the tests again: the next run uses a plain process",
     )
 
 
@@ -678,7 +678,7 @@ def _record_hang_check(project: Project, report: TestReport) -> Project:
     found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
     has_passed = found is not None or (nodeid == COLLECTION_NAME and report.passed)
-    off = f"a warm run stalled at {nodeid}, and a plain one did not"
+    off = f"a warm run stalled at {nodeid}, but a plain run did not"
     return replace(project, stalled="", off=off if has_passed and seconds < decisions.STALL_TIMEOUT_S else project.off)
 
 

@@ -128,7 +128,7 @@ class WarmProcess:
         with anyio.move_on_after(PRELOAD_TIMEOUT_S):
             state = await self._read_message()
             if state is None:
-                raise WarmProcessError("the warm process ended while it imported packages")
+                raise WarmProcessError("the warm process ended while importing packages")
             if reason := state.get("problem"):
                 raise WarmProcessError(str(reason))
             self.has_startup_code = bool(state["has_startup_code"])
@@ -225,7 +225,7 @@ class WarmProcess:
         except (ValueError, SyntaxError):
             found = None
         if not isinstance(found, dict):
-            raise WarmProcessError(f"Python prints something whenever it starts: {truncate(text, 100)!r}")
+            raise WarmProcessError(f"Python prints unexpected output whenever it starts: {truncate(text, 100)!r}")
         return found
 
     async def aclose(self) -> None:

@@ -109,7 +109,7 @@ class PackageMissingError(StartError):
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
             f"cannot connect to the REPL at {address}, because {missing} is not installed in Codriver's environment: "
-            f"{install_command(extra)}, and restart the server"
+            f"run {install_command(extra)}, and restart the server"
         )
         self.extra = extra
 
@@ -127,7 +127,8 @@ class OpTimedOutError(RefusedError):
     def __init__(self, op: str, timeout_s: float) -> None:
         super().__init__(
             f"the REPL did not answer the op {op!r} within {timeout_s:g} s",
-            hint="it may be busy or stuck: see list_sessions and server_health, interrupt its code, or restart it",
+            hint="the REPL may be busy or stuck: see list_sessions and server_health, interrupt its code, or "
+            "restart it",
         )
         self.op = op
 
@@ -138,7 +139,7 @@ class SessionNotOpenError(RefusedError):
     reason = "unknown-session"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no session {name!r} on this REPL", hint="open it first, or use the main session")
+        super().__init__(f"there is no session {name!r} in this REPL", hint="open the session, or use the main session")
 
 
 class EvaluationFailedError(RefusedError):
@@ -168,7 +169,7 @@ class CapabilityMissingError(RefusedError):
     def __init__(self, capability: str, provider: str | None = None, *, message: str | None = None) -> None:
         super().__init__(
             message or f"this REPL does not support {capability!r}",
-            hint=provider or "use a REPL that has it: list_sessions shows what each can do",
+            hint=provider or "use a REPL that supports it: list_sessions shows what each REPL can do",
             details={"capability": capability},
         )
         self.capability = capability

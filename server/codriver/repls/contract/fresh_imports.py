@@ -29,9 +29,9 @@ _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "function": "another object holds a function",
     "generator": "a generator is suspended in code",
     "coroutine": "a coroutine is suspended in code",
-    "frame": "a thread runs code",
+    "frame": "a thread is running code",
 }
-"""Descriptions of what still uses old code, by the `of` of a row of the kind `code`."""
+"""Descriptions of what still uses old code, by the field `of` of a row of kind `code`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
     """Describe a finding, with one line per difference and one for the number of omitted differences."""
     lines = [_line(row) for row in finding.rows]
     if finding.more:
-        lines.append(f"and {finding.more} more: what_changed with fresh: true")
+        lines.append(f"and {finding.more} more: call what_changed with fresh: true")
     return tuple(lines)
 
 
@@ -121,7 +121,7 @@ def _row(answer: Mapping[str, object]) -> FreshRow | None:
 def _line(row: FreshRow) -> str:
     if row.kind == "code":
         use = _CODE_USE_DESCRIPTIONS.get(row.of, "another object holds code")
-        return f"{use} of {row.name} that its file no longer has"
+        return f"{use} from {row.name} that its file no longer has"
     if row.kind == "failed":
         return f"{row.name} was not compared with a fresh import, because the comparison failed: {row.of}"
     if row.kind == "cache":
@@ -129,12 +129,12 @@ def _line(row: FreshRow) -> str:
         return f"{row.name} has cached {results} computed with the previous {row.of}: clear it"
     fresh, live = _value_text(row.fresh), _value_text(row.live)
     if fresh == live:
-        fresh, live = "other code", "its previous code" if row.why == "previous" else "another"
+        fresh, live = "different code", "its previous code" if row.why == "previous" else "different"
     if row.why == "previous":
-        return f"{row.name} is still {live}, a fresh import has {fresh}"
+        return f"{row.name} is still {live}; a fresh import has {fresh}"
     if row.why == "undone":
-        return f"{row.name} is {live} since this load, a fresh import has {fresh}"
-    return f"{row.name} is {live}, a fresh import has {fresh}"
+        return f"{row.name} is {live} since this load; a fresh import has {fresh}"
+    return f"{row.name} is {live}; a fresh import has {fresh}"
 
 
 def _value_text(text: str | None) -> str:

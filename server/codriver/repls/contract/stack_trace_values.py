@@ -28,7 +28,7 @@ class StackFrame:
     """The printed values of local variables by name, if they were requested and are available."""
 
 
-WRAPPER_RELATION = "thrown around it"
+WRAPPER_RELATION = "wrapped by"
 """The relation of an error that wraps the reported error."""
 
 

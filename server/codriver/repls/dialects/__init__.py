@@ -88,7 +88,7 @@ CLOJURE: Final = Dialect(
     file_evaluator=program("clojure/file_evaluator.clj"),
     answers_while_busy=True,
     interrupt_note=(
-        "the JVM is stopping the thread: code that waits ends at once, and a loop may keep a core busy for about "
+        "the JVM is stopping the thread: code that is waiting ends at once, and a loop may keep a core busy for about "
         "5 s more; the session accepts new evaluations now"
     ),
     isolates="session",
@@ -208,7 +208,7 @@ HY: Final = Dialect(
     sends_traceback=True,
     fixes=python_programs.HY_FIXES,
     isolates="session",
-    shares="imported modules are shared, names are not",
+    shares="imported modules are shared, but names are not",
     # The evaluating thread has its session. Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`.
     joins=(
         "(do (setv own (. (hy.I.threading.current-thread) session) shared (.get own.registry $main) "
@@ -216,7 +216,7 @@ HY: Final = Dialect(
     ),
     notes=(
         "hy-nrepl serves one client at a time: others wait until this one disconnects",
-        "hy-nrepl interrupts Python code between two instructions, not a call that blocks",
+        "hy-nrepl can interrupt Python code between two instructions, but not a blocking call",
     ),
 )
 
@@ -235,7 +235,8 @@ WORKER_PYTHON: Final = Dialect(
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
     isolates="session",
-    shares="shared names can be read, and your own are separate; modules, and objects changed in place, are shared",
+    shares="shared names can be read, and names that you define are separate; modules and objects modified "
+    "in place are shared",
     is_serial=True,
 )
 

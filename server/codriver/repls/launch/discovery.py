@@ -161,7 +161,7 @@ class Discovery:
         for found in self._found:
             path = str(found.path)
             if found.port is None:
-                errors[path] = found.error or "it holds no port"
+                errors[path] = found.error or "the file contains no port"
                 continue
             address = found.address
             identity = f"file:{path}"

@@ -148,7 +148,7 @@ class ReplProcess:
     def kill(self) -> None:
         """Kill the whole process tree immediately. Repeated calls have no effect."""
         if self._exit is None:
-            self._exit = "it was killed by codriver"
+            self._exit = "the process was killed by codriver"
         self.kill_remaining_group()
 
     def kill_remaining_group(self) -> None:
@@ -181,7 +181,7 @@ class ReplProcess:
         if word == "pid":
             self.pid = int(rest)
         elif word == "failed":
-            self._exit = f"it could not be started: {rest}"
+            self._exit = f"the process could not be started: {rest}"
         elif word == "exit" and self._exit is None:
             self._exit = _status_text(int(rest))
 
@@ -387,11 +387,11 @@ def _start_error_text(command: Sequence[str], cwd: Path, error: OSError) -> str:
 
 def _status_text(status: int) -> str:
     if status >= 0:
-        return f"it ended with status {status}"
+        return f"the process ended with status {status}"
     try:
-        return f"it was killed by {signal.Signals(-status).name}"
+        return f"the process was killed by {signal.Signals(-status).name}"
     except ValueError:
-        return f"it was killed by signal {-status}"
+        return f"the process was killed by signal {-status}"
 
 
 MAX_PROJECT_DEPTH: Final = 3
@@ -519,7 +519,7 @@ def _read(workspace: Path, path: Path) -> FoundPortFile | None:
     if not text:
         return FoundPortFile(path, None, "the file is empty; the REPL may still be starting", key, written_ns)
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_PORT_CHARS and 0 < int(text) <= MAX_PORT):
-        why = f"it does not contain a port, but begins with {text[:MAX_PORT_CHARS]!r}"
+        why = f"the file does not contain a port, but begins with {text[:MAX_PORT_CHARS]!r}"
         return FoundPortFile(path, None, why, key, written_ns)
     return FoundPortFile(path, int(text), None, key, written_ns)
 

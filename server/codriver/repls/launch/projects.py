@@ -263,7 +263,7 @@ AUTO_PYTHON: Final = "auto"
 """Value of the setting `python` that selects the project's environment."""
 ENVIRONMENT_DIRECTORIES: Final = (".venv", "venv")
 """Names of directories that may contain a project's environment, in order of preference."""
-PATH_PYTHON_ORIGIN: Final = "python3 of PATH"
+PATH_PYTHON_ORIGIN: Final = "python3 in PATH"
 
 NEUTRAL_DIRECTORY: Final = os.sep
 """A directory without configuration files, in which programs in PATH are run to find their interpreter.
@@ -340,8 +340,8 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_
     main = main_checkout(workspace)
     for name in ENVIRONMENT_DIRECTORIES if main else ():
         if main and (python := _find_interpreter(main / name)):
-            whose = f"{name} of the main checkout {main}, because this working tree has none"
-            caution = f"Python code runs in {whose}: create one here if it needs different packages"
+            whose = f"{name} in the main checkout {main}, because this working tree has none"
+            caution = f"Python code runs in {whose}: create one in this working tree if it needs different packages"
             return _as_replacement_for(broken, Interpreter(python, whose, caution))
     if found := python_in_path(environ.get("PATH")):
         return _as_replacement_for(broken, Interpreter(found, PATH_PYTHON_ORIGIN, remark=_remark(workspace, found)))

@@ -84,7 +84,7 @@ class RecipeError(StartError):
         super().__init__(f"`--repl {words}` cannot be started: {cause}")
         self.words = words
         self.cause = cause
-        self.report = f"the REPL of this project ({display_name(words)}) cannot be started: {cause}"
+        self.report = f"this project's REPL ({display_name(words)}) cannot be started: {cause}"
         """The message for a REPL that nobody requested by name."""
 
 
@@ -96,7 +96,7 @@ class NotAcceptedError(RecipeError):
         super().__init__(words, f"{missing}: {acceptance_instruction(directory)}; {why}")
         because = "" if lapsed is None else f", and {lapse_clause(lapsed)}"
         instruction = acceptance_instruction(directory)
-        self.report = f"the REPL of this project ({display_name(words)}) runs project files{because}: {instruction}"
+        self.report = f"this project's REPL ({display_name(words)}) runs project files{because}: {instruction}"
 
 
 def acceptance_instruction(directory: Path) -> str:
@@ -223,7 +223,7 @@ def find_recipe(
         if program != sys.executable and is_inside(program, directory, workspace):
             other = acceptance_of(directory)
             if not other.is_given:
-                why = f"{program} is in that checkout, and a server that a client starts runs nothing from it"
+                why = f"{program} is in that checkout, and a server started by a client runs nothing from it"
                 raise NotAcceptedError(words, directory, why, other.lapsed)
     return _with_pythonpath(found)
 
@@ -239,12 +239,12 @@ def _isolate(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     withheld: Mapping[str, str] = {}
     if PYTHON_KIND.arguments[0] in arguments:
         missing = "which nobody has accepted" if lapsed is None else f"and {lapse_clause(lapsed)}"
-        why = f"pytest would run the plugins of this folder, {missing}"
+        why = f"pytest would run the plugins in this folder, {missing}"
         withheld = {"test": f"{why}: {acceptance_instruction(workspace)}"}
     caution = found.caution
     if lapsed is not None and caution is None:
         instruction = acceptance_instruction(workspace)
-        caution = f"this REPL runs nothing of the project on its own, because {lapse_clause(lapsed)}: {instruction}"
+        caution = f"this REPL runs nothing from the project on its own, because {lapse_clause(lapsed)}: {instruction}"
     return replace(
         found,
         command=(program, "-I", *arguments, UNACCEPTED_OPTION),
@@ -331,7 +331,7 @@ def _recipe(words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"this is not a valid command line ({error})") from error
     if not command:
         known_words = ", ".join(kinds_by_word(project.added_kinds))
-        raise RecipeError(words, f"the command line is empty; pass one, or one of {known_words}")
+        raise RecipeError(words, f"the command line is empty; pass a command line, or one of {known_words}")
     found = _which(command[0], project)
     if found is None:
         known_words = ", ".join(kinds_by_word(project.added_kinds))
@@ -433,7 +433,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     notes: tuple[str, ...] = ("Clojure and nREPL are from Debian's packages",)
     if (project.workspace / "deps.edn").exists():
         listed = (
-            ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "no folder of the project"
+            ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "no folder in the project"
         )
         of_deps = "only :paths" if named else "nothing"
         report = (

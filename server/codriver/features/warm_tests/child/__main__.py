@@ -36,7 +36,7 @@ MIN_PYTHON_VERSION = (3, 11)
 MAX_RESTARTS = 10
 """Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
 RESTARTS_EXHAUSTED_REASON = "the list of modules that must not be preloaded keeps growing"
-"""The reason for being unsuitable after the maximum number of restarts."""
+"""Reason given for not warming a project after the maximum number of restarts."""
 
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
@@ -315,7 +315,7 @@ class PlainProcessRequest:
         The arguments are those of `Revealer.request_plain`.
         """
         if os.getpid() != self.pid:  # a process that a test forked
-            raise ImportError(f"{module} cannot be imported here: {kind} {about}")
+            raise ImportError(f"{module} cannot be imported in this forked process: {kind} {about}")
         is_started = self.has_started()
         variables = {name: os.environ.get(name) for name in about.split()} if kind == "variable" else {}
         answer = {

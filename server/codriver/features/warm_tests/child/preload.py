@@ -42,7 +42,7 @@ PATCHABLE_MODULES = (
 Modules that have already imported the functions keep the original ones.
 """
 REDRAWN_MODULES = ("random", "multiprocessing.process", "numpy.random")
-"""Modules that draw random numbers during import, as do their submodules. `draw_again` redraws them on a reveal."""
+"""Modules that draw random numbers during import, as do their submodules. `draw_again` draws again on a reveal."""
 KEY_DRAWING_MODULES = frozenset({"opentelemetry.context"})
 """Modules that draw random numbers only for the names of keys that are not visible outside the process."""
 KERNEL_FILE_PREFIXES = ("/proc/", "/dev/", "/sys/")
@@ -346,7 +346,9 @@ class Preloader:
                         if owner.partition(".")[0] == name.partition(".")[0]:
                             continue
                         if ("attribute", (owner, attribute)) in self._attributed:
-                            self.add_obstacle(name, f"replaces {owner}.{attribute}, which another module has replaced")
+                            self.add_obstacle(
+                                name, f"replaces {owner}.{attribute}, which another module has already replaced"
+                            )
                         self._attributed.add(("attribute", (owner, attribute)))
                         self.record(name).effects.append(("attribute", (module, attribute, old, new)))
 

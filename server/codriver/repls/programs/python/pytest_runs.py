@@ -255,7 +255,7 @@ class Plugin:
             self.row(item, "fail" if wrong and report.when == "call" else "error", words or None, error, report)
         elif report.when == "call" and report.nodeid not in self.broken:
             is_unexpected = expected is not None
-            note = "was expected to fail and passed" if is_unexpected else None
+            note = "was expected to fail but passed" if is_unexpected else None
             self.row(item, "pass", note, how="xpassed" if is_unexpected else "")
 
     def pytest_runtest_logfinish(self) -> None:
@@ -430,6 +430,6 @@ def run_pytest(
     if status == 2 and not plugin.stopped:
         print(screen.getvalue().strip()[-TEXT:])
     if selected and not match and plugin.is_known and not (plugin.seen or plugin.rows) and not plugin.stopped:
-        raise LookupError("the test " + selected + " is there, and the project's settings of pytest deselect it")
+        raise LookupError("the test " + selected + " exists, but the project's pytest settings deselect it")
     times: list[list[object]] = [[*named, seconds] for named, seconds in plugin.times.items()]
     return len(plugin.seen), times, plugin.rows, plugin.stopped

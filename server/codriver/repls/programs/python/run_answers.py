@@ -126,7 +126,7 @@ class Recorder(unittest.TestResult):
 
     def addUnexpectedSuccess(self, test: Test) -> None:  # noqa: N802  # unittest's name
         """Add a test that passed unexpectedly."""
-        self.row(test, "fail", message="was expected to fail and passed")
+        self.row(test, "fail", message="was expected to fail but passed")
 
     def addSubTest(self, test: Test, subtest: Test, err: Error) -> None:  # noqa: N802  # unittest's name
         """Add a failed subtest."""
@@ -294,7 +294,7 @@ def run_in_process(
         return json.dumps({"missing": True})
     if is_path(ns) and not pytest:
         raise LookupError(
-            missing_pytest_message() + ": files of tests need it; install it there, or give a module as namespace"
+            missing_pytest_message() + ": test files need it; install it there, or pass a module as namespace"
         )
     try:
         targets, names, extra, modules = select_targets(ns, home, only)
@@ -309,11 +309,13 @@ def run_in_process(
         count, times, rows, stopped = run_pytest(targets, names, extra, selected, match, only)
     if modules and not stopped:
         if match and not words:
-            raise ValueError(repr(match) + " is for pytest; write match here as: word and not other or word")
+            raise ValueError(
+                repr(match) + (" is a pytest expression; without pytest, write match as: word and not other or word")
+            )
         more, others_times, others, stopped = run_unittest(modules, selected, words, only)
         count, times, rows = count + more, times + others_times, rows + others
     if not pytest and not rows:
-        print(missing_pytest_message() + ": the tests of the modules that are loaded were looked for, with unittest")
+        print(missing_pytest_message() + ": only the loaded modules were searched for tests, with unittest")
     if selected and not count and not (rows or stopped):
         raise LookupError("there is no test " + selected + " in " + (module_display_name(ns) or "the loaded modules"))
     return _report(count, times, rows, stopped)

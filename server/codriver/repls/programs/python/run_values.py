@@ -103,7 +103,7 @@ def in_directory(directory: str) -> Iterator[None]:
     except OSError:
         before = directory
     if directory and not os.path.isdir(directory):
-        raise FileNotFoundError("the REPL's folder " + directory + " is gone")
+        raise FileNotFoundError("the REPL's directory " + directory + " no longer exists")
     if directory:
         os.chdir(directory)
     try:
