@@ -248,7 +248,7 @@ def test_tools_are_listed_one_per_line_if_the_output_is_piped(live):
 def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
     done = run(tmp_path, "init", "--client", "nope", "--dry-run")
     assert done.returncode == 2
-    assert "the known ones are claude-code" in done.stderr
+    assert "the known clients are claude-code" in done.stderr
     done = run(tmp_path, "init", "--client", "claude-desktop", "--scope", "workspace", "--dry-run")
     assert done.returncode == 2
     assert "use --scope user" in done.stderr

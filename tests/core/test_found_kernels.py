@@ -110,12 +110,12 @@ def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     server.do(KERNEL)
     said = []
     for tries in range(1, MAX_DISCOVERED_REPL_ATTEMPTS + 1):
-        server.do(ReplLost(KERNEL.id, "nothing listens at this address"))
+        server.do(ReplLost(KERNEL.id, "nothing is listening at this address"))
         said += [effect for effect in server.of(dispatch.AppendEntry) if "a-ipynb" in str(effect)]
         assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_DISCOVERED_REPL_ATTEMPTS)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
-    assert (known.phase, known.note) == ("stopped", "nothing listens at this address")
+    assert (known.phase, known.note) == ("stopped", "nothing is listening at this address")
     assert len(said) == 1
     assert FILE in str(said[0])
     assert not server.state.latches
@@ -133,7 +133,7 @@ def test_a_lost_kernel_is_reported_and_retried():
 def test_a_kernel_is_retried_when_its_file_is_rewritten():
     server = Server()
     server.do(KERNEL)
-    server.do(ReplLost(KERNEL.id, "nothing listens at this address", final=True))
+    server.do(ReplLost(KERNEL.id, "nothing is listening at this address", final=True))
     assert server.do(replace(KERNEL, rewritten=True))
     assert server.state.repls[KERNEL.id].phase == "connecting"
 

@@ -164,15 +164,15 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
     delays = []
     for _ in range(11):
         server.do(
-            ReplLost("r1", "no REPL could be reached at x:1: nothing listens at this address", is_unreachable=True)
+            ReplLost("r1", "no REPL could be reached at x:1: nothing is listening at this address", is_unreachable=True)
         )
         delays.append(server.of(dispatch.RetryRepl)[0].delay_s)
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
-    server.do(ReplLost("r1", "nothing listens at this address", is_unreachable=True))
+    server.do(ReplLost("r1", "nothing is listening at this address", is_unreachable=True))
     said = server.state.repls["r1"].note
-    assert (
-        said == "nothing listens at this address; /shop/.nrepl-port is probably left over from a process that has ended"
+    assert said == (
+        "nothing is listening at this address; /shop/.nrepl-port is probably left over from a process that has ended"
     )
     again = AddRepl("r1", "py", left, "127.0.0.1:7888", rewritten=True)
     assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]

@@ -112,7 +112,7 @@ async def test_disconnecting_ends_every_evaluation(name):
 @pytest.mark.parametrize("name", ["python", MEMORY])
 async def test_a_port_without_a_listener_is_reported(name):
     address = "memory://nobody" if name == MEMORY else f"127.0.0.1:{closed_port()}"
-    with pytest.raises(ReplUnreachableError, match="nothing listens at this address"):
+    with pytest.raises(ReplUnreachableError, match="nothing is listening at this address"):
         async with adapter(name, address=address):
             pass
 

@@ -226,7 +226,7 @@ async def test_a_thread_death_is_reported_as_an_error():
             for after in ((), (WORDS["jvm"].add,)):
                 ending = await evaluate(opened, evaluation(code, *after))
                 assert (ending.status, ending.failure.type) == ("failed", "java.lang.ThreadDeath")
-                assert "its thread was stopped" in ending.failure.message
+                assert "the evaluation's thread was stopped" in ending.failure.message
         assert values(events) == []
         assert (await evaluate(opened, evaluation("(/ 1 0)"))).failure.type == WORDS["jvm"].type
         assert (await evaluate(opened, evaluation("#?(:cljs 1)"))).status == "done"

@@ -1,4 +1,4 @@
-"""A port file that leads to a REPL of another directory: used and reported, if the REPL can say where it runs."""
+"""A port file that leads to a REPL in another directory: used and reported, if the REPL can say where it runs."""
 
 import contextlib
 
@@ -54,7 +54,7 @@ def test_a_repl_of_another_directory_is_reported_in_the_list_the_log_and_the_fir
 
 def test_doctor_reports_a_foreign_repl_in_the_same_words_as_the_server(tmp_path):
     with stray("python", tmp_path) as (live, _, found):
-        told = f"{live.workspace / '.nrepl-port'} leads to a REPL of another project, {found.folder.resolve()}"
+        told = f"{live.workspace / '.nrepl-port'} leads to a REPL in another project, {found.folder.resolve()}"
         assert told in live.run("doctor").stdout
 
 

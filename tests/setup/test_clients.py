@@ -263,7 +263,7 @@ def test_clients_are_detected_by_their_directories_and_commands(tmp_path):
 def test_clients_are_selected_by_name():
     assert [client.id for client in select_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
     assert [client.id for client in select_clients(["all"])] == list(CLIENTS)
-    with pytest.raises(UnknownClientError, match="'emacs'; the known ones are claude-code, vscode"):
+    with pytest.raises(UnknownClientError, match="'emacs'; the known clients are claude-code, vscode"):
         select_clients(["emacs"])
 
 

@@ -136,7 +136,7 @@ def test_rows_sent_by_the_server_are_understood(examine, server):
         dialect="basilisp",
         versions={"basilisp": "0.5.1"},
         capabilities={"evaluate": Capability("eval"), "lookup": Capability("eval", adapted=True)},
-        missing={"interrupt": "its server has no op `interrupt`"},
+        missing={"interrupt": "the server has no op `interrupt`"},
         notes=("It serves one client.",),
     )
     repl = Repl("port-file:x", "lpy", Origin("port-file", ".nrepl-port"), phase="connected", profile=profile)
@@ -148,7 +148,7 @@ def test_rows_sent_by_the_server_are_understood(examine, server):
     assert report.rows == (
         CapabilityRow("evaluate", "works", "by eval"),
         CapabilityRow("lookup", "adapted", "by eval"),
-        CapabilityRow("interrupt", "missing", "its server has no op `interrupt`"),
+        CapabilityRow("interrupt", "missing", "the server has no op `interrupt`"),
     )
     assert report.notes == ("It serves one client.",)
 
@@ -294,7 +294,9 @@ def test_the_relay_is_tested_as_a_client_starts_it(tmp_path):
         launch = Launch(Path(sys.executable), Path(RELAY), live.workspace)
         assert find_obstacle(launch, live.port_file) is None
         assert "cannot be started" in find_obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
-        assert "it exited with status" in find_obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
+        assert ("the relay exited with status") in find_obstacle(
+            replace(launch, relay=tmp_path / "none.py"), live.port_file
+        )
         report = json.loads(live.run("doctor", "--json").stdout)
         assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
 
@@ -339,7 +341,7 @@ def test_a_repl_of_another_project_is_reported_if_the_server_says_so(examine, se
         "count": 2,
     }
     (check,) = (check for check in of(examine(), "REPLs") if "another project" in check.text)
-    assert (check.state, check.text) == ("note", "bb: /w/.nrepl-port leads to a REPL of another project, /elsewhere")
+    assert (check.state, check.text) == ("note", "bb: /w/.nrepl-port leads to a REPL in another project, /elsewhere")
     assert check.fix.startswith("rm /w/.nrepl-port")
 
 
@@ -347,7 +349,7 @@ def test_a_starting_repl_is_reported_as_starting_without_capability_rows(examine
     coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
     server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}
     (repl,) = examine().repls
-    assert (repl.rows, repl.notes) == ((), ("its capabilities are known when it is connected",))
+    assert (repl.rows, repl.notes) == ((), ("the REPL's capabilities are known once it is connected",))
 
 
 def test_unknown_and_invalid_settings_are_reported(examine, launch):
@@ -504,7 +506,7 @@ def test_without_a_server_a_dead_port_file_is_reported_with_a_fix(launch, machin
         pass
     (launch.workspace / ".nrepl-port").write_text(f"{port if written == 'free' else written}\n")
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
-    assert "where nothing listens" in note.text
+    assert "where nothing is listening" in note.text
     assert note.fix == "start the REPL again, or rm .nrepl-port"
 
 
@@ -512,7 +514,7 @@ def test_an_out_of_range_port_in_a_port_file_is_not_wrapped_to_a_valid_one(launc
     with listening("127.0.0.1") as port:
         (launch.workspace / ".nrepl-port").write_text(f"{port + (1 << 16)}\n")
         (note,) = of(diagnose(launch, nobody, machine), "REPLs")
-    assert "where nothing listens" in note.text
+    assert "where nothing is listening" in note.text
 
 
 def test_without_a_server_a_python_without_the_projects_packages_is_reported(launch, machine, monkeypatch, tmp_path):

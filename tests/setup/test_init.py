@@ -244,9 +244,12 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
     ("files", "told"),
     [
         ({"AGENTS.md": ""}, "codriver starts its embedded Python REPL"),
-        ({"Cargo.toml": ""}, "none is started: start one, or write"),
+        ({"Cargo.toml": ""}, "none is started: start one, or set"),
         ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, according to .nrepl-port"),
-        ({"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'}, "codriver starts bb, as the workspace's settings say"),
+        (
+            {"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'},
+            ("codriver starts bb, according to the workspace's settings"),
+        ),
     ],
 )
 def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, files, told):
@@ -307,7 +310,7 @@ def test_all_clients_that_support_a_scope_are_set_up_and_the_others_are_named(in
     report = init(clients=["all"], scope=scope, remove=remove)
     assert report.exit_status == 0
     for title in lacking:
-        assert f"{title:<15} skipped: it has no file for the scope {scope}" in report.text
+        assert f"{title:<15} skipped: the client has no file for the scope {scope}" in report.text
     assert not {change.title for change in report.changes} & set(lacking)
     with pytest.raises(NoSuchScopeError):
         init(clients=["all", "claude-code" if scope == "user" else "windsurf"], scope=scope)
@@ -353,7 +356,7 @@ def test_an_unknown_client_is_refused_before_anything_is_written(init, workspace
 def test_local_paths_in_files_that_may_be_committed_are_reported(init, workspace):
     assert "git:" not in init(clients=["vscode"]).text
     (workspace / ".git").mkdir()
-    assert "git: .mcp.json contains paths of this machine" in init(clients=["claude-code"]).text
+    assert "git: .mcp.json contains paths from this machine" in init(clients=["claude-code"]).text
     assert "git:" not in init(clients=["claude-code"]).text
     assert "git:" not in init(clients=["windsurf"]).text
     assert "git:" not in init(clients=["claude-code"], remove=True).text
@@ -370,7 +373,7 @@ def test_a_dry_run_without_a_detected_client_says_so(init, workspace):
 def test_programs_started_by_workspace_settings_are_listed(init, workspace):
     write(workspace, {"deps.edn": "{}", "codriver.toml": 'repl = ["make repl"]\nnrepl = ["7888"]\n'})
     text = init(clients=["vscode"], dry_run=True).text
-    assert "codriver starts make repl, as the workspace's settings say" in text
+    assert "codriver starts make repl, according to the workspace's settings" in text
     assert "codriver connects to 7888" in text
     assert "by hand" not in text
 

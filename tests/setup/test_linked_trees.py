@@ -66,7 +66,7 @@ def test_an_entry_for_the_server_of_another_tree_is_reported_as_such(main, inner
         )
     )
     said = init(inner, tmp_path, shared=()).text
-    assert f"it has another entry codriver, which leads to the server of {main};" in said
+    assert f"the file has a different entry codriver, which connects to the server of {main};" in said
 
 
 def test_a_trees_own_environment_takes_precedence(main, inner):

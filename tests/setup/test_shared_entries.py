@@ -205,7 +205,7 @@ def test_local_paths_are_not_written_to_a_file_in_a_repository_unless_forced(wor
     (workspace / ".git").write_text("gitdir: /elsewhere\n")
     (change, other) = plan_entries([CLIENTS["gemini"], CLIENTS["claude-code"]], launch, machine)
     assert (change.state, other.state) == ("skipped", "skipped")
-    assert "paths of this machine" in change.reason
+    assert "paths from this machine" in change.reason
     assert "codriver init --client gemini --scope user" in change.fix
     assert "--client claude-code --force" in other.fix
     command = shlex.split(other.fix.split("`")[-2])
@@ -220,7 +220,7 @@ def test_outside_a_repository_paths_are_written_and_reported(workspace, machine)
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert report.exit_status == 0
-    assert ".mcp.json names paths of this machine" in report.text
+    assert ".mcp.json contains paths from this machine" in report.text
     assert "--scope user" in report.text
 
 
@@ -241,7 +241,7 @@ def test_no_shared_entry_is_written_to_a_directory_that_workspace_auto_refuses(w
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared_command(machine)
     assert launch.shared == ()
     (change,) = plan_entries([CLIENTS["zed"]], launch, machine)
-    assert "does not accept folders of others" in change.reason
+    assert "does not accept other users' folders" in change.reason
 
 
 def test_paths_in_a_directory_that_workspace_auto_refuses_are_explained(workspace, machine):
@@ -249,7 +249,7 @@ def test_paths_in_a_directory_that_workspace_auto_refuses_are_explained(workspac
     workspace.chmod(0o777)
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared_command(machine)
     report = run_init(launch, InitOptions(["claude-code"]), machine)
-    assert ".mcp.json names paths of this machine, because --workspace auto does not accept folders" in report.text
+    assert ".mcp.json contains paths from this machine, because --workspace auto does not accept" in report.text
     assert "on the PATH, as by pipx" not in report.text
 
 
@@ -260,7 +260,8 @@ def test_a_shared_file_may_be_committed_and_its_requirements_are_named(launch, w
     (workspace / ".git").mkdir()
     text = run_init(launch, InitOptions(["claude-code"]), machine).text
     assert (
-        "git: .mcp.json contains no path of this machine and may be committed; everyone who works on the project needs "
+        "git: .mcp.json contains no paths from this machine and may be committed; everyone who works on "
+        "the project needs "
         "codriver-relay" in text
     )
 
@@ -312,7 +313,7 @@ def test_doctor_reports_an_older_entry_and_how_to_replace_it(launch, workspace, 
     old = Launch(Path(sys.executable), Path(codriver_relay.__file__).with_name("codriver_relay.py"), workspace)
     apply_change(plan_entries([CLIENTS["claude-code"]], old, machine)[0])
     (check, *_) = check_entries(launch, machine)
-    assert "codriver init --client claude-code writes one without paths" in check.fix
+    assert "codriver init --client claude-code writes an entry without paths" in check.fix
 
 
 def test_doctor_explains_why_a_shared_file_has_no_entry(launch, workspace, machine):
@@ -330,7 +331,7 @@ def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace
     (workspace / ".mcp.json").write_text('{"servers": {}}')
     (check, *_) = check_entries(launch, machine)
     assert (check.state, "its key servers belongs to clients that use a different key" in check.text) == ("note", True)
-    assert check.fix == "keep the two apart"
+    assert check.fix == "use separate files for the two clients"
 
 
 def test_doctor_locates_the_error_in_a_shared_file(launch, workspace, machine):

@@ -43,7 +43,7 @@ def test_an_unwritable_state_directory_is_reported_with_the_features_that_it_dis
     monkeypatch.setattr(os, "access", lambda path, mode: path != state and real(path, mode))
     check = only(tmp_path)
     assert (check.state, check.fix.startswith(f"chmod u+rwx {state}")) == ("wrong", True)
-    assert f"{state} cannot be written by this user: code and output are only kept in memory" in check.text
+    assert f"{state} cannot be written by this user: code and output are kept only in memory" in check.text
 
 
 def test_a_nearly_full_disk_is_reported_in_advance(state, tmp_path, monkeypatch):

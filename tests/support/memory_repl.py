@@ -356,7 +356,7 @@ class Session:
 async def connect(place, *, listener, workspace, is_remote, found_by=None):
     """Connect over the protocol `memory`."""
     if (found := _running.get(place)) is None:
-        raise ReplUnreachableError(place, "nothing listens at this address")
+        raise ReplUnreachableError(place, "nothing is listening at this address")
     async with anyio.create_task_group() as tasks:
         adapter = MemoryAdapter(found, listener, tasks)
         found.adapters.append(adapter)

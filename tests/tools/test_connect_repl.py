@@ -46,7 +46,10 @@ def test_nothing_is_sent_to_a_closed_port_or_another_users_port(client):
     known = [row["key"] for row in client.call("list_sessions")["sessions"]]
     (port,) = other_user.free_ports(1)
     refused = client.call("connect_repl", address=f"localhost:{port}")
-    assert (refused["reason"], "nothing listens at this address" in refused["message"]) == ("repl-unreachable", True)
+    assert (refused["reason"], ("nothing is listening at this address") in refused["message"]) == (
+        "repl-unreachable",
+        True,
+    )
     assert "Start an nREPL server" in refused["hint"]
     with other_user.listening(port) as heard:
         refused = client.call("connect_repl", address=f"localhost:{port}")

@@ -63,7 +63,7 @@ SETTING_SYNONYMS = MappingProxyType({
     "auth": "requireToken", "repls": "repl", "idleexit": "idleExitSeconds", "idletimeout": "idleExitSeconds",
     "autostart": "autoStartMCPServer", "interpreter": "python", "skills": "skillSources", "clients": "maxClients",
 })  # fmt: skip
-"""Names that other programs use, in lower case without separators, and the settings that are probably meant."""
+"""Names that other programs use, in lower case without separators, with the settings that they probably refer to."""
 
 
 class SettingsError(StartError):
@@ -227,7 +227,7 @@ def load_settings(
 def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
     """Return the message about a withheld setting, with the command that accepts it if the workspace is given."""
     command = f"`{TRUST_COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
-    return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
+    return f"{withheld} is ignored, {withheld.change}. Review the setting, then run {command}"
 
 
 def settings_files(workspace: Path) -> tuple[Path, ...]:

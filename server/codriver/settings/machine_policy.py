@@ -57,5 +57,5 @@ def read_policy(path: Path) -> MachinePolicy:
     wrong = [key for key, value in found.items() if key not in POLICY_KEYS or not isinstance(value, bool)]
     if wrong:
         known = ", ".join(f"{key} = false" for key in POLICY_KEYS)
-        return MachinePolicy(path, POLICY_KEYS, f"the file may only have {known}, but has {', '.join(wrong)}")
+        return MachinePolicy(path, POLICY_KEYS, f"the file may only contain {known}, but contains {', '.join(wrong)}")
     return MachinePolicy(path, tuple(key for key in POLICY_KEYS if found.get(key) is False))

@@ -178,11 +178,11 @@ class Settings(BaseModel):
         description="How long an evaluation of a disconnected client may keep others waiting.",
     )
     max_text_bytes: int = Field(
-        6000, ge=1024, le=16 * MEBIBYTE, description="Maximum text of an answer, unless the call requests more."
+        6000, ge=1024, le=16 * MEBIBYTE, description="Maximum length of an answer, unless the call requests more."
     )
     max_images: int = Field(10, ge=0, le=100, description="Maximum number of images in an answer.")
     max_length: int = Field(25, ge=1, le=100_000, description="Maximum number of elements printed for a collection.")
-    max_depth: int = Field(7, ge=1, le=1000, description="Maximum nesting printed for a collection.")
+    max_depth: int = Field(7, ge=1, le=1000, description="Maximum nesting depth printed for a collection.")
     log_max_entities: int = Field(
         1000, ge=10, le=1_000_000, description="Maximum number of entities in the output log."
     )

@@ -136,7 +136,7 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
     if options.force or _is_unchanged_skill(before):
         state: State = "remove" if options.remove else "replace"
         return Change("skills", file, state, before, _new_content(options, text), root=workspace)
-    reason = "it was changed since codriver wrote it"
+    reason = "the file was changed since codriver wrote it"
     fix = "--remove --skills --force removes it" if options.remove else "--skills --force replaces it"
     state = "refused" if options.is_named else "skipped"
     return Change("skills", file, state, before, before, reason, f"codriver init {fix}", root=workspace)
@@ -196,7 +196,7 @@ def _find_block(text: str) -> tuple[int, int] | None:
         return None
     begin, end = text.find(BLOCK_BEGIN_LINE), text.find(BLOCK_END_LINE)
     if (begins, ends) != (1, 1) or end < begin:
-        raise ValueError(f"the marks {BLOCK_BEGIN_LINE} and {BLOCK_END_LINE} do not form a pair")
+        raise ValueError(f"the markers {BLOCK_BEGIN_LINE} and {BLOCK_END_LINE} do not form a pair")
     return begin, end + len(BLOCK_END_LINE)
 
 

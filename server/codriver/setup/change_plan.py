@@ -45,7 +45,7 @@ MAX_CONFIGURATION_BYTES: Final = 32 * files.MEBIBYTE
 """Maximum size of a configuration file. The limit is high because some clients also store their conversations in it."""
 NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
-AUTO_REFUSAL: Final = "--workspace auto does not accept folders of others, the home folder, or temporary ones"
+AUTO_REFUSAL: Final = "--workspace auto does not accept other users' folders, the home folder, or temporary folders"
 """Why an entry needs paths in some directories, as a clause."""
 
 PROGRAM_MODE: Final = 0o755
@@ -454,7 +454,7 @@ def _plan_entry(
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
         if present is not None and not force and not is_codrivers:
             fix = f"codriver init --client {client.id} --force replaces it"
-            other = f"it has another entry {name}{_other_workspace_clause(present, launch.workspace)}"
+            other = f"the file has a different entry {name}{_other_workspace_clause(present, launch.workspace)}"
             return target.change("refused", before, before, other, fix)
         if shared == () and not force and is_versioned(launch.workspace):
             return target.change("skipped", before, before, *_reason_not_shared(target, launch))
@@ -480,14 +480,14 @@ def _other_workspace_clause(present: object, workspace: Path) -> str:
     return (
         ""
         if file in (None, str(expected_port_file))
-        else f", which leads to the server of {PurePath(str(file)).parents[2]}"
+        else f", which connects to the server of {PurePath(str(file)).parents[2]}"
     )
 
 
 def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     """Return why no entry is written to a shared file, and what the user can do."""
     client = target.client
-    reason = "it is in git, and the entry would contain paths of this machine, because "
+    reason = "the file is in git, and the entry would contain paths from this machine, because "
     first = ""
     if is_search_boundary(str(launch.workspace)):
         reason += AUTO_REFUSAL
@@ -522,10 +522,10 @@ def _reason_unsuitable(
     client = target.client
     if before is not None and (key := find_foreign_key(client, before)):
         others = [scope for scope in client.scopes if scope != target.scope]
-        fix = "keep the two apart"
+        fix = "use separate files for the two clients"
         if others:
             fix = f"codriver init --client {client.id} --scope {others[0]} writes another file"
-        return f"its key {key} belongs to clients that use a different key than {client.title}", fix
+        return f"the file's key {key} belongs to clients that use a different key than {client.title}", fix
     for scope in get_args(Scope) if client.is_once else ():
         if scope == target.scope or scope not in client.scopes:
             continue
@@ -533,7 +533,7 @@ def _reason_unsuitable(
         text = other.text(contents)
         if text is not None and starts_relay(find_entry(client, text, other.name)):
             reason = f"{client.title} also reads {other.file}, which has an entry, and would start codriver twice"
-            return reason, f"codriver init --remove --client {client.id} --scope {scope} removes that one"
+            return reason, f"codriver init --remove --client {client.id} --scope {scope} removes that entry"
     return None
 
 
@@ -545,7 +545,7 @@ def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force
         if before is None or present is None:
             return target.change("absent", before, before)
         if not force and not starts_relay(present):
-            reason = f"its entry {name} does not start codriver's relay"
+            reason = f"the entry {name} does not start codriver's relay"
             fix = f"codriver init --remove --client {client.id} --force removes it anyway"
             return target.change("refused", before, before, reason, fix)
         after = remove_entry(client, before, name)

@@ -138,7 +138,7 @@ class _Target:
             return self._change("same", before, after)
         if before is not None and self.file.is_exclusive and not _is_codrivers(before) and not force:
             fix = f"codriver init --hooks --client {self.client.id} --force replaces it"
-            return replace(self._change("refused", before, before), reason="it is not codriver's", fix=fix)
+            return replace(self._change("refused", before, before), reason="the file is not codriver's", fix=fix)
         state = "replace" if before is not None and _is_codrivers(before) else "add"
         return replace(self._change(state, before, after), next=self.file.next)
 
@@ -151,7 +151,8 @@ class _Target:
         if not change.is_pending:
             return change
         reason = (
-            f"it is in git, and the hook would contain paths of this machine, because no {HOOK_PROGRAM} is on the PATH"
+            "the file is in git, and the hook would contain paths from this machine, because no "
+            f"{HOOK_PROGRAM} is on the PATH"
         )
         fix = f"install it with `uv tool install` or pipx; codriver init --hooks --client {self.client.id} --force"
         fix += " writes the paths anyway"

@@ -65,7 +65,7 @@ def _describe_entries(client: Client, launch: Launch, environment: Environment) 
         if change.state == "same":
             found.append(f"in {path}")
         elif change.state == "replace":
-            found.append(f"{path}: an older entry with paths of this machine")
+            found.append(f"{path}: an older entry with paths from this machine")
         elif change.state == "refused":
             found.append(f"{path}: {change.reason}")
     return ", ".join(found) or "none"

@@ -36,7 +36,7 @@ class UnknownClientError(StartError):
     exit_status = 2
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"there is no client {name!r}; the known ones are {', '.join(known)}")
+        super().__init__(f"there is no client {name!r}; the known clients are {', '.join(known)}")
 
 
 class NoSuchScopeError(StartError):

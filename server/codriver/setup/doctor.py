@@ -163,8 +163,8 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     for setting in loaded.withheld:
         yield Check("settings", "note", withheld_message(setting), trust.accept_command(workspace))
     if loaded.policy is not None and loaded.policy.off:
-        text = f"{loaded.policy.path} turns off on this machine: {', '.join(loaded.policy.off)}"
-        how = "an administrator of this machine can change that file"
+        text = f"{loaded.policy.path} disables on this machine: {', '.join(loaded.policy.off)}"
+        how = "an administrator of this machine can change this file"
         state: State = "note" if loaded.policy.error is None else "wrong"
         yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.error)}", how)
     lapsed = trust.environment_lapse_reason(workspace, environment.variables, loaded.settings.python)
@@ -189,18 +189,18 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
         if not allowed.includes(skill) and skill.id not in allowed.disabled:
             off.setdefault(skill.source, []).append(skill.id)
     for source, names in off.items():
-        text = f"{', '.join(names)} of {source}: found, but not given to agents until this source is allowed"
+        text = f"{', '.join(names)} from {source}: found, but not given to agents until this source is allowed"
         sources = json.dumps([*settings.skill_sources, source])
-        how = f"read them, write skillSources = {sources} into codriver.toml, then run codriver trust"
+        how = f"review them, set skillSources = {sources} in codriver.toml, then run codriver trust"
         yield Check("skills", "note", text, how)
     skill_origins = {skill.source for skill in found.skills}
     for source in sorted(set(settings.skill_sources) - skill_origins):
         text = (
             f"skillSources names {source}, which has no skills here; the sources are {', '.join(sorted(skill_origins))}"
         )
-        yield Check("skills", "note", text, "correct skillSources, or ignore this if they will be added")
+        yield Check("skills", "note", text, "correct skillSources, or ignore this if the skills will be added")
     for reason in found.problems:
-        yield Check("skills", "note", f"left out: {reason}", "fix it, or remove the folder")
+        yield Check("skills", "note", f"left out: {reason}", "fix the skill, or remove its folder")
 
 
 def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:
@@ -216,10 +216,10 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
     if "portNote" in health:
         yield Check("server", "note", str(health["portNote"]), "set mcpSocketServerPort to another port, or to 0")
     if health.get("version", __version__) != __version__:
-        text = f"runs version {health['version']}, and {__version__} is installed"
+        text = f"the server runs version {health['version']}, but {__version__} is installed"
         yield Check("server", "note", text, RESTART_COMMANDS)
     if host and not is_loopback(host):
-        text = f"listens beyond loopback, on {host}: anyone with the token can run code here"
+        text = f"the server listens beyond loopback, on {host}: anyone with the token can run code here"
         yield Check("server", "note", text, "set host to 127.0.0.1 unless this is intended")
     written = _read_port_text(file)
     if written != str(port):
@@ -229,7 +229,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("port file", "ok", str(file))
     for error in _get_rows(health, "errors"):
         text = f"{error.get('message')} ({error.get('count')} times, first {error.get('firstAt')})"
-        yield Check("errors", "note", text, "codriver log shows what happened around it")
+        yield Check("errors", "note", text, "codriver log shows what happened around that time")
 
 
 def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
@@ -237,16 +237,16 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     written = _read_port_text(file)
     if not written:
         if is_stopped_for_good(workspace):
-            text = "none is running, and clients do not start one: it was stopped for good"
+            text = "no server is running, and clients do not start one: it was stopped for good"
             return Check("server", "note", text, "codriver serve")
-        return Check("server", "note", "none is running; the first client starts one", "codriver serve")
+        return Check("server", "note", "no server is running; the first client starts one", "codriver serve")
     record = read_record(file.parent)
     # The record may have come with a checkout, so only suggest ending a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is running but does not answer at port {written}: {reason}"
         return Check("server", "wrong", text, _termination_advice(record, file.parent))
     text = f"{file} has {written}, left by a server that has stopped"
-    return Check("port file", "note", text, "codriver serve or the next client replaces it")
+    return Check("port file", "note", text, "codriver serve or the next client replaces the file")
 
 
 def _termination_advice(record: ServerRecord, directory: Path) -> str:
@@ -255,7 +255,7 @@ def _termination_advice(record: ServerRecord, directory: Path) -> str:
         process = server_record.recorded_process_id(record, directory)
         if process is not None:
             return f"{kill_command(process)}, then codriver serve"
-    return "codriver stop, which explains what to do if it does not stop; then codriver serve"
+    return "codriver stop, which explains what to do if the server does not stop; then codriver serve"
 
 
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
@@ -263,16 +263,16 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
         shipped = relay_files(shipped_relay_directory(), launch.relay)
         is_current = all(files.read(current, RELAY_RULES) == text for current, text in reversed(shipped.items()))
     except FileNotFoundError:
-        cure = "codriver init or codriver serve installs it"
+        cure = "codriver init or codriver serve installs the relay"
         if os.path.lexists(server_directory(launch.workspace) / "port"):
             return Check("relay", "wrong", f"{launch.relay} was removed, although a server has run here", cure)
         return Check("relay", "note", f"{launch.relay} is not installed yet", cure)
     except OSError as error:
         text = f"{error.filename or launch.relay} cannot be read: {error.strerror}"
-        return Check("relay", "wrong", text, "codriver init or codriver serve installs it")
+        return Check("relay", "wrong", text, "codriver init or codriver serve installs the relay")
     if not is_current:
         text = f"{launch.relay} is not from version {__version__}"
-        return Check("relay", "note", text, "codriver init or codriver serve replaces it")
+        return Check("relay", "note", text, "codriver init or codriver serve replaces the relay")
     if reach is None:
         return Check("relay", "ok", str(launch.relay))
     if reason := reach(launch, port_file(launch.workspace)):
@@ -327,7 +327,7 @@ def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Che
         return
     if not is_directory_private and not _others_may_write(directory.lstat()):
         text = f"others can access {directory}, so its content is ignored: "
-        text += "it came with a checkout, or its mode was changed"
+        text += "the directory came with a checkout, or its permissions were changed"
         yield Check("permissions", "note", text, "codriver serve makes it private and removes left-over files")
     for entry in entries:
         status = entry.lstat()
@@ -367,7 +367,7 @@ def _check_repls(
     if running and not repls:
         projects = find_projects(workspace)
         fix = f"codriver serve --repl {projects[0].repl}" if projects else kinds.PYTHON_KIND.by_hand
-        yield Check("REPLs", "note", "none is connected", fix)
+        yield Check("REPLs", "note", "no REPL is connected", fix)
     for repl in repls:
         yield from _check_repl(repl, of_features)
     if not running:
@@ -392,7 +392,9 @@ def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -
         yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'for an unknown reason'}", again)
     else:
         # The user started it and may stop it at any time, such as a development server.
-        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it has ended'}", "start it again when you need it")
+        yield Check(
+            "REPLs", "note", f"{text}: {repl.get('note') or 'it has ended'}", "start the REPL again when you need it"
+        )
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         yield from check_exposure(str(key), host, int(port))
@@ -434,7 +436,7 @@ def _check_repl_projects(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
     for session in sessions:
         if session.get("elsewhere"):
             file, home = session.get("origin"), session.get("projectRoot")
-            text = f"{session.get('key')}: {file} leads to a REPL of another project, {home}"
+            text = f"{session.get('key')}: {file} leads to a REPL in another project, {home}"
             yield Check("REPLs", "note", text, f"rm {file}, if its REPL has ended")
 
 
@@ -457,5 +459,5 @@ def _create_repl_report(
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))
     if "capabilities" not in session:
-        notes = (*notes, "its capabilities are known when it is connected")
+        notes = (*notes, "the REPL's capabilities are known once it is connected")
     return ReplReport(str(session.get("key")), title, state, tuple(rows), notes)

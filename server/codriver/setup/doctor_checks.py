@@ -196,7 +196,7 @@ MIN_STATE_FREE_BYTES: Final = 64 * 2**20
 """Minimum free disk space for the state. With less, long outputs and a busy day's log cannot be stored."""
 MIN_SERVER_FREE_BYTES: Final = 64 * 2**10
 """Minimum free disk space in the workspace. With less, the files by which clients find the server may not fit."""
-MEMORY_ONLY_WARNING: Final = "code and output are only kept in memory, and lost when the server stops"
+MEMORY_ONLY_WARNING: Final = "code and output are kept only in memory and are lost when the server stops"
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
@@ -230,7 +230,9 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
     """Check the entries of all clients that are used in the workspace or installed on this machine."""
     clients = detect_clients(launch.workspace, environment)
     if not clients:
-        yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
+        yield Check(
+            "clients", "note", "no client found in this workspace or on this machine", "codriver init --client NAME"
+        )
     without: list[Client] = []
     has_entry = False
     for client in clients:
@@ -244,7 +246,9 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
         # Nobody uses every client that is installed, so one with an entry is enough.
         names = ", ".join(client.title for client in without)
         fix = f"codriver init --client {without[0].id}" if len(without) == 1 else "codriver init --client NAME"
-        yield Check("clients", "ok" if has_entry else "note", f"without an entry: {names}", "" if has_entry else fix)
+        yield Check(
+            "clients", "ok" if has_entry else "note", f"clients without an entry: {names}", "" if has_entry else fix
+        )
 
 
 def _check_client(client: Client, launch: Launch, environment: Environment) -> Check | None:
@@ -275,8 +279,8 @@ def _check_matching_entry(client: Client, change: Change, launch: Launch, enviro
 def _check_different_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
     """Check an entry that differs from what `init` would write. It may work, for example with another Python."""
     if change.state == "replace":
-        fix = f"codriver init --client {client.id} writes one without paths of this machine"
-        change = replace(change, reason="it has an older entry of codriver", fix=fix)
+        fix = f"codriver init --client {client.id} writes an entry without paths from this machine"
+        change = replace(change, reason="the file has an older codriver entry", fix=fix)
     entry = _current_entry(client, change, launch)
     words = command_line(entry)
     missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
@@ -322,7 +326,7 @@ def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -
 def _check_client_hooks(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
     paths = ", ".join(str(change.file) for change in changes)
     if any(change.state != "same" for change in changes):
-        text = f"{client.title}: {paths}: hooks of another version of codriver, so they were not tried"
+        text = f"{client.title}: {paths}: the hooks are from another version of codriver, so they were not tried"
         return Check("hooks", "note", text, f"codriver init --hooks --client {client.id}")
     results = [runner.run(client, files[0], event) for event in EVENT_NAMES_BY_CLIENT[client.id]]
     text = f"{client.title}: {paths}: {', '.join(words for words, _ in results)}"
@@ -421,16 +425,16 @@ def find_obstacle(launch: Launch, port_file: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"there was no answer through it within {ANSWER_TIMEOUT_S:g} s"
+        return f"no answer was received through the relay within {ANSWER_TIMEOUT_S:g} s"
     except OSError as error:
         return f"{command[0]} cannot be started: {error.strerror or error}"
     try:
         answer = json.loads(done.stdout.splitlines()[0])
         name = answer["result"]["serverInfo"]["name"]
     except (IndexError, ValueError, KeyError, TypeError):
-        output = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it printed nothing"]
-        return f"it exited with status {done.returncode}: {output[-1][:300]}"
-    return None if name == "codriver" else f"the server that answers through it is called {name}"
+        output = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["the relay printed nothing"]
+        return f"the relay exited with status {done.returncode}: {output[-1][:300]}"
+    return None if name == "codriver" else f"the server that answers through the relay is called {name}"
 
 
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
@@ -465,14 +469,14 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
     for name in kinds.port_file_names():
         written = read_port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):
-            message = f"{name} has port {written}, where nothing listens: its REPL has ended"
+            message = f"{name} has port {written}, where nothing is listening: its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
         elif written.isdecimal() and (why := address_distrust_reason(("127.0.0.1", int(written)), workspace / name)):
             yield Check(
                 "REPLs", "wrong", f"{name} has port {written}: {why}", _connection_advice(f"127.0.0.1:{written}")
             )
         elif written.isdecimal():
-            yield Check("REPLs", "note", f"{name} has port {written}", "codriver serve connects to it")
+            yield Check("REPLs", "note", f"{name} has port {written}", "codriver serve connects to this REPL")
             yield from check_exposure(name, "127.0.0.1", int(written))
 
 

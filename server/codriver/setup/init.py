@@ -139,7 +139,9 @@ def run_init(
         known = ", ".join(known_clients())
         lines.append(f"clients    none found; choose one with --client: {known}")
     report_lines, applied, failed = _apply_changes((*changes, *hooked), options)
-    report_lines += [f"{client.title:<15} skipped: it has no file for the scope {options.scope}" for client in lacking]
+    report_lines += [
+        (f"{client.title:<15} skipped: the client has no file for the scope {options.scope}") for client in lacking
+    ]
     lines += ["", *report_lines] if report_lines else []
     lines += _next_steps(applied[: len(changes)], applied[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
@@ -216,7 +218,8 @@ def _approval_lines(clients: Sequence[Client]) -> list[str]:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
         remark = f"{keys} lets its agent run every tool of codriver, including any code, without asking you"
         lines.append(
-            f"approve    {client.title}: {remark if keys else 'its entry has no such setting; allow it in the client'}"
+            f"approve    {client.title}: "
+            f"{remark if keys else 'its entry has no such setting; allow the tools in the client'}"
         )
     return lines
 
@@ -234,7 +237,7 @@ def _describe_projects(projects: Sequence[Project], workspace: Path, environment
             lines.append(
                 "REPL       codriver starts its embedded Python REPL"
                 if is_python_default(workspace)
-                else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
+                else 'REPL       none is started: start one, or set repl = ["python"] or another REPL in codriver.toml'
             )
     lines += [
         f"REPL       running, according to {file}; codriver connects to it" for file in port_files_with_port(workspace)
@@ -242,7 +245,7 @@ def _describe_projects(projects: Sequence[Project], workspace: Path, environment
     for key, value in named.items():
         does = "codriver starts" if key == "repl" else "codriver connects to"
         values = ", ".join(map(str, value)) if isinstance(value, list) else value
-        lines.append(f"REPL       {does} {values}, as the workspace's settings say")
+        lines.append(f"REPL       {does} {values}, according to the workspace's settings")
     if projects and not named and not port_files_with_port(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: codriver serve --repl {first.repl}")
@@ -353,19 +356,20 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY_COMMAND[0]} on their PATH"
-        advice = f"{names} contains no path of this machine and may be committed; " if is_in_git else ""
+        advice = f"{names} contains no paths from this machine and may be committed; " if is_in_git else ""
         program = environment.which(launch.shared[0])
         if program and (Path(program).parents[1] / "pyvenv.cfg").is_file():
             needs += f": here {Path(program).parents[1]} has it, so start clients where that environment is active"
         return [f"{'git: ' if advice else ''}{advice}everyone who works on the project needs {needs}"]
     if is_in_git:
-        return [f"git: {names} contains paths of this machine; do not commit it, or have everybody run init"]
+        return [f"git: {names} contains paths from this machine; do not commit it, or have everyone run init"]
     if launch.shared is None:
         return []
     if is_search_boundary(str(launch.workspace)):
-        return [f"{names} names paths of this machine, because {AUTO_REFUSAL}"]
+        return [f"{names} contains paths from this machine, because {AUTO_REFUSAL}"]
     advice = (
-        f"{names} names paths of this machine: before you share it, have {RELAY_COMMAND[0]} on the PATH, as by pipx"
+        f"{names} contains paths from this machine: before you share it, have {RELAY_COMMAND[0]} on the "
+        "PATH, as by pipx"
     )
     return [
         f"{advice} or `uv tool install`, and run init again; --scope user writes your own file, where a client has one"

@@ -77,7 +77,7 @@ def set_member(text: str, path: Sequence[str], value: object) -> str:
     """
     root = parse_jsonc(text)
     if root is None:
-        raise FileFormatError("there is no value", 1, 1)
+        raise FileFormatError("the file contains no value", 1, 1)
     holder, rest = _descend(text, root, path)
     for key in reversed(rest[1:]):
         value = {key: value}
@@ -176,7 +176,7 @@ class _Parser:
 
     def _parse_value(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise self._error(f"nested deeper than {MAX_DEPTH} levels")
+            raise self._error(f"the value is nested deeper than {MAX_DEPTH} levels")
         match self._text[self._at : self._at + 1]:
             case "{":
                 return self._parse_object(depth)

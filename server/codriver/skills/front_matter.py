@@ -115,7 +115,7 @@ def _create_loader() -> Any:
             fields: dict[str, Any] = {}
             for key, name, value in pairs:
                 if not isinstance(name, str) or name in fields:
-                    problem = f"the key {name!r} repeats" if isinstance(name, str) else "a key is not text"
+                    problem = f"the key {name!r} is repeated" if isinstance(name, str) else "a key is not a string"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 fields[name] = self.construct_object(value, deep=deep)
             return fields

@@ -103,7 +103,7 @@ def _describe_connected(connected: Sequence[DescribedRepl], to_have_one: str) ->
     cautions = [f" {repl.key}: {words}."[:MAX_CAUTION_CHARACTERS] for repl in connected for words in repl.cautions]
     away += "".join(cautions[:MAX_CAUTIONS])
     known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _DISCOVERY_CLAUSE
-    said = f"Codriver: no REPL is connected yet; {known}, see status."
+    said = f"Codriver: no REPL is connected yet; {known}; see status."
     if live:
         shown: list[str] = []
         room = MAX_NAMES_CHARACTERS - len(away)
@@ -126,7 +126,7 @@ def _describe_unavailable(away: Sequence[DescribedRepl]) -> str:
         why = f"{repl.key} {how}: {repl.why or 'no reason is known'}"
         said += f" {_first_clauses(why)}."
     if len(away) > MAX_SHOWN_REASONS:
-        said += f" {len(away) - MAX_SHOWN_REASONS} more are away, see status."
+        said += f" {len(away) - MAX_SHOWN_REASONS} more are unavailable; see status."
     return said
 
 
@@ -152,7 +152,7 @@ def _describe_workflow(*, evaluates: bool, offered: Collection[str] | None) -> s
     """Return sentences about how to work with the available tools."""
     if evaluates and (offered is None or "evaluate_code" in offered):
         return " ".join(words for tool, words in WORKFLOW_SENTENCES if not tool or offered is None or tool in offered)
-    why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
+    why = "until a REPL is connected, and its tools wait for one" if evaluates else "because the settings disable it"
     working = " and ".join(tool for tool in NON_EVALUATING_TOOLS if offered is None or tool in offered)
     return f"Nothing can be evaluated {why}." + (f" You can still use {working}." if working else "")
 

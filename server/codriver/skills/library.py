@@ -251,7 +251,7 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
         name = read_front_matter(guide)["name"]
         if name != candidate.name:
             raise FrontMatterError(
-                f"{GUIDE_FILE} names the skill {name}, but its folder is {candidate.name}: make the two names equal"
+                f"{GUIDE_FILE} names the skill {name}, but its folder is {candidate.name}: make the two names match"
             )
         candidate.folder.tree()
     is_own = candidate.source in (WORKSPACE_SOURCE, OWN_SOURCE)
@@ -264,5 +264,5 @@ def _bad_path_error(uri: str) -> RefusedError:
     return refused(
         "path-refused",
         f"{uri} is not the path of a file inside the skill's folder",
-        hint="pass a path inside the skill without empty parts, `.` and `..`, as its SKILL.md names it",
+        hint="pass a path inside the skill as its SKILL.md names it, without empty parts, `.` or `..`",
     )

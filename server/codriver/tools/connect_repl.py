@@ -34,7 +34,7 @@ MAX_PORT: Final = 65_535
 """Highest TCP port number."""
 CONNECT_TIMEOUT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
-NO_LISTENER_REASON: Final = "nothing listens at this address"
+NO_LISTENER_REASON: Final = "nothing is listening at this address"
 """Why a connection to an address failed, if no program accepts connections there."""
 START_HINT: Final = "Start an nREPL server there, or pass the port of one that is running."
 REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"

@@ -411,12 +411,12 @@ def test_packages_imported_from_another_working_tree_are_named(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL")
         first, second = (client.call("evaluate_code", code="1", detail=False) for _ in range(2))
-        (note,) = [note for note in first["notes"] if "from outside of this working tree" in note]
+        (note,) = [note for note in first["notes"] if "from outside this working tree" in note]
         assert all(f"{name} (" in note for name in ("shop", "stock", "wares"))
         assert "own (" not in note
-        assert "from outside of this working tree" not in str(second)
+        assert "from outside this working tree" not in str(second)
         client.call("load_file", filePath="test_own.py")
-        assert "from outside of this working tree" not in str(client.call("run_tests", namespace="test_own"))
+        assert "from outside this working tree" not in str(client.call("run_tests", namespace="test_own"))
         with live.client(name="another") as other:
             assert "because this working tree has none" in str(other.call("run_tests", namespace="test_own"))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 CONNECT_TIMEOUT_S: Final = 5.0
-"""Maximum time for which companions may query a server during their creation. Basilisp is slow on a busy machine."""
+"""Maximum time that companions may spend querying a server on their creation. Basilisp is slow on a busy machine."""
 
 
 class NreplAccess:
@@ -82,7 +82,7 @@ class NreplAccess:
         try:
             return self._dialect.parse_string(printed)
         except (ValueError, SyntaxError) as error:
-            failure = Failure("unreadable", f"it returned {printed[:200]!r} instead of a string")
+            failure = Failure("unreadable", f"the REPL returned {printed[:200]!r} instead of a string")
             raise EvaluationFailedError(what, failure) from error
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 EMPTY_STATUS: frozenset[str] = frozenset()
-"""The status of a message without one."""
+"""The status of a message that has none."""
 
 FAILED_STATUSES = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
 """Statuses of a failed request. Some servers only send the field `ex`, which means the same."""
@@ -526,7 +526,8 @@ def _encode_request(exchange: Exchange, op: str, fields: dict[str, Value]) -> by
     except UnicodeEncodeError as error:
         found = f"\\u{ord(error.object[error.start]):04x}"
         reason = (
-            f"it contains half of a surrogate pair ({found}) at position {error.start}, which UTF-8 cannot represent"
+            f"the code contains half of a surrogate pair ({found}) at position {error.start}, which UTF-8 "
+            "cannot represent"
         )
         raise unsafe_request_error(reason, hint="write the whole character, or its escape sequence") from error
 
@@ -568,5 +569,5 @@ def _describe(error: OSError) -> str:
         return "the host name is unknown"
     # If asyncio tried several addresses, it raises one error whose text contains all causes.
     if error.errno == errno.ECONNREFUSED or f"[Errno {errno.ECONNREFUSED}]" in str(error):
-        return "nothing listens at this address"
+        return "nothing is listening at this address"
     return str(error) or type(error).__name__

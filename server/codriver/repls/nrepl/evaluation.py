@@ -56,7 +56,9 @@ CONNECTION_LOSS_TIMEOUT_S: Final = 0.25
 """Seconds within which the main connection is also lost if the REPL itself has ended."""
 
 THREAD_DEATH_CLASS: Final = "java.lang.ThreadDeath"
-THREAD_STOPPED_MESSAGE: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
+THREAD_STOPPED_MESSAGE: Final = (
+    "the evaluation's thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
+)
 """The message for a failure with a `ThreadDeath`, which nREPL does not report."""
 
 EVALUATIONS_PER_CLEANUP: Final = 200

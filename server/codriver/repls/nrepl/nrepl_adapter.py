@@ -75,7 +75,7 @@ DESCRIBE_TIMEOUT_S: Final = 600.0
 Giving up earlier may kill the REPL: nbb answers once its running code ends, and exits if the connection is gone.
 """
 
-ALREADY_FINISHED: Final = Interruption("idle", note="it had finished before the interrupt was received")
+ALREADY_FINISHED: Final = Interruption("idle", note="the evaluation had finished before the interrupt was received")
 """The outcome of an interrupt that arrived after the evaluation had ended."""
 
 
@@ -282,7 +282,7 @@ class NreplAdapter(SharedReplOperations):
         """Interrupt the evaluation in `session`."""
         if session == TEST_SESSION and self._tests.stop_waiting():
             return Interruption(
-                "requested", note="the test run was given up; a test that never ends may still be running"
+                "requested", note="the test run was abandoned; a test that never ends may still be running"
             )
         support = self._require("interrupt")
         target = self._sessions.get(session)
@@ -291,7 +291,7 @@ class NreplAdapter(SharedReplOperations):
         if (running := target.running) is None:
             if target.evaluation is None:
                 return Interruption("idle")
-            return Interruption("requested", note="it was between two forms, and no more forms are sent")
+            return Interruption("requested", note="the evaluation was between two forms, and no more forms are sent")
         if not self._dialect.interrupts_reads and NEED_INPUT_STATUS in running.status:
             await self.send_input("", session)  # end of input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
@@ -309,7 +309,10 @@ class NreplAdapter(SharedReplOperations):
             if is_idle:
                 # An nREPL session may lose its thread and then accept code without ever running it.
                 target.is_deaf = bool(target.id) and not self._dialect.joins
-                note = "the REPL reports that nothing is running, but no end of the evaluation: it may still be running"
+                note = (
+                    "the REPL reports that nothing is running, but not that the evaluation ended: its code may still "
+                    "be running"
+                )
                 note += "; a new session replaces this one" if target.is_deaf else ""
             return Interruption("requested", note=note)
         if is_idle:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT_S: Final = 1.0
 """Seconds to wait for a session to close. nREPL 1.0 takes 0.1 s, and longer if it is busy."""
 MAX_CLOSE_FAILURES: Final = 2
-"""The listener is assumed to hang after this many consecutive failures to close a session."""
+"""Number of consecutive failures to close a session after which the server is assumed to hang."""
 CLOSE_ALL_TIMEOUT_S: Final = 10.0
 """Seconds to wait for all sessions to close."""
 

@@ -58,16 +58,16 @@ OPS_BY_CAPABILITY: Final[Mapping[str, tuple[str, ...]]] = {
 
 MISSING_CAPABILITY_HINTS: Final[Mapping[str, str]] = {
     "restart": "start the REPL with `codriver serve --repl COMMAND`: codriver can only restart REPLs that it started",
-    "interrupt": "its server has no op `interrupt`; if codriver started the REPL, restart it instead",
-    "complete": "its server has no op for it: list names by evaluating code",
-    "lookup": "its server has no op for it: evaluate code to find out, or read the source",
-    "stdin": "its server has no op `stdin`: pass the input to the code as a value",
-    "sessions": "its server does not isolate sessions: start another REPL for separate work",
-    "print-limits": "its server ignores limits: long values are shortened after they were printed",
-    "macroexpand": "its server has no op for it: evaluate a call of macroexpand, if the language has one",
+    "interrupt": "the server has no op `interrupt`; if codriver started the REPL, restart it instead",
+    "complete": "the server has no op for completion: list names by evaluating code",
+    "lookup": "the server has no op for lookup: evaluate code to find out, or read the source",
+    "stdin": "the server has no op `stdin`: pass the input to the code as a value",
+    "sessions": "the server does not isolate sessions: start another REPL for separate work",
+    "print-limits": "the server ignores limits: long values are shortened after they are printed",
+    "macroexpand": "the server has no op for macro expansion: evaluate a call to macroexpand, if the language has it",
     "test": "run the project's test command in a shell",
-    "stacktrace": "its server sends only the message: print the error's stack in your code",
-    "frame": "its server does not retain the frames of an error: evaluate parts of the failing form, or call it with "
+    "stacktrace": "the server sends only the message: print the error's stack trace in your code",
+    "frame": "the server does not retain the frames of an error: evaluate parts of the failing form, or call it with "
     "other values",
     "drift": "load changed files with load_file: this REPL does not report where its definitions are from",
     "restore": "omit onFailure, look at the failures, and use undo_edit and load_file",
@@ -168,8 +168,8 @@ def describe_outside_packages(answer: Sequence[Message]) -> str | None:
         return None
     named = join_first([f"{name} ({text_or_none(path)})" for name, path in found.items()], MAX_NAMED_PACKAGES)
     return (
-        f"imported from outside of this working tree: {named}. Edits in this working tree have no effect on it: "
-        "install the project into an environment of this working tree"
+        f"imported from outside this working tree: {named}. Edits in this working tree have no effect on these "
+        "packages: install the project into an environment in this working tree"
     )
 
 
@@ -428,6 +428,6 @@ def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) 
         return ()
     note = (
         f"on Java {java}, an endless loop can only be stopped if the JVM was started with "
-        "-Djdk.attach.allowAttachSelf; without it, an interrupt only ends code that waits"
+        "-Djdk.attach.allowAttachSelf; without it, an interrupt only ends code that is waiting"
     )
     return (note,)

@@ -157,9 +157,9 @@ class Reply:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes on edited files, differences from a fresh import, the working directory and discarded output."""
-        words = f"{self.left_out:,} bytes of the REPL's output were dropped, because it is too long to store"
+        words = f"{self.left_out:,} bytes of the REPL's output were dropped, because the output is too long to store"
         edited = [f"{file}{events.LOAD_IT_SUFFIX}" for file in self._edited.split("\n") if file]
-        moved = f"the working folder of this REPL, for all its users, is now {self._directory}"
+        moved = f"the working directory of this REPL, which all callers share, is now {self._directory}"
         declined = [DECLINED_START_NOTE] if self._is_declined else []
         fresh = finding_lines(self._finding) if self._finding is not None else ()
         return (*edited, *fresh, *([moved] if self._directory else []), *declined, *([words] if self.left_out else []))

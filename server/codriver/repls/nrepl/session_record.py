@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RECORD_FILE_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=files.MEBIBYTE, is_granting=True)
-"""The file must be the user's own, because the sessions in it will be closed."""
+"""Rules for reading the record. It must belong to the user, because the sessions in it will be closed."""
 MAX_REPLS: Final = 64
 """Maximum number of addresses. Old ones are dropped, because a REPL that has ended takes its sessions with it."""
 MAX_SESSIONS: Final = 256
