@@ -239,7 +239,7 @@ def test_a_refusal_by_the_server_is_reported_with_its_reason(launch, machine, se
         ({"host": "0.0.0.0"}, "server", "listens beyond loopback, on 0.0.0.0"),
         ({"port": 1700}, "port file", "has 1664, but the server listens on 1700"),
         ({"errors": [{"message": "history lost", "count": 2, "firstAt": "x"}]}, "errors", "history lost (2 times"),
-        ({"repls": []}, "REPLs", "none is connected"),
+        ({"repls": []}, "REPLs", "no REPL is connected"),
         ({"repls": [{"key": "bb", "phase": "stopped", "note": "it ended"}]}, "REPLs", "bb: None, stopped: it ended"),
         ({"repls": [{"key": "bb", "phase": "starting"}]}, "REPLs", "it is not connected yet"),
         ({"repls": [{"phase": "connected", "address": "10.1.2.3:7"}]}, "REPLs", "10.1.2.3 is another machine"),
@@ -308,7 +308,7 @@ def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
     file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
     (check,) = of(examine(), "skills")
     assert check.state == "note"
-    assert check.text == "ours of workspace: found, but not given to agents until this source is allowed"
+    assert check.text == "ours from workspace: found, but not given to agents until this source is allowed"
     assert 'skillSources = ["workspace"]' in check.fix
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
     assert "codriver trust" in of(examine(), "settings")[0].text
@@ -368,10 +368,10 @@ def test_the_setup_command_is_suggested_for_a_client_without_an_entry(examine, l
     (launch.workspace / ".vscode").mkdir()
     (check,) = of(examine(), "clients")
     assert (check.state, check.fix) == ("note", "codriver init --client vscode")
-    assert check.text == "without an entry: VS Code"
+    assert check.text == "clients without an entry: VS Code"
     (launch.workspace / ".cursor").mkdir()
     (check,) = of(examine(), "clients")
-    assert (check.text, check.fix) == ("without an entry: VS Code, Cursor", "codriver init --client NAME")
+    assert (check.text, check.fix) == ("clients without an entry: VS Code, Cursor", "codriver init --client NAME")
 
 
 def test_a_client_with_a_different_entry_or_a_broken_file_is_reported_as_an_error(examine, launch):

@@ -322,7 +322,7 @@ def test_doctor_explains_why_a_shared_file_has_no_entry(launch, workspace, machi
     nowhere = Launch(launch.python, launch.relay, workspace, ())
     (check, *_) = check_entries(nowhere, machine)
     assert check.state == "note"
-    assert f"Claude Code has no entry in {workspace / '.mcp.json'}: it is in git" in check.text
+    assert f"Claude Code has no entry in {workspace / '.mcp.json'}: the file is in git" in check.text
     assert "no codriver-relay of this version is on the PATH" in check.text
     assert "--force writes them anyway" in check.fix
 
@@ -330,7 +330,7 @@ def test_doctor_explains_why_a_shared_file_has_no_entry(launch, workspace, machi
 def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace, machine):
     (workspace / ".mcp.json").write_text('{"servers": {}}')
     (check, *_) = check_entries(launch, machine)
-    assert (check.state, "its key servers belongs to clients that use a different key" in check.text) == ("note", True)
+    assert (check.state, "the file's key servers belongs to clients that use a different key" in check.text) == ("note", True)
     assert check.fix == "use separate files for the two clients"
 
 

@@ -59,7 +59,7 @@ def test_invalid_or_ambiguous_front_matter_is_refused(yaml):
 
 
 def test_the_error_message_states_the_problem_and_the_line():
-    with pytest.raises(FrontMatterError, match=r"the key 'note' repeats in line 5"):
+    with pytest.raises(FrontMatterError, match=r"the key 'note' is repeated in line 5"):
         of("note: 1\nnote: 2")
 
 
