@@ -447,7 +447,7 @@ def test_a_repl_started_later_is_found_and_every_client_is_notified(tmp_path):
         assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 
-def test_following_the_hint_for_a_missing_repl_starts_one(tmp_path):
+def test_following_the_hint_for_a_missing_repl_starts_a_repl(tmp_path):
     """Do what a user does who follows the hint and writes the line into the file it names, while the server runs."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -473,7 +473,7 @@ def test_real_repls_return_values_output_errors_and_results_of_several_forms(tmp
             assert client.call("evaluate_code", code='(apply str (repeat 3 "😀"))')["result"] == '"😀😀😀"'
 
 
-def test_evaluating_lisp_requires_a_session_key_if_python_is_running_too(tmp_path):
+def test_evaluating_lisp_requires_a_session_key_if_a_python_repl_is_also_running(tmp_path):
     with serving(tmp_path, "--repl", "python", "--repl", "lisp") as live, live.client() as client:
         assert client.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
         lisp = client.call("evaluate_code", code="(map inc [1 2])", replSessionKey="lpy", timeoutMs=120_000)

@@ -530,7 +530,7 @@ def test_a_server_on_a_public_address_prints_where_its_token_is(tmp_path):
         assert Path(token).read_text()
 
 
-def test_a_command_in_a_subdirectory_uses_the_workspace_above_and_names_it(tmp_path):
+def test_a_command_in_a_subdirectory_uses_and_names_the_workspace_that_contains_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         inner = live.workspace / "a" / "b"
         inner.mkdir(parents=True)

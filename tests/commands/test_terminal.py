@@ -178,7 +178,7 @@ def test_a_quiet_server_prints_nothing_and_quiet_commands_only_their_result(tmp_
         assert quiet.process.communicate(timeout=WAIT_S)[0] == ""
 
 
-def test_a_followed_log_is_escaped_too(live, client):
+def test_control_characters_in_a_followed_log_are_escaped(live, client):
     with Terminal(live.command("log", "--follow"), live.environ, columns=200) as terminal:
         terminal.shows("gnp")
         client.call("evaluate_code", code=f"print('followed' + {EVIL!r})")
@@ -213,7 +213,7 @@ SETTINGS = 'logMaxEntities = "{0}"\n"{0}" = 1\npython = "{0}"\n'.format(
 
 
 @pytest.mark.parametrize("words", ["config check", "config show", "doctor", "init --dry-run", "stop", "trust"])
-def test_workspace_text_is_escaped(tmp_path, words):
+def test_control_characters_in_text_from_the_workspace_are_escaped(tmp_path, words):
     workspace = tmp_path / "work\x1b]0;owned\x07\u202e"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text(SETTINGS)

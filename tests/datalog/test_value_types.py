@@ -66,7 +66,7 @@ def test_a_query_constant_is_converted_to_its_value(edn, value):
     assert constant_value(text, read_form(text)) == value
 
 
-def test_true_differs_from_1_in_any_collection():
+def test_true_differs_from_the_number_1_in_any_collection():
     assert from_json([True]) != from_json([1])
     assert from_json({"a": True}) != from_json({"a": 1})
     assert len(frozenset({Boolean.TRUE, 1})) == 2

@@ -19,5 +19,5 @@ def test_an_unreadable_record_counts_as_missing(tmp_path, content):
     assert files.read_json(tmp_path / "record", RULES) is None
 
 
-def test_a_missing_record_is_none(tmp_path):
+def test_a_missing_record_is_read_as_none(tmp_path):
     assert files.read_json(tmp_path / "record", RULES) is None

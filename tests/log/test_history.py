@@ -577,7 +577,7 @@ async def test_lines_are_reserved_while_a_fast_log_is_written(path):
     assert started(path)[1].next_line >= used
 
 
-def test_code_without_an_evaluation_is_written_too(path):
+def test_code_that_belongs_to_no_evaluation_is_also_written(path):
     entry = Entry(1, "evaluatedCode", "(f)", 1_700_000_000_000)
     ended(path, entry)
     assert started(path)[1].entities == (entry,)

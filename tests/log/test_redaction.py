@@ -44,7 +44,7 @@ def test_values_of_secret_variables_are_replaced_by_markers(text, expected):
     assert redact(text) == (text if expected is None else expected)
 
 
-def test_variables_with_lower_case_names_are_secret_too():
+def test_variables_with_lower_case_names_can_also_be_secret():
     assert Redactor.from_environment({"api_token": "12345678"})("12345678") == "<<redacted:api_token>>"
 
 
@@ -87,7 +87,7 @@ SERVICE_ACCOUNT = f"""{{
         PEM_LINE.replace("/", r"\/"),
     ],
 )
-def test_a_line_of_a_multi_line_secret_is_a_secret_too(line):
+def test_each_line_of_a_multi_line_secret_is_also_a_secret(line):
     redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
     for shown in (line, f"+{line}", f"  {line}", f"('{line}\\n'", f'"{line}",'):
         assert redactor(shown) == shown.replace(line, "<<redacted:ACCOUNT_KEY>>")
@@ -123,7 +123,7 @@ def test_a_harmless_line_of_a_multi_line_secret_is_not_redacted(line):
     "line",
     ["MIIBOgIBAAJBAKj34Gk", "kLmNoPqRsTuV", "q7T+/w==", "correct horse", "12345678", "kLmNoPqRsTuV=", "Tr0ub4dor&3"],
 )
-def test_a_short_random_line_of_a_key_is_a_secret_too(line):
+def test_a_short_random_line_of_a_key_is_also_a_secret(line):
     redactor = Redactor.from_environment({"X_KEY": f"-----BEGIN KEY-----\n{PEM_LINE}\n{line}\n-----END KEY-----\n"})
     for shown in (line, f"+{line}", f"  {line}", f"('{line}\n'", f'"{line}",'):
         assert redactor(shown) == shown.replace(line, "<<redacted:X_KEY>>")

@@ -32,7 +32,7 @@ def run(workspace):
     run("stop")
 
 
-def test_the_start_option_launches_a_server_that_serves_the_next_command_too(run):
+def test_the_start_option_launches_a_server_that_also_serves_the_next_command(run):
     first = run("eval", "--start", "x = 20\nx + 1")
     assert (first.returncode, first.stdout) == (0, "21\n"), first.stderr
     again = run("eval", "x * 2")

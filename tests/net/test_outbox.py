@@ -28,7 +28,7 @@ async def test_the_oldest_notifications_are_dropped_first_and_responses_never():
     assert box.dropped == 2
 
 
-async def test_queued_notifications_are_limited_in_bytes_too():
+async def test_the_total_size_of_queued_notifications_is_limited():
     box = outbox(max_notification_bytes=10)
     box.offer(b"123456\n")
     box.offer(b"abcdef\n")

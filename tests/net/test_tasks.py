@@ -46,7 +46,7 @@ async def test_every_task_cleans_up_at_the_end_even_if_it_has_only_just_started(
     assert sorted(cleaned) == ["new", "old"]
 
 
-async def test_a_task_started_while_others_end_is_joined_too():
+async def test_a_task_started_while_others_end_is_also_joined():
     tasks, done = TaskSet(), []
 
     async def last():

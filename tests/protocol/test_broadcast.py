@@ -74,7 +74,7 @@ def test_a_stream_is_notified_when_its_skill_changes(live):
         assert told["params"]["uri"] == "skill://ours/SKILL.md"
 
 
-def test_a_modern_stream_gets_log_updates_before_the_answer_too(live):
+def test_a_stream_of_the_modern_protocol_also_gets_log_updates_before_the_answer(live):
     with live.client(handshake=False) as client:
         evaluate(client, "0")
         identity = listen(client, resourceSubscriptions=[LOG])

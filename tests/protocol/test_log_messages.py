@@ -121,7 +121,7 @@ def test_a_lost_repl_and_invalid_settings_are_warnings(live):
     (live.workspace / "codriver.toml").unlink()
 
 
-def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(messages, clock):
+def test_a_request_gets_the_newest_earlier_messages_and_the_number_of_omitted_ones(messages, clock):
     client = Client()
     with messages.sending_to(client, "warning"):
         pass

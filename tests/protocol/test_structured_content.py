@@ -76,7 +76,7 @@ def test_clients_that_mishandle_structured_content_get_only_text(live, name):
             assert json.loads(result["content"][0]["text"])["result"] == "3"
 
 
-def test_a_client_without_a_handshake_is_recognized_by_name_too(live):
+def test_a_client_without_a_handshake_is_also_recognized_by_its_name(live):
     about = {**MODERN, "clientInfo": {"name": "@cline/core", "version": "1"}}
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
     with live.client(handshake=False) as client:

@@ -298,7 +298,7 @@ def test_a_client_without_roots_is_refused(auto):
         assert "does not support requests for its roots" in relay.receive()["error"]["message"]
 
 
-def test_a_client_without_a_handshake_gets_an_error_that_requests_one(auto, project):
+def test_a_client_without_a_handshake_gets_an_error_that_requests_a_handshake(auto, project):
     relay = auto()
     relay.send(request(1, "server/discover"))
     error = relay.receive()["error"]

@@ -74,7 +74,7 @@ def test_a_non_blocking_stdin_is_read_to_its_end(start, host, pipe):
 
 
 @pytest.mark.parametrize("redirect", ["1>&-", "2>&-", "1>&- 2>&-"])
-def test_a_standard_stream_closed_before_the_start_is_not_mistaken_for_another(start, host, redirect):
+def test_a_standard_stream_closed_before_the_start_is_not_mistaken_for_another_stream(start, host, redirect):
     process = start(host.port, "--verbose", redirect=redirect)
     process.stdin.write(encode(request(1)))
     peer = host.accept()

@@ -190,7 +190,7 @@ async def test_a_second_evaluation_of_a_session_waits_for_the_first(name):
         assert [identity for identity, event in events if isinstance(event, Value)] == ["first", "first", "second"]
 
 
-async def test_closed_sessions_are_closed_on_the_server_too():
+async def test_closed_sessions_are_also_closed_on_the_server():
     async with adapter("jvm") as (watcher, events):
         count = evaluation("(count @@(resolve 'nrepl.middleware.session/sessions))")
         await evaluate(watcher, count)

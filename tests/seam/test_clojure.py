@@ -89,7 +89,7 @@ def test_a_record_is_read_by_its_fields_and_references_are_not_followed(shop):
     assert "token" not in shop.query("state")["value"]
 
 
-def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
+def test_a_large_value_is_replaced_by_a_marker_and_fetched_by_the_path_in_the_marker(shop):
     shop.run('(swap! shop/db assoc :blob (apply str (repeat 10000 "ä\\"\\n")) :rows (vec (map vector (range 500))))')
     answer = shop.query("state")
     assert '#codriver/elided {:kind "string", :count 30000, :path [:blob]}' in answer["value"]
@@ -273,7 +273,7 @@ def test_machines_are_listed_with_their_states(shop):
     assert shop.query("machines", id="door")["count"] == 1
 
 
-def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones(shop):
+def test_an_unknown_accessor_or_filter_is_refused_with_a_list_of_valid_ones(shop):
     assert "trace" in shop.refused("nonsense", "no-such-accessor")["hint"]
     assert "sinceMs" in shop.refused("trace", "accessor-failed", filter={"sinceMS": 1})["hint"]
     shop.refused("trace", "no-such-predicate", filter={"pred": "(constantly true)"})

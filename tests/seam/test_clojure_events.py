@@ -72,7 +72,7 @@ def test_only_the_newest_events_of_a_flood_are_kept_and_the_others_are_counted(l
     assert sum(len(frame["events"]) for frame in frames) == row["sent"]
 
 
-def test_large_events_use_up_the_queue_limit_earlier_than_small_ones(lisp):
+def test_large_events_use_up_the_queue_limit_earlier_than_small_events(lisp):
     stream = lisp.query("subscribe", topic="fx", maxBytes=5000)["subId"]
     lisp.run('(dotimes [n 40] (seam/emit! :fx n {:text (apply str (repeat 300 "x"))}))')
     until(lambda: lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0)

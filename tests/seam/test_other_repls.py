@@ -168,7 +168,7 @@ def shop(attached):
     return attached
 
 
-def test_without_an_application_the_refusal_explains_how_to_register_one(attached):
+def test_without_an_application_the_refusal_explains_how_to_register_an_application(attached):
     assert not APP_TOOLS & set(attached.listed)
     refused = attached.client.call("inspect_app", what="health")
     assert refused["reason"] == "capability-missing"

@@ -26,7 +26,7 @@ def test_health_lists_frames_and_bands_and_changes_nothing(shop):
     assert first["bands"]["machines"] == "no machine is registered"
 
 
-def test_an_unknown_snapshot_kind_is_refused_with_the_valid_ones(shop):
+def test_an_unknown_snapshot_kind_is_refused_with_a_list_of_valid_kinds(shop):
     with pytest.raises(ValueError, match="one of 'pickle', 'deepcopy', 'none', or a function, not 'deep'"):
         seam.frame("other", lambda: 1, snapshot="deep")
     assert query("health")["frames"] == ["shop"]
@@ -45,7 +45,7 @@ def test_watching_a_loaded_web_framework_is_suggested_if_no_handlers_are_known(s
     assert query("trace")["hint"] == "seam.watch_flask(app) notes requests"
 
 
-def test_a_frame_without_epochs_suggests_how_to_make_one(shop):
+def test_the_answer_for_a_frame_without_epochs_explains_how_to_record_them(shop):
     assert "seam.epoch(frame, name)" in query("epochs")["hint"]
     with seam.epoch("shop", "add"):
         pass
@@ -125,7 +125,7 @@ def test_a_record_is_read_by_its_fields():
     refused("state", "path-not-found", path="total")
 
 
-def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
+def test_a_large_value_is_replaced_by_a_marker_and_fetched_by_the_path_in_the_marker(shop):
     shop.state = {**shop.state, "blob": "x" * 10_000_000, "rows": [[n] for n in range(500)]}
     answer = query("state")
     assert "<elided str 10000000 ['blob']>" in answer["value"]
@@ -377,7 +377,7 @@ def test_machines_are_listed_with_their_states():
     assert query("machines")["machines"] == {"door": {"state": "'open'"}}
 
 
-def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones():
+def test_an_unknown_accessor_or_filter_is_refused_with_a_list_of_valid_ones():
     assert "trace" in refused("nonsense", "no-such-accessor")["hint"]
     assert "sinceMs" in refused("trace", "accessor-failed", filter={"sinceMS": 1})["hint"]
     refused("trace", "no-such-predicate", filter={"pred": "1 == 1"})

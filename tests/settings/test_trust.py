@@ -156,7 +156,7 @@ def _answer_to(word):
 
 
 @pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
-def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_one(workspace, file):
+def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_value(workspace, file):
     write_setting(workspace, "host", "192.0.2.1", file)
     accept(workspace)
     assert load_workspace_settings(workspace, environ={}).settings.host == "192.0.2.1"

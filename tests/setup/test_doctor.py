@@ -333,7 +333,7 @@ def test_advice_for_a_missing_capability_fits_the_language(dialect):
         assert ("cider-nrepl" in line) <= (dialect == "clojure")
 
 
-def test_a_repl_of_another_project_is_reported_if_the_server_says_so(examine, server):
+def test_a_repl_of_another_project_that_the_server_reports_is_listed(examine, server):
     at_home = {**SESSION, "kind": "port-file", "origin": "/w/.nrepl-port", "projectRoot": "/elsewhere"}
     server["list_sessions"] = {
         "ok": True,

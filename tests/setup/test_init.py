@@ -144,7 +144,7 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(init, workspace):
     assert {file.name for file in workspace.iterdir()} == {"deps.edn"}
 
 
-def test_the_repl_to_start_is_written_to_settings_if_the_project_needs_one(init, workspace):
+def test_the_repl_to_start_is_written_to_settings_if_the_project_needs_a_repl(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     init(clients=["zed"])
     assert load_workspace_settings(workspace, environ={}).settings.repl == ("clojure",)
@@ -306,7 +306,7 @@ def test_a_directory_recreated_by_the_user_is_kept(init, workspace):
 
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize(("scope", "lacking"), [("user", ["Claude Code", "VS Code"]), ("workspace", ["Windsurf"])])
-def test_all_clients_that_support_a_scope_are_set_up_and_the_others_are_named(init, scope, lacking, remove):
+def test_all_clients_that_support_a_scope_are_set_up_and_the_others_are_listed(init, scope, lacking, remove):
     report = init(clients=["all"], scope=scope, remove=remove)
     assert report.exit_status == 0
     for title in lacking:
@@ -316,7 +316,7 @@ def test_all_clients_that_support_a_scope_are_set_up_and_the_others_are_named(in
         init(clients=["all", "claude-code" if scope == "user" else "windsurf"], scope=scope)
 
 
-def test_removal_from_one_scope_says_what_remains_in_the_other(init, workspace, tmp_path, monkeypatch):
+def test_removal_from_one_scope_reports_what_remains_in_the_other_scope(init, workspace, tmp_path, monkeypatch):
     monkeypatch.chdir(workspace)
     for scope in ("workspace", "user"):
         init(clients=["zed", "codex", "claude-code"] if scope == "workspace" else ["zed", "codex"], scope=scope)
@@ -362,7 +362,7 @@ def test_local_paths_in_files_that_may_be_committed_are_reported(init, workspace
     assert "git:" not in init(clients=["claude-code"], remove=True).text
 
 
-def test_a_dry_run_without_a_detected_client_says_so(init, workspace):
+def test_a_dry_run_reports_that_no_client_was_detected(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     report = init(dry_run=True)
     assert "none found" in report.text

@@ -256,7 +256,7 @@ def test_paths_in_a_directory_that_workspace_auto_refuses_are_explained(workspac
 # What is said, and what is left
 
 
-def test_a_shared_file_may_be_committed_and_its_requirements_are_named(launch, workspace, machine):
+def test_a_shared_file_may_be_committed_and_its_requirements_are_listed(launch, workspace, machine):
     (workspace / ".git").mkdir()
     text = run_init(launch, InitOptions(["claude-code"]), machine).text
     assert (

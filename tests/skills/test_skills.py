@@ -202,7 +202,7 @@ def test_the_skill_settings_disable_the_matching_skills():
     assert disabled_skills(live_repl=False, editing=False, names=[]) == {LIVE_REPL_SKILL, EDITING_SKILL}
 
 
-def test_an_allowed_workspace_skill_overrides_a_shipped_one(library, workspace):
+def test_an_allowed_workspace_skill_overrides_a_shipped_skill(library, workspace):
     write(workspace / ".codriver" / "skills" / LIVE_REPL_SKILL / "SKILL.md", guide(LIVE_REPL_SKILL, body="ours"))
     assert b"ours" in library().read("skill://live-repl/SKILL.md")[1]
     assert names(library()) == [LIVE_REPL_SKILL, EDITING_SKILL]

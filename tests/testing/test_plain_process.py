@@ -400,7 +400,7 @@ def test_a_run_ends_with_a_killed_server(project):
 
 @pytest.mark.parametrize("name", ["lib.py", "test_it.py"])
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
-def test_an_edit_within_the_same_second_and_size_is_noticed(project, name, arguments):
+def test_an_edit_within_one_second_that_keeps_the_file_size_is_detected(project, name, arguments):
     folder = project("import lib\n\ndef test_it(): assert lib.VALUE == 1\n", lib="VALUE = 1\n")
     file = folder / name
     status = file.stat()

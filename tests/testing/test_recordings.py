@@ -99,7 +99,7 @@ def test_test_files_are_listed_if_all_their_tests_were_recorded(project, monitor
     assert whole_files(project, monitored_python, chosen=chosen) == {"test_more.py"}
 
 
-def test_functions_that_ran_during_an_import_are_known(project, monitored_python):
+def test_functions_that_ran_during_an_import_are_recorded(project, monitored_python):
     (project / "conftest.py").write_text("import lib\n\nlib.double(1)\n")
     ran = run(project, recorders={"functions": {}}, python=monitored_python)
     found = executed_functions(ran.report.recorded)

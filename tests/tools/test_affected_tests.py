@@ -142,7 +142,7 @@ def test_unrelated_earlier_failures_do_not_roll_back_an_edit(live, client):
     assert "+n" in (live.workspace / "pickled.py").read_text()
 
 
-def test_fixing_one_of_two_failing_tests_keeps_the_edit_and_names_the_other(live, client):
+def test_an_edit_that_fixes_one_of_two_failing_tests_is_kept_and_the_other_test_is_named(live, client):
     file = live.workspace / "test_before.py"
     file.write_text("import price\n\ndef test_before():\n    assert price.half(2) == 5\n")
     try:
@@ -280,7 +280,7 @@ def test_changes_since_the_last_commit_stay_affected_after_testing(client, live)
         shutil.rmtree(live.workspace / ".git")
 
 
-def test_affected_tests_stop_at_the_time_limit_and_list_unfinished_ones(client, live):
+def test_affected_tests_stop_at_the_time_limit_and_unfinished_tests_are_listed(client, live):
     file = live.workspace / "test_slow.py"
     file.write_text("import lone, time\n\ndef test_slow():\n    time.sleep(600)\n\ndef test_next(): pass\n")
     try:

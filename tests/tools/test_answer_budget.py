@@ -111,7 +111,7 @@ def test_the_log_tool_limits_its_answer_and_returns_more_on_request(client):
     assert "notes" not in whole
 
 
-def test_wait_for_limits_its_answer_too(client):
+def test_the_answer_of_wait_for_is_also_limited(client):
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
     client.call("evaluate_code", code='(println (repeat "o" 200000))')
     query = "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"

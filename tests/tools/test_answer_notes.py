@@ -27,7 +27,7 @@ def test_the_codriver_command_gets_no_note_about_repeated_code(live):
             assert command.call("evaluate_code", code='(str "of a" " person")')["notes"] == []
 
 
-def test_repeated_output_is_noted_too(client):
+def test_repeated_output_is_also_noted(client):
     first, notes = repeated(client, '(println "said") "and given"')
     assert notes == [f"same result and output as {first}"]
 

@@ -123,7 +123,7 @@ def test_an_interrupt_names_tasks_whose_errors_were_never_retrieved(client):
     assert f"ended with an error: fetcher-0, made by evaluation {hung['evaluationId']}: {error}" in ended["stacks"]
 
 
-def test_a_background_thread_that_ignores_the_interrupt_is_abandoned_and_named(client):
+def test_a_background_thread_that_ignores_the_interrupt_is_abandoned_and_reported(client):
     answer = begin(client, "import threading\nthreading.Event().wait()")
     done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
     assert done["status"] == "interrupted"

@@ -122,7 +122,7 @@ def test_an_interrupted_evaluation_does_not_repeat_all_its_output(live):
         assert length <= BUDGET + 500
 
 
-def test_only_a_client_that_supports_a_larger_limit_is_offered_one(live):
+def test_a_larger_limit_is_offered_only_to_a_client_that_supports_it(live):
     for profile, name in PROFILES.items():
         with live.client(name=name) as client:
             tools = client.request("tools/list")["result"]["tools"]
@@ -164,7 +164,7 @@ def test_an_explicit_row_limit_returns_those_rows_with_shortened_texts(live):
         assert call_tool(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
 
 
-def test_search_results_fit_the_budget_too(live, printed):
+def test_search_results_also_fit_the_budget(live, printed):
     with live.client() as client:
         answer, length = call_tool(client, "get_evaluation", evaluationId=printed, grep="7")
         assert length <= BUDGET

@@ -281,7 +281,7 @@ class TestRollback:
         answer = edit(client, shop, RATE, new, load=True, test=[f"test_new_{shop.name}"], onFailure="restore")
         assert (answer["ok"], answer["tests"]["passed"]) == (True, 1), answer
 
-    def test_a_test_missing_from_its_file_is_named(self, client, shop, tests):
+    def test_the_answer_names_a_test_that_is_missing_from_its_file(self, client, shop, tests):
         answer = edit(client, shop, RATE, load=True, test=[f"{tests.name}::test_nothing"], onFailure="restore")
         assert (answer["ok"], answer["reason"]) == (False, "no-tests"), answer
         assert "test_nothing" in answer["message"]
@@ -350,7 +350,7 @@ class TestRollback:
         assert answer["leftAsNewer"] == [f"{shop.stem}.Special"], answer
         assert evaluate(client, "isinstance(held[0], shop.Order)") == "True"
 
-    def test_a_repl_that_dies_during_a_load_is_named(self, client, shop):
+    def test_the_answer_names_a_repl_that_dies_during_a_load(self, client, shop):
         dying = {**RATE, "code": "import os\nos._exit(3)"}
         answer = edit(client, shop, dying, load=True, onFailure="restore")
         assert not answer["ok"]

@@ -545,7 +545,7 @@ class TestConcurrentChanges:
 
 
 class TestUndo:
-    async def test_undo_reverts_the_last_batch_and_then_the_previous_one(self, editor, workspace):
+    async def test_undo_reverts_the_last_batch_and_then_the_previous_batch(self, editor, workspace):
         (workspace / "a.clj").chmod(0o700)
         await edit(editor, ("a.clj", NEW_B), ("n/m.clj", CreateFile("(m)\n")))
         await edit(editor, ("a.clj", Append("(z)")))

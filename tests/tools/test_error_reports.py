@@ -161,7 +161,7 @@ def test_earlier_output_is_kept_if_the_cause_of_an_error_was_never_raised():
     assert without_report(printed + report, error, "/w") == (printed + report, [])
 
 
-def test_the_clojure_report_is_removed_too():
+def test_the_error_report_of_clojure_is_also_removed():
     report = "Execution error (ArithmeticException) at user/eval12 (REPL:1).\nDivide by zero\n"
     error = {"class": "java.lang.ArithmeticException", "message": "Divide by zero"}
     assert without_report("said\n" + report, error, "/w") == ("said\n", [])

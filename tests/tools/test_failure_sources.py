@@ -203,7 +203,7 @@ def test_only_the_first_three_failures_include_source_that_is_not_displayed_yet(
     assert answer["results"][2]["frames"][0] == "shop.py:16 in <genexpr>"
 
 
-def test_a_long_function_that_was_called_is_displayed_whole_or_named(live, client):
+def test_a_long_function_that_was_called_is_either_displayed_whole_or_only_named(live, client):
     code = "".join(f"    value += {number}\n" for number in range(60))
     longer = "".join(f"    value += {number}\n" for number in range(400))
     (live.workspace / "sums.py").write_text(
@@ -218,7 +218,7 @@ def test_a_long_function_that_was_called_is_displayed_whole_or_named(live, clien
     assert ("source" in longer, longer["suspects"]) == (False, ["sums.py:65 in longer"])
 
 
-def test_a_long_function_is_named_once(live, client):
+def test_the_name_of_a_long_function_is_displayed_once(live, client):
     code = "".join(f"    value += {number}\n" for number in range(400))
     (live.workspace / "vast.py").write_text(f"def vast(value):\n{code}    return value\n")
     (live.workspace / "test_vast.py").write_text(

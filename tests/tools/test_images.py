@@ -45,7 +45,7 @@ def test_an_open_figure_with_a_plot_is_sent_once(client):
     assert len(call_with_images(client, "_ = plt.title('more')")[1]) == 1
 
 
-def test_plt_show_sends_each_new_figure_and_closes_no_others(client):
+def test_plt_show_sends_each_new_figure_and_closes_no_other_figures(client):
     code = "import matplotlib.pyplot as plt\nkept = plt.figure(7)\n"
     assert len(call_with_images(client, code)[1]) == 1
     loop = "for n in (1, 2):\n    plt.figure()\n    plt.plot([n, 2])\n    plt.show()"

@@ -94,7 +94,7 @@ def test_an_evaluation_that_was_not_interrupted_has_no_stacks(client):
     assert client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")["text"] == ""
 
 
-def test_an_evaluation_ended_by_its_run_limit_has_a_stack_too(tmp_path):
+def test_an_evaluation_ended_by_its_run_limit_also_has_a_stack(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text("maxRunMs = 2000\n")
@@ -195,7 +195,7 @@ def test_an_evaluation_reports_that_it_ended_because_its_call_was_cancelled(live
     gone.close()
 
 
-def test_an_evaluation_ended_by_another_client_names_it(live, client):
+def test_an_evaluation_ended_by_another_client_names_that_client(live, client):
     evaluation, gone, call = start_and_disconnect(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     with live.client(name="Ada Reviewer") as other:
         assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"

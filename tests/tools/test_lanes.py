@@ -56,7 +56,7 @@ def test_lanes_share_definitions_but_not_the_last_error(pair, kind):
     assert beta.call("stacktrace")["notes"] == ["no error has happened in this session"]
 
 
-def test_an_endless_loop_of_one_client_does_not_block_another(live, pair, kind):
+def test_an_endless_loop_of_one_client_does_not_block_another_client(live, pair, kind):
     alpha, beta = pair
     beta.call("evaluate_code", code="1")
     endless = alpha.call("evaluate_code", code=LOOP[kind], timeoutMs=300)

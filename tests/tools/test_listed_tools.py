@@ -157,7 +157,7 @@ def test_no_tool_that_evaluates_code_is_idempotent():
     assert {tool.name for tool in MANIFEST if tool.idempotent and not tool.read_only} == set()
 
 
-def test_a_client_with_tool_search_sees_core_tools_and_can_find_the_rest(lisp):
+def test_a_client_with_tool_search_sees_the_core_tools_and_can_find_the_others(lisp):
     with lisp.client() as client:
         about = {name: tool["_meta"] for name, tool in listed(client).items()}
     assert {name for name, meta in about.items() if meta.get("anthropic/alwaysLoad")} == CORE | {"edit_files"}

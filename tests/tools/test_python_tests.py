@@ -262,7 +262,7 @@ def test_a_new_run_replaces_the_callers_older_one_if_a_file_changed(live, client
         file.write_text(SHOP)
 
 
-def test_a_file_changed_during_a_run_is_named(live, client):
+def test_the_answer_names_a_file_that_changed_during_a_run(live, client):
     file = live.workspace / "tests" / "test_writes.py"
     file.write_text("import pathlib\n\ndef test_writes():\n    pathlib.Path('shop.py').touch()\n")
     try:
@@ -414,7 +414,7 @@ def test_the_process_of_a_failed_run_ends_before_the_next_run(client):
     assert "until the next test run" in str(client.call("stacktrace")["notes"])
 
 
-def test_pdb_and_breakpoints_suggest_the_retained_process_instead(live, client):
+def test_the_error_for_pdb_and_breakpoints_suggests_the_retained_process(live, client):
     answer = run(client, "tests/test_shop.py::test_wrong", args=["--pdb"])
     assert "frame: 0" in str(answer["notes"]), answer
     file = live.workspace / "tests" / "test_stops.py"

@@ -85,7 +85,7 @@ def test_a_key_takes_precedence_over_an_alias_of_another_session():
     [([OURS, SHOP, WORKER], "shop, worker"), ([PROJECT, CLOJURE], "py-2, clj")],
     ids=["applications", "project"],
 )
-def test_sessions_of_equal_rank_must_be_named(repls, named):
+def test_a_call_must_name_one_of_several_sessions_of_equal_rank(repls, named):
     with refused_as("ambiguous-session") as refused:
         resolve_session(state_of(*repls), None)
     assert refused.value.hint.endswith(f"one of: {named}.")

@@ -36,7 +36,7 @@ def test_the_server_counts_calls_by_tool_and_argument(other):
     assert len(after["symbol_info"]) <= 66
 
 
-def test_the_jobs_report_lists_running_evaluations_before_finished_ones(client):
+def test_the_jobs_report_lists_running_evaluations_before_finished_evaluations(client):
     ended = client.call("evaluate_code", code="(+ 1 1)", detail=True)["evaluationId"]
     waiting = client.call("evaluate_code", code="(read-line)", detail=True)["evaluationId"]
     jobs = about(client, "jobs", by="me")["jobs"]
@@ -84,7 +84,7 @@ def test_the_activity_report_lists_edits_with_their_diffs_by_file(client, other,
     assert [row["kind"] for row in events(client, file="pages.py")] == ["undo", "edit"]
 
 
-def test_an_edit_made_by_the_client_itself_has_its_diff_too(client, live):
+def test_an_edit_made_by_the_client_itself_also_has_a_diff(client, live):
     file = live.workspace / "by_hand.py"
     file.write_text("rate = 2\n")
     client.call("note_edit", filePath=str(file), replaced=[["rate = 1", "rate = 2"]])

@@ -169,7 +169,7 @@ def newer(request, tmp_path_factory):
 
 
 @IPYTHON
-def test_a_newer_python_suggests_an_alternative_to_ipython_syntax_too(newer, code, way):
+def test_an_alternative_to_ipython_syntax_is_also_suggested_for_a_newer_python(newer, code, way):
     answer = newer.call("evaluate_code", code=code)
     assert (answer["ok"], answer["reason"]) == (False, "syntax-error")
     assert way in answer["hint"]

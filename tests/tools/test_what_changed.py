@@ -132,7 +132,7 @@ def test_an_edit_names_values_it_could_not_update(live, client):
     assert note.startswith("not updated: unrenewed.sys.stderr.write(str(LIMIT)), line 3: ")
 
 
-def test_a_module_and_its_importers_reload_and_old_objects_are_named(live, client):
+def test_a_module_and_its_importers_are_reloaded_and_old_objects_are_listed(live, client):
     write(
         live,
         whole_low="TABLE = {'a': 1}\nclass Shape: __slots__ = ('a',)\n",

@@ -241,7 +241,7 @@ def token_line(token):
     return json.dumps({"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": token}}).encode() + b"\n"
 
 
-def test_the_correct_token_works_over_ipv6_too(guarded):
+def test_the_correct_token_also_works_over_ipv6(guarded):
     file = guarded.port_file.parent / "token"
     assert file.stat().st_mode & 0o777 == 0o600
     with Bare(knock(guarded, token_line(file.read_text()))) as client:

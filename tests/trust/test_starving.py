@@ -165,7 +165,7 @@ def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
 
 
 @pytest.mark.parametrize("isolate", [False, True], ids=["in the session of all", "in a session of its own"])
-def test_a_client_waits_for_at_most_one_queued_evaluation_of_another(live, victim, tmp_path, isolate):
+def test_a_client_waits_for_at_most_one_queued_evaluation_of_another_client(live, victim, tmp_path, isolate):
     gate = tmp_path / "gate"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)"
     with live.client(name="hungry") as hungry:
@@ -334,7 +334,7 @@ def test_brackets_inside_a_long_string_do_not_count_as_elements(victim):
     assert victim.call("evaluate_code", code=code, replSessionKey="py")["result"] == "2500000"
 
 
-def test_a_message_beyond_a_megabyte_is_handled_before_later_ones(victim):
+def test_a_message_beyond_a_megabyte_is_handled_before_later_messages(victim):
     long = victim.begin_call("evaluate_code", code=f"len('{'x' * 3_000_000}')", replSessionKey="py")
     short = victim.begin_call("evaluate_code", code="'short'", replSessionKey="py")
     lines = [answer["outputLines"]["first"] for answer in answers(victim, [long, short])]

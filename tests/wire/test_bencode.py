@@ -100,7 +100,7 @@ def test_invalid_bencode_is_refused_with_an_explanation(raw, words):
 
 
 @pytest.mark.parametrize(("raw", "words"), NO_BENCODE)
-def test_invalid_bencode_is_refused_byte_by_byte_too(raw, words):
+def test_invalid_bencode_that_arrives_byte_by_byte_is_also_refused(raw, words):
     with pytest.raises(BencodeError, match=words):
         feed_byte_by_byte(raw)
 
@@ -157,7 +157,7 @@ def test_a_long_string_received_in_small_chunks_is_decoded_completely():
     assert got == [{"value": text}]
 
 
-def test_the_number_of_missing_bytes_is_known():
+def test_the_number_of_missing_bytes_is_computed():
     decoder = Decoder()
     assert decoder.missing_bytes == 0
     decoder.feed(b"d5:value1000:" + b"x" * 10)

@@ -189,7 +189,7 @@ def test_triples_of_events_include_their_attributes(log, app):
     assert sorted(found) == [":output/category", ":output/line", ":output/op", ":output/text", ":output/timestamp"]
 
 
-def test_a_query_naming_the_app_log_is_refused_if_there_is_none(log):
+def test_a_query_that_names_the_app_log_is_refused_if_there_is_no_app_log(log):
     with pytest.raises(RefusedError, match=r"or `\$memory`, found \$app"):
         log.query("[:find ?e :in $ $app :where [$app ?e :output/line]]")
 
@@ -215,7 +215,7 @@ def test_a_flood_of_events_evicts_nothing_from_the_log(log, app):
     assert (log.evicted_count, log.last_evicted_line) == (0, 4)
 
 
-def test_events_are_evicted_by_size_too(log):
+def test_events_are_evicted_if_their_total_size_is_too_large(log):
     app = AppLog(log.allocate_line, max_bytes=10_000)
     for _ in range(10):
         app.record(event("x" * 3000))

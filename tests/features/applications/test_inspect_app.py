@@ -86,7 +86,7 @@ def change(client, what, *, detail=False, **arguments):
     return answer
 
 
-def test_without_an_application_no_tool_is_listed_and_a_call_explains_how_to_register_one(tmp_path):
+def test_without_an_application_no_tool_is_listed_and_a_call_explains_how_to_register_an_application(tmp_path):
     assert not {tool.name for tool in tools_to_list(MANIFEST, State(), Settings(), lists_again=False)} & APP_TOOLS
     with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
         client.call("evaluate_code", code="1")
@@ -354,7 +354,7 @@ def test_handlers_are_listed_with_their_locations(client):
     assert inspect(client, "handlers")["lines"] == [f"event order/add shop.py:{number}: Add orders."]
 
 
-def test_an_unknown_filter_is_refused_with_the_valid_ones(client):
+def test_an_unknown_filter_is_refused_with_a_list_of_valid_filters(client):
     refused = client.call("inspect_app", what="trace", filter={"since_ms": 1})
     assert refused["reason"] == "accessor-failed"
     assert "sinceMs" in refused["hint"]

@@ -59,7 +59,7 @@ def test_frames_are_listed_by_name():
     assert detail() == "by codriver/seam; frames: shop, cart"
 
 
-def test_a_seam_without_frames_says_how_to_register_one():
+def test_a_seam_without_frames_is_reported_with_how_to_register_a_frame():
     assert detail(frames=[]) == (
         f"by codriver/seam; the seam has no frames, so no state is visible: evaluate {PYTHON.code}"
     )

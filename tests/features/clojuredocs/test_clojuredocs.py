@@ -158,7 +158,7 @@ def test_an_entry_is_also_available_as_a_resource(tmp_path, site):
         assert unknown["error"]["code"] == -32002
 
 
-def test_an_unknown_symbol_suggests_similar_ones(tmp_path, site):
+def test_similar_symbols_are_suggested_for_an_unknown_symbol(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         answer = look_up(client, "join")
         assert (answer["ok"], answer["reason"]) == (False, "unknown-symbol")

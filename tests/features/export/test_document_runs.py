@@ -57,7 +57,7 @@ async def test_the_conftest_of_a_trusted_project_is_used(tmp_path):
     assert [name for name, _, _ in await failures(runs(tmp_path))] == ["test_second"]
 
 
-async def test_tests_run_in_reverse_order_too(tmp_path):
+async def test_tests_are_also_run_in_reverse_order(tmp_path):
     write_shop(tmp_path)
     text = DOCUMENT.replace("shop.price() == 3", "shop.seen")
     assert [name for name, _, _ in await failures(runs(tmp_path), text)] == ["test_second"]

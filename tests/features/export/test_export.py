@@ -180,7 +180,7 @@ def test_output_of_replayed_code_is_streamed(live, command):
         assert "waits" not in live.run("replay", str(file), "--quiet").stderr
 
 
-def test_the_fresh_repl_uses_the_servers_interpreter_or_a_given_one(tmp_path):
+def test_the_fresh_repl_uses_the_servers_interpreter_or_the_requested_interpreter(tmp_path):
     project(tmp_path / "other", has_pytest=False)
     python = tmp_path / "other" / "workspace" / ".venv" / "bin" / "python"
     with serving(tmp_path, "--repl", "python", "--python", str(python)) as live:

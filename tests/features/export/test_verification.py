@@ -229,7 +229,7 @@ def test_a_multi_line_string_keeps_its_lines_when_indented():
     assert "    s = ['''a\n  b\n''']\n    assert s == ['a\\n  b\\n']\n" in document.text
 
 
-def test_tests_that_fail_separately_are_merged_into_one():
+def test_tests_that_fail_separately_are_merged_into_one_test():
     evaluations = [RecordedEvaluation("e-1", "a()", values=("1",)), RecordedEvaluation("e-2", "b()", values=("2",))]
     checked, _ = verified(evaluations, {"a()": StepResult("1"), "b()": StepResult("2")})
 
@@ -535,7 +535,7 @@ def test_magic_lines_are_steps_that_are_written_only_to_a_notebook(code, steps):
 @pytest.mark.parametrize(
     ("as_told", "verdict"), [("[Line2D(_child1)]", "varies"), ("[Line2D(_child9)]", "differs"), (None, "differs")]
 )
-def test_a_value_recorded_by_its_str_is_compared_by_str_too(as_told, verdict):
+def test_a_value_recorded_by_its_str_is_also_compared_by_its_str(as_told, verdict):
     evaluation = RecordedEvaluation("e-1", "plot()", values=("[Line2D(_child1)]",))
     answers = {"plot()": StepResult("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": StepResult(as_told)}
     (checked,), asked = verified([evaluation], answers)

@@ -149,7 +149,7 @@ def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(workspace
     assert workspace.scanned == 0
 
 
-def test_a_notebook_reached_through_a_link_belongs_to_the_workspace_too(workspace, tmp_path):
+def test_a_notebook_reached_through_a_link_also_belongs_to_the_workspace(workspace, tmp_path):
     (tmp_path / "link").symlink_to(workspace.path)
     workspace.kernel("1", jupyter_session=str(tmp_path / "link" / "a.ipynb"))
     assert workspace.keys() == ["a-ipynb"]
@@ -323,7 +323,7 @@ def test_the_port_of_a_dead_server_is_not_queried():
     assert is_alive(server_at("http://localhost:1/"))
 
 
-def test_a_notebook_is_open_if_a_server_says_so_or_does_not_answer(sessions, tmp_path):
+def test_a_notebook_counts_as_open_if_a_server_reports_it_as_open_or_does_not_answer(sessions, tmp_path):
     root = tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
     sessions.rows = [{"path": "work/a.ipynb", "kernel": {"id": "1-a"}}]

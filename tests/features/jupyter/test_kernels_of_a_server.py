@@ -92,7 +92,7 @@ def test_a_kernel_shuts_down_gracefully_and_its_file_is_removed(tmp_path):
     assert not list((tmp_path / "jupyter").iterdir())
 
 
-def test_without_ipykernel_the_package_and_the_interpreter_are_named(tmp_path):
+def test_a_missing_ipykernel_is_reported_with_the_package_and_the_interpreter(tmp_path):
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$0: No module named ipykernel_launcher" >&2; exit 1\n')
     python.chmod(0o755)

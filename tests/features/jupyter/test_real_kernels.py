@@ -473,7 +473,7 @@ async def test_a_kernel_that_dies_behind_a_tunnel_is_detected(monkeypatch):
             tasks.cancel_scope.cancel()
 
 
-async def test_a_kernel_works_on_uvloop_too():
+async def test_a_kernel_also_works_on_uvloop():
     """The tests run on asyncio's own loop; a server runs on uvloop if that is installed."""
     file = str(real_kernels.kernel("ipykernel").file)
     support = str(Path(real_kernels.__file__).parent)

@@ -148,7 +148,7 @@ def test_an_image_in_a_cell_result_is_replaced_by_its_type_in_the_answer(client,
     assert answer["cells"][0].endswith(': "a plot <image/png>')
 
 
-def test_running_all_cells_stops_at_the_first_failure_and_lists_the_rest(client, notebook):
+def test_running_all_cells_stops_at_the_first_failure_and_lists_the_cells_that_did_not_run(client, notebook):
     notebook.write_text(book(code("1"), code("(/ 1 0)"), code("2"), code("3")))
     answer = client.call("run_cell", filePath=notebook.name, cells="all")
     assert (answer["ok"], answer["reason"], answer["error"]["class"]) == (

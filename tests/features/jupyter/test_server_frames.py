@@ -110,7 +110,7 @@ def test_a_malformed_frame_is_refused_with_a_reason(data, reason):
         ("[" * 100_000, "more than 100 levels deep"),
     ],
 )
-def test_a_malformed_frame_without_the_subprotocol_is_refused_too(data, reason):
+def test_a_malformed_frame_without_the_subprotocol_is_also_refused(data, reason):
     with pytest.raises(FrameError, match=reason):
         decode_legacy(data)
 

@@ -240,7 +240,7 @@ def test_an_oversized_body_is_not_read(page):
     assert page.raw(head.encode() + b" " * 70_000) == b""
 
 
-def test_the_maximum_number_of_idle_connections_does_not_block_new_ones(page):
+def test_the_maximum_number_of_idle_connections_does_not_block_new_connections(page):
     """Connections that never sent anything, half requests, and those whose request was answered."""
     with contextlib.ExitStack() as stack:
         for number in range(3 * MAX_CONNECTIONS):

@@ -9,7 +9,7 @@ from codriver.errors import RefusedError
 from codriver.features.run.programs import PROGRAM, Programs
 
 
-def test_the_last_output_is_remembered_if_the_end_is_noticed_twice(tmp_path):
+def test_the_last_output_is_remembered_if_the_end_of_a_program_is_detected_twice(tmp_path):
     """A call and the task that follows restarts may both have found the connection lost before one of them acts."""
     lost = Repl("run:7-ab:1", "shop", Origin(PROGRAM, "python shop.py"), phase="waiting", generation=1)
     repls = {lost.id: lost}

@@ -440,7 +440,7 @@ def test_a_program_that_cannot_open_more_files_continues_without_a_repl(live, cl
         assert full.end() == 3
 
 
-def test_the_connection_never_becomes_a_standard_stream_of_a_program_that_closed_its_own(live, client):
+def test_the_connection_never_becomes_a_standard_stream_of_a_program_that_closed_its_streams(live, client):
     release = live.workspace / "release"
     text = SHOP.partition("for line")[0] + (
         "def streams():\n"

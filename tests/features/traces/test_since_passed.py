@@ -41,13 +41,13 @@ def test_a_later_answer_names_the_first_call_that_an_edit_changed(client, prices
     assert "0.8" in prices.read_text()
 
 
-def test_tests_run_by_an_edit_are_compared_too(client, prices):
+def test_tests_run_by_an_edit_are_also_compared(client, prices):
     failed = edit(client, "0.9", "0.8", test=["test_prices.py"])
     assert failed["reason"] == "tests-failed"
     until(lambda: notes(client, failed) == [DIFFERENCE], "the difference")
 
 
-def test_a_new_test_run_does_not_wait_for_the_comparison_of_an_earlier_one(client, prices):
+def test_a_new_test_run_does_not_wait_for_the_comparison_of_an_earlier_run(client, prices):
     assert edit(client, "0.9", "0.8")["ok"]
     assert not run(client)["ok"]
     assert edit(client, "0.8", "0.9")["ok"]

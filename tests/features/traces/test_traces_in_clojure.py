@@ -245,7 +245,7 @@ def test_two_runs_can_be_compared(client):
         client.call("load_file", filePath="src/traced/shop.clj")
 
 
-def test_a_function_that_differs_only_by_its_source_is_named(client, live):
+def test_a_function_that_differs_only_in_its_source_is_reported(client, live):
     file = live.workspace / "src/traced/shop.clj"
     before = traced(client, "(into [] (adding 1) [2])")
     try:

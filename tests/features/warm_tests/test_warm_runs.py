@@ -295,7 +295,7 @@ def test_a():
 """
 
 
-def test_a_clock_replaced_during_import_is_noticed_only_if_the_module_stores_it(project):
+def test_a_clock_replaced_during_an_import_is_detected_only_if_the_module_stores_it(project):
     async def act(made):
         unfinished = await made.warm_up()
         assert unfinished.report.error.kind == "preloaded"

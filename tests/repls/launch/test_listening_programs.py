@@ -89,7 +89,7 @@ def port_cautions(core):
     return first_answer_warnings(core.state, core.state.repls["process:python"])
 
 
-def test_a_warning_says_the_repl_is_not_the_application_until_the_application_has_one(core):
+def test_a_warning_says_the_repl_is_not_the_application_until_the_application_has_a_repl(core):
     assert port_cautions(core) == ()
     core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = port_cautions(core)

@@ -65,7 +65,7 @@ async def test_the_address_printed_by_a_repl_is_found(tmp_path):
         ("nrepl://[::1]:99", Endpoint("::1", 99)),
     ],
 )
-async def test_addresses_printed_to_stderr_are_found_too(tmp_path, line, endpoint):
+async def test_addresses_printed_to_stderr_are_also_found(tmp_path, line, endpoint):
     code = f"import sys\nsys.stderr.write({line + chr(10)!r})\nsys.stderr.flush()\n" + WAIT
     async with started(tmp_path, *python(code)) as (running, _):
         assert await running.endpoint() == endpoint

@@ -205,7 +205,7 @@ def test_no_program_in_an_untrusted_workspace_is_started(workspace_and_environ, 
         find_recipe(words, workspace, environ, acceptance_of=nobody)
 
 
-def test_a_python_on_path_outside_the_workspace_is_used_instead(workspace_and_environ, tmp_path):
+def test_a_python_on_path_outside_an_untrusted_workspace_is_used(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
@@ -402,7 +402,7 @@ def test_a_checkout_posing_as_a_linked_tree_cannot_use_the_main_environment(work
     assert find_recipe("python", liar, workspace_and_environ[1]).command[0] == sys.executable
 
 
-def test_packages_imported_from_another_working_tree_are_named(tmp_path):
+def test_packages_imported_from_another_working_tree_are_reported(tmp_path):
     linked_tree(tmp_path / "main", tmp_path / "workspace")
     write(
         tmp_path / "workspace",

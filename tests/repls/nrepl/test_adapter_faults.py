@@ -337,7 +337,7 @@ async def test_a_server_without_the_eval_op_is_not_a_repl(answer):
             pass
 
 
-async def test_ops_in_a_list_are_recognized_too():
+async def test_ops_in_a_list_are_also_recognized():
     async with adapter({"describe": [{"ops": ["eval", "interrupt"]}, DONE]}) as (opened, _, _):
         assert opened._probed.ops == {"eval", "interrupt"}
 

@@ -33,7 +33,7 @@ async def test_waiting_tasks_use_the_session_in_the_order_of_their_arrival():
     assert not turn.is_acquired
 
 
-async def test_a_new_task_does_not_overtake_waiting_ones():
+async def test_a_new_task_does_not_overtake_waiting_tasks():
     turn, order = SessionTurn(), []
     assert turn.try_acquire()
 

@@ -83,7 +83,7 @@ def test_a_long_display_is_truncated():
     assert text == "x" * 2000 + "... (3000 more characters)"
 
 
-def test_a_pretty_printer_is_used_within_collections_too():
+def test_a_pretty_printer_is_also_used_within_collections():
     value = make("def _repr_pretty_(self, p, cycle): p.text('pretty 7')")
     assert value_text(value) == "pretty 7"
     page = make("def _repr_html_(self): return '<b>7</b>'")

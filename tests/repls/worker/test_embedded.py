@@ -52,7 +52,7 @@ def test_a_session_can_be_closed_and_the_repl_continues(program):
     assert texts(program.evaluate("price(1)"), "value") == ["2"]
 
 
-def test_an_evaluation_captures_its_own_output_and_no_other(program):
+def test_an_evaluation_captures_only_its_own_output(program):
     code = (
         "import sys, __main__\nprint('begun', flush=True)\n__main__.gate.wait()\n"
         "print('mine')\nprint('wrong', file=sys.stderr)\nsys.stdout.buffer.write(b'bytes')"

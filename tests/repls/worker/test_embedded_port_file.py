@@ -241,7 +241,7 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"shop.py"}
 
 
-def test_a_link_is_refused_on_systems_without_directory_descriptors_too(tmp_path, monkeypatch):
+def test_a_link_is_also_refused_on_systems_without_directory_descriptors(tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "HAS_OPEN_DIRECTORIES", False)
     folder = linked(tmp_path / "project", tmp_path / "outside")
     with pytest.raises(NotADirectoryError):

@@ -113,7 +113,7 @@ def test_an_edited_statement_that_fails_still_fails_the_load(load_edit):
         load_edit(("RATE = 2", "RATE = 1 / 0"))
 
 
-def test_a_dependent_statement_that_fails_after_the_change_is_named(load_edit):
+def test_a_dependent_statement_that_fails_after_the_change_is_reported(load_edit):
     shop, rows = load_edit(("RATE = 2", "RATE = None"))
     assert shop.RATE is None
     assert [(row["name"], row["of"]) for row in rows if row["kind"] == "stays"] == [

@@ -221,7 +221,7 @@ def test_a_late_finding_is_included_once_in_the_next_answer(project):
     assert texts(project.evaluate("1"), "codriver/fresh") == []
 
 
-def test_successive_loads_are_compared_as_one(project):
+def test_successive_loads_are_compared_as_one_load(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     for number in range(4, 8):
         project.edit("m", f"{number - 1}", f"{number}")

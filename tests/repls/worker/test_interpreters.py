@@ -257,7 +257,7 @@ def test_objects_of_an_isolated_session_can_be_pickled_and_looked_up(apart):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_packages_imported_from_another_working_tree_are_named(tmp_path, name):
+def test_packages_imported_from_another_working_tree_are_reported(tmp_path, name):
     path = interpreter(name)
     main, linked = tmp_path / "main", tmp_path / "linked"
     python = linked_tree(main, linked, python=path)
