@@ -26,6 +26,8 @@ MAX_START_WAIT_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
 """The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
+CALLER_NAME: Final = "codriver-cli"
+"""The caller name under which test runs are logged."""
 STREAM_NAMES: Final = ("stdout", "stderr")
 UNANSWERED_INPUT_STATUS: Final = "interrupted-for-input"
 """The status of an evaluation that was interrupted because it was waiting for input that nobody could type."""
@@ -121,10 +123,6 @@ class FollowedEvaluation:
             raise
         finally:
             signal.signal(signal.SIGTERM, before)
-
-
-CALLER_NAME: Final = "codriver-cli"
-"""The caller name under which the commands' evaluations are logged."""
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ from codriver.editing.atomic_batch import BatchRecords
 from codriver.editing.batch import HY_SUFFIX, CreateFile, EditRequest, FileResult, SearchLimits
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Act, ActResult, Editor, Outcome, RestoreResult
-from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
+from codriver.editing.write_errors import FilesChangedError, FilesUnwritableError
 
 __all__ = [
     "HY_SUFFIX",

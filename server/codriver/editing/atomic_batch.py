@@ -30,14 +30,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.editing.editable_paths import path_for_display
 from codriver.editing.file_changes import (
-    FilesChangedError,
-    FilesUnwritableError,
     Snapshot,
     UnreadableError,
-    UnrestoredFiles,
     locate_file,
     read_content,
 )
+from codriver.editing.write_errors import FilesChangedError, FilesUnwritableError, UnrestoredFiles
 from codriver.errors import join_first
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, sync_to_disk, temporary_name
 from codriver.files.file_locks import try_lock

@@ -31,13 +31,12 @@ from codriver.editing.editable_paths import NotEditableError, editable_path, pat
 from codriver.editing.file_changes import (
     MISSING,
     Change,
-    FilesChangedError,
-    FilesUnwritableError,
     UnreadableError,
     read_snapshot,
     read_text_snapshot,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
+from codriver.editing.write_errors import FilesChangedError, FilesUnwritableError
 from codriver.errors import refused
 from codriver_lisp.errors import EditError
 

@@ -80,6 +80,7 @@ _EXTRA_PROGRAMS: Final = {
         "repls.worker.basics.error_report",
         "repls.worker.python.recorded_calls",
         "repls.worker.python.call_monitor",
+        "repls.worker.python.call_profiler",
         "testing.programs.calls_recorder",
     ),
 }

@@ -35,10 +35,9 @@ from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.failures import (
     WRAPPER_CLASS_SUFFIXES,
     failure_from_trace,
-    parse_cider_stacktrace,
-    parse_program_stacktrace,
     parse_sent_trace,
 )
+from codriver.repls.nrepl.jvm_stack_traces import parse_cider_stacktrace, parse_program_stacktrace
 from codriver.repls.nrepl.responses import parse_program_data, require_capability, require_success
 from codriver.repls.stack_traces import add_locals, mark_user_frames
 from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, list_or_empty, mapping_or_empty, text_or_none

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from ...repls.worker.python.call_monitor import CallMonitor, CallProfiler
+from ...repls.worker.python.call_monitor import CallMonitor
+from ...repls.worker.python.call_profiler import CallProfiler
 from ...repls.worker.python.recorded_calls import Recording, Selection
 
 TYPE_CHECKING = False

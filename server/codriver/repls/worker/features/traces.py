@@ -12,7 +12,8 @@ import sys
 
 from ..basics.features import WorkerFeature
 from ..basics.systems import is_process_running
-from ..python.call_monitor import CallMonitor, CallProfiler
+from ..python.call_monitor import CallMonitor
+from ..python.call_profiler import CallProfiler
 from ..python.call_watches import DEFAULT_LIMIT, CallWatches, Client, Target, WatchRefusedError
 from ..python.kernel_stream import KernelStream
 from ..python.recorded_calls import Recording, Selection

@@ -11,7 +11,7 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, space_of
-from .bound_names import is_plain_value
+from .remembered_names import is_plain_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -33,9 +33,10 @@ from ..basics.held_definitions import (
 )
 from ..basics.source_files import read_regular_file
 from ..basics.systems import creation_ns, process_start_ns
-from .bound_names import BoundNames, Names
+from .bound_names import BoundNames
 from .python_names import module_dict
 from .recorded_calls import code_mark
+from .remembered_names import Names
 from .renewal import is_same_code
 from .statements import PARSE_ERRORS, SourceText, decode_source
 
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import RememberedValue
     from .module_text import Outline
+    from .remembered_names import RememberedValue
 
     Stamp = Tuple[int, int, int, int]
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .bound_names import RememberedValue
     from .module_text import Text
     from .python_drift import Drift
+    from .remembered_names import RememberedValue
 
 
 AUTOMATIC_MODULE_NAMES = frozenset({

@@ -9,10 +9,10 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
-from .bound_names import is_plain_value
 from .enum_members import is_enum
 from .equal_values import CONSTANT_IDS, is_alike
 from .python_names import attribute_dict, module_dict
+from .remembered_names import is_plain_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, defining_module_name, is_class, qualified_name
-from .bound_names import DEFINITION, BoundNames, assignment_pattern, changed_names, code_file, is_evaluated
+from .bound_names import DEFINITION, BoundNames, assignment_pattern, code_file, is_evaluated
 from .holders import find_holder_paths, is_in_use
 from .loaded_sources import MAX_PARSED_BYTES, LoadedSources, file_stamp, read_file
 from .module_text import Text
 from .python_names import module_dict
+from .remembered_names import changed_names
 from .renewal import PreviousClosures, is_same_code
 from .statements import PARSE_ERRORS, SourceText, compare, difference_rows, imported_names
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import RememberedValue
     from .loaded_sources import Load, Stamp
+    from .remembered_names import RememberedValue
 
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]
