@@ -1,18 +1,18 @@
-"""Tests that cannot run on Windows as they are written, although the code they test does: by file, with the reason."""
+"""Tests that cannot run on Windows as they are written, although the tested code does, by file and with the reason."""
 
 import pytest
 
-LINKS = "makes links, which takes a right on Windows that users do not have, and which Wine does not do"
-MODES = "asks for modes, in whose place Windows has access lists"
-PLACES = "names devices and programs of Linux and macOS"
-USERS = "names users by numbers, which Windows has not"
-TIMES = "asks when a file's status changed, which Python does not tell on Windows"
-GIT = "asks git, which is not installed in Wine"
-WINE = "calls what Wine lacks"
-LINUX = "asks /proc, or runs a program of Linux that lies on the same disk in Wine"
-PACE = "installs more slowly in Wine than another server waits for"
-OPEN = "renames or removes what is open, as Windows does not"
-OTHERS = "is about another system, which it stands in for"
+LINKS = "creates links, which users are not allowed to do on Windows, and which Wine does not support"
+MODES = "checks modes, but Windows has access lists instead"
+PLACES = "uses devices and programs of Linux and macOS"
+USERS = "identifies users by numbers, which Windows does not have"
+TIMES = "needs the time of a file's last status change, which Python does not report on Windows"
+GIT = "runs git, which is not installed in Wine"
+WINE = "calls a function that Wine lacks"
+LINUX = "uses /proc, or runs a Linux program that is on the same disk in Wine"
+PACE = "takes longer to install in Wine than another server waits"
+OPEN = "renames or removes an open file, which Windows does not allow"
+OTHERS = "simulates another system"
 REASONS: dict[str, dict[str, str]] = {
     "systems/test_file_names.py": {OTHERS: "test_a_name_that_differs_in_case_is_replaced_by_the_spelling_on_disk"},
     "systems/test_programs.py": {OTHERS: "test_a_macos_app_gets_the_path_directories_of_a_shell"},
@@ -95,11 +95,11 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "files/test_workspace_walk.py": {LINKS: "test_a_link_to_a_directory_is_not_followed"},
 }
-"""By the path of a file below the tests: by reason, the names of its tests."""
+"""The names of tests, by the path of their file below the tests and by reason."""
 
 
 def leave_out(items, path_of):
-    """Mark what cannot run here. `path_of` returns the path of a test's file below `tests`."""
+    """Skip tests that cannot run on this system. `path_of` returns the path of a test's file below `tests`."""
     for item in items:
         for reason, names in REASONS.get(path_of(item), {}).items():
             if item.originalname in names.split():
