@@ -46,9 +46,9 @@ BUDGETS = {
     "clojure, 10 MB printed": (6_648, 3_258),
     "clojure, 200,000 lines": (7_095, 3_247),
     "clojure, list of 1,000,000": (495, 185),
-    "the two skills": (9_522, 8_858),
-    "the skill of applications": (3_596, 3_235),
-    "the skills with all their pages": (19_286, 17_890),
+    "the two skills": (9_241, 8_586),
+    "the skill of applications": (3_527, 3_189),
+    "the skills with all their pages": (17_589, 16_231),
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
