@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.contract.reports import TestProgress
+from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.programs.python.run_values import SoFar
 
 RED = {"test": "test_b", "ns": "t.py", "outcome": "fail", "message": None, "actual": "1 != 2"}

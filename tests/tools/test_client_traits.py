@@ -9,8 +9,8 @@ from reading_cost import PROFILES, compact, text_of
 from tools_in_memory import serving
 
 from codriver.repls.contract import test_run_values
-from codriver.repls.contract.reports import encode_report
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
+from codriver.repls.contract.test_reports import encode_report
 from codriver.settings.model import Settings
 from codriver.tools.acts.test_runs import run_fields
 from codriver.tools.calls.call import Call

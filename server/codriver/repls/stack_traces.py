@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.evaluations import Failure
 from codriver.errors import truncate
 from codriver.repls.contract.events import READING_PHASES
-from codriver.repls.contract.reports import (
+from codriver.repls.contract.stack_frames import (
     call_start_indexes,
     clojure_function_name,
     fold_repeated_frames,

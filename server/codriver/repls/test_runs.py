@@ -15,7 +15,7 @@ from codriver.core.requests import MAIN_SESSION, TestSelection
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.events import Ending, Value
-from codriver.repls.contract.reports import encode_report, failed_test_names, stopped_test_name, summarize_run
+from codriver.repls.contract.test_reports import encode_report, failed_test_names, stopped_test_name, summarize_run
 from codriver.repls.evaluation_tasks import EvaluationTasks
 
 if TYPE_CHECKING:

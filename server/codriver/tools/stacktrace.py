@@ -11,7 +11,7 @@ from pydantic import Field
 
 from codriver.errors import format_count
 from codriver.repls.contract.queries import LastError
-from codriver.repls.contract.reports import fold_repeated_frames, parse_frame
+from codriver.repls.contract.stack_frames import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.tools.acts.failed_test_traces import first_failure_trace
 from codriver.tools.acts.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation

@@ -9,7 +9,7 @@ import needs
 import pytest
 
 from codriver.features.jupyter.kernels import python_programs
-from codriver.repls.contract.reports import RECORD_SEPARATOR
+from codriver.repls.contract.test_progress import RECORD_SEPARATOR
 from codriver.repls.dialects import WORKER_PYTHON
 
 LOOP = """

@@ -1,6 +1,6 @@
 """Stack frames without repetition: calls on the JVM, recursion, and frames shared by a chain of errors."""
 
-from codriver.repls.contract.reports import (
+from codriver.repls.contract.stack_frames import (
     call_start_indexes,
     clojure_function_name,
     fold_repeated_frames,

@@ -2,21 +2,22 @@
 
 Every adapter guarantees the following, whatever its server does:
 
-* **Order.** The listener receives the events of an evaluation in the order in which the server sent them. All events
-  that precede the end are delivered before the end is reported. * **One end.** An evaluation ends once, at the first
-  sign of its end. Later messages about it still reach the listener under its id, but a second end is ignored. * **At
-  most once.** A request is sent once and never repeated after a lost connection. In that case, the caller gets
-  `ReplDisconnectedError`, and the code may or may not have run. * **Draining.** The adapter always reads, even if
-  nobody is waiting for a reply, so a REPL that floods it never blocks. * **Time limits.** Every operation except an
-  evaluation has a time limit, after which it raises `OpTimedOutError` and the connection stays open. Cancelling a call
-  stops waiting for it. Cancelling a test run also interrupts the run. * **Closing.** Leaving the context manager closes
-  the adapter's sessions and sockets, reports the end of every running evaluation, and does not stop the REPL. Leaving
-  it twice is harmless.
+- **Order.** The listener receives the events of an evaluation in the order in which the server sent them. All events
+  that precede the end are delivered before the end is reported.
+- **One end.** An evaluation ends once, at the first sign of its end. Later messages about it still reach the listener
+  under its id, but a second end is ignored.
+- **At most once.** A request is sent once and never repeated after a lost connection. In that case, the caller gets
+  `ReplDisconnectedError`, and the code may or may not have run.
+- **Draining.** The adapter always reads, even if nobody is waiting for a reply, so a REPL that floods it never blocks.
+- **Time limits.** Every operation except an evaluation has a time limit, after which it raises `OpTimedOutError` and
+  the connection stays open. Cancelling a call stops waiting for it. Cancelling a test run also interrupts the run.
+- **Closing.** Leaving the context manager closes the adapter's sessions and sockets, reports the end of every running
+  evaluation, and does not stop the REPL. Leaving it twice is harmless.
 
 A session runs one evaluation at a time. The caller queues evaluations, and the adapter delays any that it receives too
 early. Different sessions may run concurrently.
 
-Arguments are defined in `codriver.core.requests` and `questions`, results in the other modules of this package, errors
+Arguments are defined in `codriver.core.requests` and `queries`, results in the other modules of this package, errors
 in this module and in `codriver.errors`. Every operation that contacts the REPL may raise `ReplDisconnectedError`, after
 which the adapter is closed, and `OpTimedOutError`. An operation on a session that is not open raises
 `SessionNotOpenError`. An operation whose capability the profile lacks raises `CapabilityMissingError` with the

@@ -140,8 +140,9 @@ OnEnd = Callable[[Ending | Exception], None]
 class Interruption:
     """The outcome of an interrupt.
 
-    * `interrupted`: the server confirmed that the code was interrupted. * `requested`: the code may still be running. A
-    JVM takes seconds to stop a busy thread. * `idle`: nothing was running.
+    - `interrupted`: the server confirmed that the code was interrupted.
+    - `requested`: the code may still be running. A JVM takes seconds to stop a busy thread.
+    - `idle`: nothing was running.
     """
 
     outcome: Literal["interrupted", "requested", "idle"]

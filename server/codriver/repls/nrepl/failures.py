@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.evaluations import Failure
-from codriver.repls.contract.reports import fold_repeated_frames, format_frame, parse_frame
+from codriver.repls.contract.stack_frames import fold_repeated_frames, format_frame, parse_frame
 from codriver.repls.contract.stack_trace_values import NO_MESSAGE_TEXT, StackFrame, StackTrace
 from codriver.repls.stack_traces import (
     MAX_TRACE_FRAMES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.reports import unshared_frames
+from codriver.repls.contract.stack_frames import unshared_frames
 from codriver.repls.contract.stack_trace_values import WRAPPER_RELATION, StackFrame, StackTrace
 from codriver.repls.nrepl.failures import WRAPPER_CLASS_SUFFIXES
 from codriver.repls.stack_traces import call_start_frames, parse_frame_maps

@@ -22,7 +22,7 @@ from codriver.files import tree_walk
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_error
 from codriver.repls.contract.display_data import Display
 from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Listener, OnEnd, Output
-from codriver.repls.contract.reports import TestProgress
+from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message

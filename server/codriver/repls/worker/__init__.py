@@ -6,14 +6,16 @@ other threads, so the server answers while code is running. It has the dialects 
 
 The following goes beyond nREPL:
 
-* A failure has the field `codriver/error` with its type, message, phase, file, line, column, form, trace and locals. *
-`codriver/stacks` dumps the stacks of all threads. * `clone` with `codriver/apart` creates a session with its own
-namespace. * With `codriver/keep`, the id of an evaluation, `codriver/cut` describes what was omitted from its printed
-values, and the op `codriver/value` (`evaluation`, `path`, `from`) returns more of them. * Print options named
-`default-…` yield to the user's own settings. * The fields `codriver/edited`, `codriver/folder` and `codriver/declined`
-of the last reply report modules that the evaluation used and whose files were edited since they were loaded, a changed
-working directory, and a refused `start_repl()`. * An evaluation with `codriver/trace`, which contains names or is
-empty, returns its calls as `codriver/run`.
+- A failure has the field `codriver/error` with its type, message, phase, file, line, column, form, trace and locals.
+- `codriver/stacks` dumps the stacks of all threads.
+- `clone` with `codriver/apart` creates a session with its own namespace.
+- With `codriver/keep`, the id of an evaluation, `codriver/cut` describes what was omitted from its printed values, and
+  the op `codriver/value` (`evaluation`, `path`, `from`) returns more of them.
+- Print options named `default-…` yield to the user's own settings.
+- The fields `codriver/edited`, `codriver/folder` and `codriver/declined` of the last reply report modules that the
+  evaluation used and whose files were edited since they were loaded, a changed working directory, and a refused
+  `start_repl()`.
+- An evaluation with `codriver/trace`, which contains names or is empty, returns its calls as `codriver/run`.
 
 With `--supervised`, the worker ends with its parent.
 

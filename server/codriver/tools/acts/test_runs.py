@@ -21,7 +21,7 @@ from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, refused, truncate
 from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.reports import encode_report
+from codriver.repls.contract.test_reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
 from codriver.repls.launch.recipes import acceptance_instruction
 from codriver.tools.acts.lisp_failure_sources import find_failure_source

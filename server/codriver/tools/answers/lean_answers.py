@@ -27,7 +27,7 @@ from codriver.core import reported_evaluations
 from codriver.core.evaluations import UNFINISHED_STATUSES
 from codriver.core.records import dataclass
 from codriver.errors import RefusedError, truncate
-from codriver.repls.contract.reports import FRAME_PATTERN
+from codriver.repls.contract.stack_frames import FRAME_PATTERN
 from codriver.repls.contract.stack_trace_values import NO_MESSAGE_TEXT, WRAPPER_RELATION
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.client_traits import find_traits

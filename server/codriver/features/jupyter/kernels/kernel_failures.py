@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.evaluations import Failure
-from codriver.repls.contract.reports import FRAME_PATTERN
+from codriver.repls.contract.stack_frames import FRAME_PATTERN
 from codriver.wire.untrusted import strings_at, text_at
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
 from codriver.features.jupyter.kernels.python_queries import PythonQueries
 from codriver.repls.contract.events import Ending
 from codriver.repls.contract.queries import Complete, LastError, Lookup
-from codriver.repls.contract.reports import parse_frame
+from codriver.repls.contract.stack_frames import parse_frame
 from codriver.repls.contract.stack_trace_values import StackTrace
 from codriver.wire.untrusted import EMPTY_MAPPING
 

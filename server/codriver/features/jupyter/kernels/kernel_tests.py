@@ -20,7 +20,7 @@ from codriver.features.jupyter.kernels.silent_expressions import expression_valu
 from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_error
 from codriver.repls.contract.display_data import Display
 from codriver.repls.contract.events import Event, FeatureReport, Interruption, Listener, OnEnd, Output
-from codriver.repls.contract.reports import TestProgress
+from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
