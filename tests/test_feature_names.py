@@ -67,7 +67,7 @@ def names_of(feature: Feature) -> frozenset[str]:
     return frozenset({
         *(tool.name for tool in hooks.tools),
         *(name for name in arguments_in(feature) if name != name.lower() or "_" in name),
-        *hooks.calls.subjects,
+        *hooks.calls.status_subjects,
         *(source.name for source, _ in hooks.query_sources),
         *hooks.adapters.reply_fields,
         *(name for kind, _ in feature.repl_kinds for name in (kind.key, kind.title)),

@@ -37,15 +37,15 @@ class Part(Generic[T]):
     """A feature's state, which exists for as long as the server does. Calls access it as `call.services.part(kind)`."""
 
     kind: type[T]
-    make: Callable[[Services, TaskGroup], T]
+    create: Callable[[Services, TaskGroup], T]
     """Called when the server is built, before it listens."""
     run: Callable[[T], Coroutine[Any, Any, None]] | None = None
     """A task that starts with the server and is cancelled when it ends."""
-    seek: Callable[[T], Coroutine[Any, Any, None]] | None = None
-    """A task that starts when the server begins to look for REPLs."""
-    stop: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    search: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    """A task that starts when the server begins to search for REPLs."""
+    stop_before_repls: Callable[[T], Coroutine[Any, Any, None]] | None = None
     """Awaited when the server stops, before its REPLs end. It must return within a second."""
-    end: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    stop_after_repls: Callable[[T], Coroutine[Any, Any, None]] | None = None
     """Awaited when the server stops, after its REPLs have ended. It must return within a few seconds."""
 
 
@@ -59,7 +59,7 @@ class Report(Generic[T]):
     name: str
     part: type[T]
     """The kind of the part that receives it."""
-    take: Callable[[T, str, str | None, str], None]
+    receive: Callable[[T, str, str | None, str], None]
     """Called with the part, the REPL's id, the evaluation's id if it belongs to one, and the report's text.
 
     The text is unvalidated data from the REPL.
@@ -161,7 +161,7 @@ class Connectors(Generic[T]):
     """Describes how a server connects to REPLs over the protocols of a feature."""
 
     part: type[T]
-    make: Callable[[T], Mapping[str, Connector]]
+    create: Callable[[T], Mapping[str, Connector]]
     """Return the connectors by protocol, which is the part of an address before `://`."""
     silence: Callable[[str, float], str | None] | None = None
     """Describe an address that has not answered for a few seconds, or return None for the usual message."""

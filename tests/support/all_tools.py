@@ -4,5 +4,5 @@ from codriver.app.features import manifest
 
 MANIFEST = manifest().tools
 BY_NAME = manifest().by_name
-DEFAULT = manifest().usual
+DEFAULT = manifest().default
 FOR_HOOKS = {tool.name: tool for tool in manifest().for_hooks}

@@ -147,8 +147,9 @@ def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
     Raises:
         StartError: a server cannot start with these settings.
     """
-    for check in (server for hooks in server_hooks() for server in hooks.checks):
-        check(settings, environ)
+    for hooks in server_hooks():
+        for check in hooks.checks:
+            check(settings, environ)
 
 
 def doctor_checks() -> tuple[FeatureChecks, ...]:
@@ -176,17 +177,19 @@ def attach_features(services: Services, tasks: TaskGroup) -> None:
     from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands only need the declarations
 
     for part in feature_parts():
-        services.parts[part.kind] = part.make(services, tasks)
+        services.parts[part.kind] = part.create(services, tasks)
     every = server_hooks()
     reports = {
-        report.name: partial(report.take, services.part(report.part)) for hooks in every for report in hooks.reports
+        report.name: partial(report.receive, services.part(report.part)) for hooks in every for report in hooks.reports
     }
     services.repls.set_report_listeners(reports)
-    for connectors in (server for hooks in every for server in hooks.connectors):
-        for protocol, connector in connectors.make(services.part(connectors.part)).items():
-            services.repls.set_connector(protocol, connector, connectors.silence)
-    for repls in (server for hooks in every for server in hooks.accepted):
-        accept = partial(repls.accept, services.part(repls.part))
-        services.repls.set_connector(repls.protocol, partial(connect_accepted, accept=accept, hooks=adapter_hooks()))
+    for hooks in every:
+        for connectors in hooks.connectors:
+            for protocol, connector in connectors.create(services.part(connectors.part)).items():
+                services.repls.set_connector(protocol, connector, connectors.silence)
+        for repls in hooks.accepted:
+            accept = partial(repls.accept, services.part(repls.part))
+            connect = partial(connect_accepted, accept=accept, hooks=adapter_hooks())
+            services.repls.set_connector(repls.protocol, connect)
     added = tuple((source, services.part(kind)) for hooks in every for source, kind in hooks.query_sources)
     services.log.sources = services.log.sources.with_sources(added)

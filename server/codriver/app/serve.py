@@ -364,8 +364,8 @@ class Server:
         self._live.discovery = discovery
         self._tasks.start_soon(discovery.run)
         for part in features.feature_parts():
-            if part.seek is not None:
-                self._tasks.start_soon(part.seek, self._parts.services.part(part.kind))
+            if part.search is not None:
+                self._tasks.start_soon(part.search, self._parts.services.part(part.kind))
         self._tasks.start_soon(watch_listening_programs, self._core, self._workspace)
 
     async def _print_arrivals(self) -> None:
@@ -416,13 +416,13 @@ class Server:
         add("remove the image files", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         for part in features.feature_parts():
-            if part.end is not None:
-                add(f"end {part.kind.__name__}", partial(part.end, parts.services.part(part.kind)))
+            if part.stop_after_repls is not None:
+                add(f"end {part.kind.__name__}", partial(part.stop_after_repls, parts.services.part(part.kind)))
         add("end the REPLs", parts.repls.close_all)
         add("end the test runs", parts.services.tests.end_all)
         for part in features.feature_parts():
-            if part.stop is not None:
-                add(f"stop {part.kind.__name__}", partial(part.stop, parts.services.part(part.kind)))
+            if part.stop_before_repls is not None:
+                add(f"stop {part.kind.__name__}", partial(part.stop_before_repls, parts.services.part(part.kind)))
         add("disconnect the clients", self._disconnect_clients)
         add("end the tasks", parts.protocol.end)
         add("send queued messages to the clients", self._empty_outboxes)

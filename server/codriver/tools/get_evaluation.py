@@ -50,7 +50,7 @@ def _list_parts(schema: Schema) -> None:
 
 def _unknown_part_error(call: Call, part: str) -> RefusedError:
     """Create the error for an unknown part of an evaluation."""
-    known = ["result", "stdout", "stderr", "stacks", "image-N", *call.services.hooks.parts]
+    known = ["result", "stdout", "stderr", "stacks", "image-N", *call.services.hooks.evaluation_parts]
     return refused("bad-arguments", f"an evaluation has no part {part!r}", hint=f"Its parts are {', '.join(known)}.")
 
 
@@ -81,7 +81,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     current = choose_evaluation(call, arguments.evaluation_id, arguments.who, arguments.repl_session_key)
     if arguments.wait_ms and not current.is_finished:
         current = await wait_for_evaluation(call, current.id, arguments.wait_ms / 1000, owns=False)
-    if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
+    if (read_part := call.services.hooks.evaluation_parts.get(arguments.part)) is not None:
         return await read_part(call, current, arguments)
     if re.fullmatch(PART_PATTERN, arguments.part) is None:
         raise _unknown_part_error(call, arguments.part)

@@ -103,8 +103,8 @@ def create_manifest(
     """
     every = tuple([_extend_tool(tool, added, hooks) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
-    usual = (*(by_name[name] for name in DEFAULT_TOOLSET), *(by_name[tool.name] for tool in tools if tool.is_usual))
-    return Manifest(every, usual, note_edit.TOOLS, dict(guides))
+    default = (*(by_name[name] for name in DEFAULT_TOOLSET), *(by_name[tool.name] for tool in tools if tool.is_default))
+    return Manifest(every, default, note_edit.TOOLS, dict(guides))
 
 
 def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
@@ -115,12 +115,14 @@ def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks
         model: tuple(arguments.model for arguments in added if arguments.inside is model) for model in inside
     }
     extended = replace(tool, added=models, added_inside=MappingProxyType(added_inside)) if models or inside else tool
-    if hooks.parts and tool.name == "get_evaluation":
+    if hooks.evaluation_parts and tool.name == "get_evaluation":
         part = extended.schema["properties"]["part"]
         pattern = part["pattern"].removesuffix(")$")
-        properties = {"part": {**part, "pattern": "|".join([pattern, *hooks.parts]) + ")$"}}
+        properties = {"part": {**part, "pattern": "|".join([pattern, *hooks.evaluation_parts]) + ")$"}}
         extended = extended.with_properties(properties)
-    return status.with_subjects(extended, hooks.subjects) if hooks.subjects and tool.name == "status" else extended
+    if hooks.status_subjects and tool.name == "status":
+        return status.with_subjects(extended, hooks.status_subjects)
+    return extended
 
 
 def offered_tools(
@@ -131,7 +133,7 @@ def offered_tools(
     With `expected`, the list includes tools that become usable when a REPL connects, for clients that list tools only
     once. See `tools_to_list`.
     """
-    tools = manifest.tools if settings.toolset == "full" else manifest.usual
+    tools = manifest.tools if settings.toolset == "full" else manifest.default
     return tools_to_list(tools, state, settings, lists_again=not expected or find_traits(client_name).lists_again)
 
 

@@ -102,14 +102,14 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
             return await _list_threads(call, arguments)
         case "jobs":
             return _list_jobs(call, arguments)
-        case subject if subject in call.services.hooks.subjects:
-            return await call.services.hooks.subjects[subject].answer(call, arguments)
+        case subject if subject in call.services.hooks.status_subjects:
+            return await call.services.hooks.status_subjects[subject].answer(call, arguments)
         case subject:
             raise _unknown_subject_error(call, subject)
 
 
 def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
-    known = ", ".join([*BASE_SUBJECTS, *call.services.hooks.subjects])
+    known = ", ".join([*BASE_SUBJECTS, *call.services.hooks.status_subjects])
     return refused("bad-arguments", f"status has no information about {subject!r}", hint=f"about is one of {known}.")
 
 

@@ -133,7 +133,7 @@ TOOL = Tool(
     output=answer_schema(changes=STRINGS_SCHEMA, epochId="integer", undoneBy="integer", mode="string"),
     run=change_app,
     needs=(SEAM_CAPABILITY,),
-    is_usual=True,
+    is_default=True,
     is_rare=True,
     setting="enable_mcp_repl_evaluation",
     destructive=True,

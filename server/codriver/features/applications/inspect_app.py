@@ -173,7 +173,7 @@ TOOL = Tool(
     output=answer_schema(lines=STRINGS_SCHEMA, value="string", count="integer", notes=STRINGS_SCHEMA),
     run=inspect_app,
     needs=(SEAM_CAPABILITY,),
-    is_usual=True,
+    is_default=True,
     is_rare=True,
     read_only=True,
     idempotent=True,

@@ -108,7 +108,7 @@ TOOL = Tool(
     output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS_SCHEMA),
     run=watch_app,
     needs=(SEAM_CAPABILITY,),
-    is_usual=True,
+    is_default=True,
     is_rare=True,
     search_hint="stream events, wait for an error of the application",
 )

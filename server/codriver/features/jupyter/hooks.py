@@ -113,8 +113,8 @@ SERVER: Final = ServerHooks(
         Part(NotebookVersions, lambda _services, _tasks: NotebookVersions()),
         Part(NotebookReading, lambda _services, _tasks: NotebookReading()),
         Part(CellOutputWrites, _writes),
-        Part(ServerKernels, _server_kernels, end=ServerKernels.end),
-        Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
+        Part(ServerKernels, _server_kernels, stop_after_repls=ServerKernels.end),
+        Part(KernelDiscovery, _discovery, search=KernelDiscovery.run),
     ),
     connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_start_delay),),
     named_repls=(configured_repls,),
@@ -129,7 +129,7 @@ SERVER: Final = ServerHooks(
         process_of=MappingProxyType({JUPYTER_PROTOCOL: _find_process_id}),
         guards=(guard_notebook,),
         changed=(_forget_read,),
-        subjects=MappingProxyType(
+        status_subjects=MappingProxyType(
             {"cells": StatusSubject("cells (of a notebook, with code)", "the notebook", answer_about_cells)}
         ),
     ),

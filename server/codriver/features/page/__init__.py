@@ -19,7 +19,7 @@ def _server() -> ServerHooks:
     from codriver.server_hooks import Part, Request, ServerHooks  # noqa: PLC0415  # as above
 
     return ServerHooks(
-        parts=(Part(Page, Page, run=Page.watch_settings, stop=Page.stop),),
+        parts=(Part(Page, Page, run=Page.watch_settings, stop_before_repls=Page.stop),),
         requests=(Request(PAGE_REQUEST, open_page),),
     )
 

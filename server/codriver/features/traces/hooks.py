@@ -64,7 +64,7 @@ SERVER: Final = ServerHooks(
         complete=(trace_answers.with_trace,),
         hints=(arguments.tracing_hint,),
         failed=(since_passed.start_comparison,),
-        parts={"trace": trace_answers.describe_run_part},
+        evaluation_parts={"trace": trace_answers.describe_run_part},
     ),
     adapters=AdapterHooks(
         reply_fields={RUN_REPLY_FIELD: RUN_REPORT, CALLS_FIELD: CALLS_REPORT}, around={CallTrace: CallTraces}

@@ -171,7 +171,7 @@ TOOLS = (
         output=answer_schema(candidates=ROWS_SCHEMA, differs=STRINGS_SCHEMA, kept="string", notKept="string"),
         run=try_code,
         needs=("test",),
-        is_usual=True,
+        is_default=True,
         setting="enable_mcp_repl_evaluation",
         destructive=True,
         open_world=True,

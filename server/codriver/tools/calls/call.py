@@ -105,11 +105,11 @@ class CallHooks:
     """Called with each file that the caller of this name changed, reverted, or reported as changed."""
     process_of: Mapping[str, Callable[[str], int | None]] = field(default_factory=lambda: MappingProxyType({}))
     """Functions, by protocol, that return the process serving a REPL at a location other than a port. They block."""
-    subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
+    status_subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
     """Additional values of `about` in `status`."""
     loadable: tuple[Callable[[str, Path], bool], ...] = ()
     """Return whether a REPL for a dialect can load a file whose suffix is not one of its language's."""
-    parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
+    evaluation_parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )
     """Functions with which `get_evaluation` reads additional values of `part`."""

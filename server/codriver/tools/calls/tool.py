@@ -60,8 +60,8 @@ class Tool:
     run: Run
     needs: tuple[str, ...] = ()
     setting: str | None = None
-    is_usual: bool = False
-    """Whether a feature's tool is in the default list."""
+    is_default: bool = False
+    """Whether a feature's tool is in the default toolset."""
     is_rare: bool = False
     """Whether few workspaces use the tool. If so, it is listed only while a REPL has a capability that it needs."""
     other_names: tuple[str, ...] = ()
@@ -126,8 +126,8 @@ class Manifest:
     """All tools of a server, in the order in which clients list them."""
 
     tools: tuple[Tool, ...]
-    usual: tuple[Tool, ...]
-    """Tools in the default list."""
+    default: tuple[Tool, ...]
+    """Tools in the default toolset."""
     for_hooks: tuple[Tool, ...] = ()
     """Tools that only clients' hooks call. They are never listed."""
     guides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
