@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.net.server_record import ServerRecord
-    from codriver.setup.doctor_checks import FeatureChecks, State, Support
+    from codriver.settings.machine_policy import MachinePolicy
+    from codriver.setup.doctor_checks import FeatureChecks, Support
     from codriver.setup.environment import Environment
     from codriver.setup.relay_launch import Launch
 
@@ -163,10 +164,7 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     for setting in loaded.withheld:
         yield Check("settings", "note", withheld_message(setting), trust.accept_command(workspace))
     if loaded.policy is not None and loaded.policy.off:
-        text = f"{loaded.policy.path} disables on this machine: {', '.join(loaded.policy.off)}"
-        how = "an administrator of this machine can change this file"
-        state: State = "note" if loaded.policy.error is None else "wrong"
-        yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.error)}", how)
+        yield _policy_check(loaded.policy)
     lapsed = trust.environment_lapse_reason(workspace, environment.variables, loaded.settings.python)
     if lapsed is not None:
         yield Check("acceptance", "note", trust.lapse_message(lapsed), trust.accept_command(workspace))
@@ -176,8 +174,15 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     yield from _check_skills(workspace, loaded.settings)
 
 
-def _in_brackets(reason: str | None) -> str:
-    return f", everything, because it is invalid ({reason})" if reason else ""
+def _policy_check(policy: MachinePolicy) -> Check:
+    """Return the check for a policy that disables something."""
+    *others, last = policy.off
+    names = f"{', '.join(others)} and {last}" if others else last
+    how = "an administrator of this machine can change this file"
+    if policy.error is None:
+        return Check("policy", "note", f"{policy.path} disables {names} on this machine", how)
+    text = f"{policy.path} is invalid, so it disables {names} on this machine: {policy.error}"
+    return Check("policy", "wrong", text, how)
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
