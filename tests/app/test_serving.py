@@ -43,7 +43,7 @@ def test_an_evaluation_returns_value_output_and_log_lines(client):
     ]
 
 
-def test_a_failed_evaluation_has_its_error_class_line_and_traceback(client):
+def test_the_answer_about_a_failed_evaluation_includes_the_error_class_line_and_traceback(client):
     answer = client.call("evaluate_code", code="x = 1\n1 / 0")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert (answer["error"]["class"], answer["error"]["line"]) == ("ZeroDivisionError", 2)

@@ -436,7 +436,7 @@ def test_an_option_value_that_makes_no_sense_is_refused(tmp_path, words, told):
     assert (done.exit_code, told in done.output) == (2, True)
 
 
-def test_the_history_can_be_pasted_and_reports_when_nothing_matches(live):
+def test_the_history_can_be_pasted_and_reports_that_nothing_matches(live):
     with live.client(name="ann") as client:
         assert client.call("evaluate_code", code="40 + 2.5", replSessionKey="py")["ok"]
     comment, code = live.run("history", "40 + 2.5").stdout.splitlines()

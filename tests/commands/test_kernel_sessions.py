@@ -83,7 +83,7 @@ def test_a_kernel_session_is_replayed_without_a_kernel(live):
     assert live.run("replay", str(few), "--repl", "python").returncode == 1
 
 
-def test_an_exported_notebook_has_every_display_of_the_session_in_all_media_types(live):
+def test_an_exported_notebook_contains_every_display_of_the_session_in_all_media_types(live):
     done = ran(live, "export", *live.ids.values(), "--format", "notebook")
     check = "import sys; sys.modules['rfc3987_syntax'] = None  # half a second of the import\n"
     check += "import nbformat; nbformat.validate(nbformat.reads(sys.stdin.read(), 4))"

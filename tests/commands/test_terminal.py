@@ -166,7 +166,7 @@ def test_waiting_for_a_starting_repl_is_displayed(tmp_path):
         (tmp_path / "gate").write_text("go\n")
 
 
-def test_a_quiet_server_prints_nothing_and_quiet_commands_only_their_result(tmp_path):
+def test_a_quiet_server_prints_nothing_and_quiet_commands_print_only_their_result(tmp_path):
     quiet = Live(tmp_path, "--repl", "python", "--quiet", is_awaited=False)
     try:
         until(quiet.port_file.exists, "the server")

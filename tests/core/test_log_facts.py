@@ -51,7 +51,7 @@ def test_a_long_diff_is_shortened_and_the_diffs_of_one_entry_are_limited_in_tota
     assert files[2] == {"file": "c.py"}
 
 
-def test_a_test_run_without_failures_has_only_its_counts():
+def test_the_facts_about_a_test_run_without_failures_are_only_its_counts():
     facts = TestFacts(job="t1", tests="all", counts={"passed": 3, "failed": 0, "skipped": 0})
     assert decoded(facts.to_data()) == {"job": "t1", "tests": "all", "passed": 3, "failed": 0}
 

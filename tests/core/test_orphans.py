@@ -87,7 +87,7 @@ def test_a_client_that_leaves_no_evaluation_needs_no_grace_period(server):
     assert server.one(other).status == "running"
 
 
-def test_an_orphaned_evaluation_continues_if_nobody_waits(server):
+def test_an_orphaned_evaluation_continues_if_no_caller_waits(server):
     running, queued = server.evaluate("gone"), server.evaluate("gone")
     server.leave()
     assert (server.ended, server.one(queued).status) == ([], "queued")

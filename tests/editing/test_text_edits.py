@@ -72,7 +72,7 @@ def test_an_edit_without_effect_is_refused(old, new, words):
     assert words in message
 
 
-def test_random_edits_of_real_files_change_nothing_else():
+def test_random_edits_of_real_files_change_only_the_edited_text():
     drawn = random.Random(1)
     texts = [path.read_bytes().decode() for path in sorted(Path(random.__file__).parent.glob("*.py"))[:60]]
     for _ in range(400):

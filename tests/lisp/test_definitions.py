@@ -23,7 +23,7 @@ def digest(text):
     return one.digest
 
 
-def test_each_definition_has_its_name_line_and_vars():
+def test_each_definition_is_found_with_its_name_line_and_vars():
     found = [(one.name, one.head, one.line, one.makes) for one in read_definitions(FILE).found]
     assert found == [
         ("a", "def", 2, ("a",)),
@@ -167,7 +167,7 @@ def test_the_names_that_a_form_removes_are_found(text, place):
         ("(extend-protocol s/P T (m [_] 1))", "extend-protocol s/P", "(extend-protocol P T (m [_] 1))"),
     ],
 )
-def test_a_method_of_another_namespaces_multimethod_is_also_found_under_its_name_there(text, name, at_home):
+def test_a_method_of_a_multimethod_in_another_namespace_is_also_found_in_that_namespace(text, name, at_home):
     [found] = read_definitions(f"(ns c (:require [shop.shapes :as s])) {text}").found
     [home] = read_definitions(at_home, "shop.shapes").found
     assert (found.namespace, found.name, found.makes, home.foreign) == ("c", name, (), None)

@@ -240,7 +240,7 @@ def test_balanced_text_is_readable_and_keeps_all_its_code(text):
         assert (result.text, result.error) == (text, None)
 
 
-def test_balancing_twice_changes_nothing_more(sources):
+def test_balancing_text_a_second_time_changes_nothing(sources):
     for name in ("clojure/zip.clj", "clojure/pprint/cl_format.clj", "basilisp/walk.lpy"):
         once = balance_by_indentation(sources[name]).text
         assert balance_by_indentation(once) == BalancedText(

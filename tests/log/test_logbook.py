@@ -116,7 +116,7 @@ async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
 
 
 @pytest.mark.anyio
-async def test_nobody_is_notified_after_notifications_have_stopped(logbook):
+async def test_no_client_is_notified_after_notifications_have_stopped(logbook):
     async with telling(logbook) as told:
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
         timer = logbook._notification._timer

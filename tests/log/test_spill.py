@@ -266,7 +266,7 @@ def test_removing_or_changing_a_file_loses_only_its_own_part(make_store, tmp_pat
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(make_store, tmp_path):
+def test_a_forgotten_text_leaves_no_file_and_accepts_no_more_output(make_store, tmp_path):
     store = make_store()
     text, other = GrowingText(store, "e1.stdout", 1), GrowingText(store, "e2.stdout", 2)
     for one in (text, other):
@@ -281,7 +281,7 @@ def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(make_store, tmp_pat
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_texts_forgotten_while_being_written_leave_nothing(make_store, tmp_path):
+def test_texts_forgotten_while_being_written_leave_nothing_behind(make_store, tmp_path):
     store = make_store()
     for number in range(100):
         text = GrowingText(store, f"e{number}.stdout", number)

@@ -174,7 +174,7 @@ async def test_a_caller_cancelled_at_any_point_releases_its_slot(turns):
         assert await shares.run("other", lambda: 1) == 1
 
 
-async def test_a_caller_that_gets_no_slot_in_time_learns_how_many_are_waiting():
+async def test_a_caller_that_gets_no_slot_in_time_gets_the_number_of_waiting_calls():
     shares, gate = FairThreads(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:

@@ -184,7 +184,7 @@ def test_both_eras_of_a_connection_count_as_one_client(client, other):
     assert [row["calls"] for row in rows] == [2]
 
 
-def test_a_task_created_in_one_era_is_known_in_the_other(client, gate):
+def test_a_task_created_in_one_era_can_be_used_in_the_other(client, gate):
     initialize(client)
     task = client.request("tools/call", {**waiting_for(gate), "_meta": WITH_TASKS})["result"]
     assert task["resultType"] == "task"

@@ -137,7 +137,7 @@ def test_the_session_id_of_a_client_is_that_of_its_newest_call(live, beside):
 
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
-def test_cancelling_an_answered_call_is_silent_and_ends_nothing(live, client, beside):
+def test_cancelling_an_answered_call_has_no_effect(live, client, beside):
     """opencode 1.18.33 sends one after each answer."""
     gate = live.workspace / f"gate {len(beside)}"
     answered = client.begin("tools/call", {"name": "evaluate_code", "arguments": {"code": "2"}, **beside})

@@ -159,7 +159,7 @@ def test_home_root_and_temporary_directories_are_not_workspaces(auto, tmp_path, 
     assert "found no workspace" in refusal(auto(folder=tmp_path / folder, HOME=str(home)))
 
 
-def test_the_search_finds_directories_below_home_and_stops_there(auto, tmp_path):
+def test_the_search_includes_directories_below_home_and_stops_at_home(auto, tmp_path):
     home = tmp_path / "home"
     (home / "app" / "src").mkdir(parents=True)
     (home / "plain").mkdir()

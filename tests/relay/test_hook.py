@@ -161,7 +161,7 @@ def test_a_file_outside_the_workspace_gets_an_empty_answer(program, live, tmp_pa
 
 
 @pytest.mark.parametrize("client", EVENT_NAMES_BY_CLIENT)
-def test_without_a_server_the_hook_answers_nothing_and_starts_none(program, tmp_path, client):
+def test_without_a_server_the_hook_answers_nothing_and_starts_no_server(program, tmp_path, client):
     (tmp_path / "codriver.toml").write_text("autoStartMCPServer = true\n")
     for event in EVENT_KINDS:
         if event in EVENT_NAMES_BY_CLIENT[client]:

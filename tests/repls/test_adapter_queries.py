@@ -171,7 +171,7 @@ async def test_a_missing_capability_is_refused_with_its_hint(name):
             assert refused.value.hint == opened.profile.missing[capability]
 
 
-async def test_the_process_and_the_directory_are_known(name):
+async def test_the_process_and_the_directory_of_a_repl_are_reported(name):
     running = shared(name)
     async with adapter(name) as (opened, _):
         assert opened.profile.process_id

@@ -189,7 +189,7 @@ async def test_a_namespace_applies_to_only_one_evaluation(name, code, value):
 
 
 @pytest.mark.parametrize("name", sorted(ON_THE_JVM))
-async def test_an_error_has_the_position_of_its_form(name):
+async def test_an_error_is_reported_with_the_position_of_its_form(name):
     async with adapter(name) as (opened, _):
         ending = await evaluate(opened, Request("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
         assert (ending.failure.line, ending.failure.column) == (5, 3)

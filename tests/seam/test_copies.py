@@ -87,7 +87,7 @@ def test_the_printed_clojure_path_contains_only_the_seam_namespace(project):
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.*")] == ["codriver/seam.cljc"]
 
 
-def test_a_copy_has_every_file_unchanged_and_says_what_to_add(project):
+def test_a_copy_contains_every_file_unchanged_and_the_command_says_what_to_add(project):
     done = run(project, "seam", "copy", ".")
     package = project / "codriver_seam"
     worker = ROOT / "server/codriver/repls/worker"
@@ -160,7 +160,7 @@ def test_files_not_written_by_codriver_are_never_replaced(project, how):
     assert not (package / "values.py").exists()
 
 
-def test_a_copy_never_leaves_its_directory_through_a_link_or_a_record(project):
+def test_copying_writes_nothing_outside_its_directory_through_a_link_or_a_record(project):
     elsewhere = project.parent / "elsewhere"
     elsewhere.mkdir()
     (project / "codriver_seam").symlink_to(elsewhere)

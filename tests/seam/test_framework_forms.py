@@ -248,7 +248,7 @@ def test_a_failure_swallowed_by_the_framework_is_reported_and_undone(contract_an
     assert outcomes == {"add": "ok", "fail": "failed", "spill": "failed", "rf.epoch/db-replaced": "ok", "secret": "ok"}
 
 
-def test_all_events_of_a_change_have_its_origin(contract_answers):
+def test_all_events_caused_by_a_change_have_the_origin_of_the_change(contract_answers):
     assert [line.split()[2:] for line in contract_answers["mine"]["lines"]] == [
         ["event/dispatched", "toy/main", "add", "d1000", "by=claude-1/e12"],
         ["event", "toy/main", "add", "d1000", "by=claude-1/e12"],

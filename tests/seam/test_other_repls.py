@@ -282,7 +282,7 @@ THREAD = {
 }  # fmt: skip
 
 
-def test_events_of_evaluated_code_have_its_origin_if_the_repl_supports_it(shop):
+def test_events_caused_by_evaluated_code_have_its_origin_if_the_repl_supports_this(shop):
     def named(code, who):
         done = shop.client.call("evaluate_code", code=code, who=who, detail=True)
         assert done["ok"], done

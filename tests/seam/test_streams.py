@@ -121,7 +121,7 @@ def test_a_filter_is_evaluated_in_the_application_and_its_errors_stay_in_the_sea
     assert "failed" not in reader.row()
 
 
-def test_an_invalid_subscription_is_refused_and_leaves_nothing():
+def test_an_invalid_subscription_is_refused_and_leaves_nothing_behind():
     assert "trace, epoch, fx, error" in refused("subscribe", "unknown-topic", topic="calls-of-all")["hint"]
     assert "watch_calls" in refused("subscribe", "capability-missing", topic="calls", filter={"of": "m:f"})["hint"]
     refused("subscribe", "accessor-failed", filter={"nonsense": 1})

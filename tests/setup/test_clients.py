@@ -232,7 +232,7 @@ def test_a_client_from_the_windows_store_has_its_own_file(tmp_path):
     assert desktop.file("user", tmp_path, machine) == package / "claude_desktop_config.json"
 
 
-def test_every_client_has_a_user_file_on_all_platforms_or_none():
+def test_every_client_has_a_user_file_on_all_platforms_or_on_none():
     for client in CLIENTS.values():
         assert set(client.user) in (set(), {"linux", "macos", "windows"})
 

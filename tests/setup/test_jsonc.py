@@ -136,7 +136,7 @@ def test_a_path_through_a_value_that_is_not_an_object_is_refused(text):
         ("[" * 300, 1, 202, "nested deeper"),
     ],
 )
-def test_an_error_has_its_position(text, line, column, problem):
+def test_an_error_message_includes_the_position(text, line, column, problem):
     with pytest.raises(FileFormatError, match="line") as caught:
         parse_jsonc(text)
     assert problem in str(caught.value)

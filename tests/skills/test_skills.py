@@ -475,7 +475,7 @@ def test_every_tool_is_taught_by_a_skill():
     assert {tool for tool in BY_NAME if f"`{tool}`" not in text and f'"{tool}"' not in text} == set()
 
 
-def test_a_placeholder_is_filled_from_the_latest_answer_that_has_it():
+def test_a_placeholder_is_filled_from_the_latest_answer_that_contains_its_value():
     call = skill_examples.ToolCall(1, "get_evaluation", {"evaluationId": "<evaluationId>", "inputs": ["<x>", 1]})
     answers = [{"evaluationId": "1", "x": 5}, {"evaluationId": "2"}, {"ok": True}]
     assert call.filled(answers) == {"evaluationId": "2", "inputs": [5, 1]}

@@ -82,7 +82,7 @@ def test_outcomes_and_counts_match_pytest(project):
     assert isinstance(ran.events[-1], runs.RunFinished)
 
 
-def test_a_failure_has_its_assertion_frames_variables_and_output(project):
+def test_a_failure_includes_its_assertion_frames_variables_and_output(project):
     folder = project("import lib\n\ndef test_half():\n    print('told')\n    assert lib.half(4) == 2\n",
                      lib="def half(number):\n    assert number < 3, 'too much'\n")  # fmt: skip
     failure = run(folder).failure("test_half")
@@ -242,7 +242,7 @@ def test_a_run_in_which_pytest_crashes_prints_the_same_as_in_a_shell(tmp_path, n
     assert (ran.report.exit_status, ran.output) == (shell.returncode, shell.stdout + shell.stderr)
 
 
-def test_a_script_started_as_code_has_its_own_arguments_and_path(tmp_path):
+def test_a_script_started_as_code_gets_its_own_arguments_and_path(tmp_path):
     script = tmp_path / "scripts" / "shown.py"
     script.parent.mkdir()
     script.write_text("import sys\nprint(sys.argv, __file__, sys.path[0], __name__, sep='\\n')\n")
@@ -477,7 +477,7 @@ def test_time_while_the_server_was_suspended_does_not_reduce_the_time_to_exit():
     assert (finished.elapsed_s, finished.starved_s) == (2.0, 1.0)
 
 
-def test_the_wait_for_a_processor_of_a_process_that_is_gone_still_counts():
+def test_the_time_that_an_ended_process_waited_for_a_processor_still_counts():
     """Its exit may be noticed later, and the wait of a process that does not exist is unknown."""
     finished = TimeSinceFinished()
     for now_s, starved_s in ((100.0, 30.0), (100.5, 30.25), (101.0, 0.0)):

@@ -84,7 +84,7 @@ def test_a_sitecustomize_of_the_project_still_runs(project):
     assert ran.report.passed, ran.output
 
 
-def test_a_failure_has_lines_of_the_replaced_contents(project):
+def test_a_failure_includes_lines_of_the_replaced_contents(project):
     tests = b"def test_it():\n    assert 'content' == 'other'\n"
     failure = run(project, sources={str(project / "test_it.py"): tests}).failure("test_it")
     assert "assert 'content' == 'other'" in failure.text

@@ -43,7 +43,7 @@ def test_lines_of_a_result_that_differ_are_counted(client):
     assert notes == [f"same as {first} except 1 line"]
 
 
-def test_a_lean_answer_has_an_evaluation_id_only_when_results_differ(client):
+def test_a_lean_answer_includes_the_evaluation_id_only_when_results_differ(client):
     first = client.call("evaluate_code", code="(range 3)")["evaluationId"]
     lean = client.call("evaluate_code", code="(range 3)", detail=False)
     assert untimed(lean) == {"ok": True, "result": "(0 1 2)", "notes": [f"same result as {first}"]}
@@ -86,7 +86,7 @@ def test_a_reloaded_file_is_compared_by_its_contents(live, client):
     assert not [note for note in other if note.startswith("same")]
 
 
-def test_the_first_call_has_no_notes_about_other_callers(client, other):
+def test_the_answer_to_the_first_call_includes_no_notes_about_other_callers(client, other):
     other.call("evaluate_code", code='"long ago"')
     assert client.call("evaluate_code", code='"first call"')["notes"] == []
 

@@ -69,7 +69,7 @@ def test_a_refusal_lists_every_problem_with_surrounding_lines(client, greet):
     assert greet.read_text() == GREET
 
 
-def test_a_created_file_identical_to_what_was_sent_has_no_diff(live, client):
+def test_no_diff_is_returned_for_a_created_file_that_is_identical_to_what_was_sent(live, client):
     sent = {"type": "create", "filePath": "sent.edn", "code": "{:a 1}\n"}
     row = {"filePath": "sent.edn", "applied": True, "created": True}
     assert client.call("edit_files", edits=[sent], detail=False)["files"] == [row]

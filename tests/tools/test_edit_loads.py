@@ -151,7 +151,7 @@ def test_a_changed_ns_form_is_loaded_first(live, client, greet):
     assert '"Ada!Ada!"' in evaluate(client, '(shop.greet/twice "Ada")')
 
 
-def test_a_file_that_enters_another_namespace_is_loaded_there(live, client, greet):
+def test_a_file_that_enters_another_namespace_is_loaded_into_that_namespace(live, client, greet):
     part = write(live, "part", "(in-ns 'shop.greet)\n(def suffix 1)\n")
     assert client.call("load_file", filePath=str(part))["ok"]
     new = {"type": "replace", "line": 2, "targetLineText": "(def suffix 1)", "newForm": "(def suffix 2)"}

@@ -39,7 +39,7 @@ def test_a_failure_in_the_submitted_code_is_reported_with_its_line():
 
 
 @pytest.mark.parametrize("file", ["REPL", "NO_SOURCE_FILE"])
-def test_a_failure_in_an_earlier_function_has_no_line_of_the_submitted_code(file):
+def test_a_failure_in_an_earlier_function_includes_no_line_of_the_submitted_code(file):
     error = {"class": "E", "message": "m", "phase": "execution", "line": 9}
     trace = [f"shop.core/net ({file}:9)", f"user/eval12/fn--13 ({file}:2)", f"user/eval12 ({file}:2)"]
     assert shorten_failure(error | {"trace": trace}, "/w") == {

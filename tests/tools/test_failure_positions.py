@@ -43,7 +43,7 @@ def failure(client, tool="evaluate_code", **arguments):
         ("1 / 0", 1),
     ],
 )
-def test_a_python_failure_has_the_number_of_its_statement(client, code, form):
+def test_a_python_failure_includes_the_number_of_its_statement(client, code, form):
     assert failure(client, code=code, replSessionKey="py")["form"] == form
 
 
@@ -57,13 +57,13 @@ def test_a_python_failure_has_the_number_of_its_statement(client, code, form):
         ("x = 1; 1 / 0\n", None),
     ],
 )
-def test_a_failing_python_file_has_the_number_of_its_statement(live, client, text, form):
+def test_the_failure_of_a_python_file_includes_the_number_of_its_statement(live, client, text, form):
     (live.workspace / "failing.py").write_text(text)
     assert failure(client, "load_file", filePath="failing.py", replSessionKey="py").get("form") == form
 
 
 @pytest.mark.parametrize(("last", "form"), [("(f)", 3), ("(defn h [] (zork 1))", 3), ("1 (\\zork)", 4)])
-def test_a_failing_lisp_file_has_the_number_of_its_form(live, client, last, form):
+def test_the_failure_of_a_lisp_file_includes_the_number_of_its_form(live, client, last, form):
     (live.workspace / "places.lpy").write_text(LISP.format("places", last))
     assert failure(client, "load_file", filePath="places.lpy", replSessionKey="lpy")["form"] == form
 

@@ -106,11 +106,11 @@ def test_only_the_lines_near_the_statement_are_included_of_a_long_function(clien
     assert (lines[-1], len(lines)) == (">   raise ValueError(value)", 7)
 
 
-def test_a_failure_without_project_code_has_no_source(client):
+def test_a_failure_without_project_code_includes_no_source(client):
     assert "source" not in failure(client, "test_plain")
 
 
-def test_one_failure_has_at_most_1500_bytes(client):
+def test_the_answer_about_one_failure_has_at_most_1500_bytes(client):
     for test in ("test_price", "test_total", "test_missing", "test_report", "test_plain"):
         assert len(str(failure(client, test)).encode()) <= 1500
 
@@ -268,7 +268,7 @@ def test_an_exception_includes_the_lines_that_raised_it(live, client):
     assert "source" not in sent
 
 
-def test_an_exception_in_a_file_edited_since_its_load_has_no_source(live, client):
+def test_an_exception_in_a_file_edited_since_its_load_includes_no_source(live, client):
     file = live.workspace / "stale.py"
     file.write_text("def fail():\n    raise ValueError('old')\n")
     assert "source" in client.call("evaluate_code", code="import stale; stale.fail()", detail=False)["error"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.served("python", "lisp", durations="stacks_s=60")
 
 
 @pytest.mark.parametrize("key", list(LOOPS))
-def test_a_timed_out_answer_has_the_stack_and_the_output(client, key):
+def test_the_answer_to_a_timed_out_call_includes_the_stack_and_the_output(client, key):
     code, place = LOOPS[key]
     assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
     answer = client.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=1000, onTimeout="interrupt")
@@ -37,7 +37,7 @@ def test_a_timed_out_answer_has_the_stack_and_the_output(client, key):
     assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == whole["text"]
 
 
-def test_a_requested_interrupt_has_the_stack_and_names_the_caller(client):
+def test_the_answer_about_a_requested_interrupt_includes_the_stack_and_names_the_caller(client):
     began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=1000)
     ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"], who="stopper", detail=False)
     assert "stopper" not in str(ended), "it knows"
@@ -88,13 +88,13 @@ def test_an_evaluation_whose_input_was_refused_still_waits_for_it(tmp_path):
             assert now["status"] == "needs-input"
 
 
-def test_an_evaluation_that_was_not_interrupted_has_no_stacks(client):
+def test_the_answer_about_an_evaluation_that_was_not_interrupted_includes_no_stacks(client):
     answer = client.call("evaluate_code", code="1", replSessionKey="py")
     assert "stacks" not in answer
     assert client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")["text"] == ""
 
 
-def test_an_evaluation_ended_by_its_run_limit_also_has_a_stack(tmp_path):
+def test_the_answer_about_an_evaluation_ended_by_its_run_limit_also_includes_a_stack(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text("maxRunMs = 2000\n")

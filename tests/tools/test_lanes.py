@@ -92,7 +92,7 @@ def test_two_lanes_that_print_alternately_do_not_end_the_repl(pair, kind):
     assert [one.call("evaluate_code", code="1")["generation"] for one in pair] == [1, 1]
 
 
-def test_lanes_are_listed_only_if_there_are_others_besides_the_callers(live, kind):
+def test_lanes_are_listed_only_if_there_are_others_besides_the_callers_own(live, kind):
     with live.client(name="gamma") as gamma:
         gamma.call("evaluate_code", code="1")
         until(lambda: not rows(gamma), "the lanes of clients that left to end")
@@ -105,7 +105,7 @@ def test_lanes_are_listed_only_if_there_are_others_besides_the_callers(live, kin
             assert [lanes[f"{KEYS[kind]}/helper"][name] for name in ("client", "who")] == ["delta", "helper"]
 
 
-def test_the_first_evaluation_of_a_lane_has_no_extra_notes(live):
+def test_the_answer_to_the_first_evaluation_of_a_lane_includes_no_extra_notes(live):
     with live.client(name="quiet") as quiet:
         assert quiet.call("evaluate_code", code="1")["notes"] == []
 

@@ -149,7 +149,7 @@ def test_the_command_line_returns_all_fields_by_default(live):
     assert "status" not in json.loads(lean_done.stdout)
 
 
-def test_each_caller_of_a_client_learns_the_session_fields_once(client):
+def test_each_caller_of_a_client_gets_the_session_fields_once(client):
     lean_call(client, "evaluate_code", code="(+ 5 4)", who="one")
     arguments = {"code": "(+ 5 5)", "who": "newcomer"}
     first = lean_call(client, "evaluate_code", **arguments)
@@ -158,7 +158,7 @@ def test_each_caller_of_a_client_learns_the_session_fields_once(client):
     assert untimed(second).keys() == {"ok", "result"}
 
 
-def test_get_evaluation_always_has_the_status_and_never_the_given_id(client):
+def test_the_answer_of_get_evaluation_always_includes_the_status_and_never_the_given_id(client):
     identity = client.call("evaluate_code", code='"asked for"')["evaluationId"]
     assert untimed(lean_call(client, "get_evaluation", evaluationId=identity)) == {
         "ok": True, "status": "done", "result": '"asked for"',

@@ -159,7 +159,7 @@ def test_only_forms_before_the_failing_one_count_as_loaded_by_a_failed_load(worl
     assert world.compare() == [("edited", "cost", "")]
 
 
-def test_a_load_that_failed_at_an_unknown_form_leaves_its_names_unknown(world):
+def test_the_names_of_a_load_that_failed_at_an_unknown_form_are_reported_as_unknown(world):
     assert world.compare() == []
     root = world.vars["rate"].root
     world.write(TEXT.replace("rate 2", "rate (+ 1 1)"))

@@ -166,7 +166,7 @@ def test_a_client_with_tool_search_sees_the_core_tools_and_can_find_the_others(l
         assert 8 < len(about[name]["anthropic/searchHint"]) < 60
 
 
-def test_language_tools_are_listed_if_the_workspace_has_such_a_file(lisp):
+def test_language_tools_are_listed_if_the_workspace_has_a_file_of_the_language(lisp):
     with lisp.client() as client:
         assert set(listed(client)) >= LISP_TOOLS
         assert "toLine" in json.dumps(listed(client)["edit_files"])

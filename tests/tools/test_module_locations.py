@@ -60,6 +60,6 @@ def test_no_workspace_code_runs_when_looking_for_a_module(live, client):
 
 
 @pytest.mark.parametrize("code", ["import no_such_module_anywhere", "raise ImportError('No module named lost')"])
-def test_other_failures_have_no_import_note(live, client, code):
+def test_other_failures_include_no_note_about_imports(live, client, code):
     add(live.workspace, "sub/lost.py")
     assert "notes" not in client.call("evaluate_code", code=code, detail=False)

@@ -39,7 +39,7 @@ def end(client, evaluation):
     return told
 
 
-def test_each_answer_has_only_new_output_with_its_position(client, steps):
+def test_each_answer_includes_only_new_output_with_its_position(client, steps):
     evaluation, first = steps
     assert (first["stdout"], first.get("from")) == ("step 0\n", None)
     second = give(client, evaluation)
@@ -50,7 +50,7 @@ def test_each_answer_has_only_new_output_with_its_position(client, steps):
     }  # fmt: skip
 
 
-def test_the_final_answer_has_only_new_output_and_always_the_value(client, steps):
+def test_the_final_answer_includes_only_new_output_but_always_the_value(client, steps):
     evaluation, _ = steps
     last = end(client, evaluation)
     assert (last["stdout"], last["result"], last["from"]) == ("over\n", '"value"', 21)

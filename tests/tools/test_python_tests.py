@@ -297,7 +297,7 @@ def test_the_log_names_the_caller_the_run_and_the_failed_tests(client):
     assert [f"ann ran {words}tests/test_shop.py::test_wrong", "ann"] in [list(row) for row in found]
 
 
-def test_the_stack_trace_of_a_failed_test_has_locals(client):
+def test_the_stack_trace_of_a_failed_test_includes_locals(client):
     name = run(client, "tests/test_shop.py::test_wrong")["evaluationId"]
     trace = client.call("stacktrace", evaluationId=name, locals=True)
     assert (trace["class"], trace["data"]) == ("AssertionError", "test tests/test_shop.py::test_wrong")

@@ -47,7 +47,7 @@ def test_lisp_failures_come_first_with_their_locations(live, client):
     assert "noise" in answer["stdout"]
 
 
-def test_a_report_has_every_result_and_the_duration_of_each_test(client):
+def test_a_report_includes_every_result_and_the_duration_of_each_test(client):
     answer = run_tests(client, namespace="suite.core", replSessionKey="lpy", report=True)
     seconds = {test: took for home, test, took in answer["times"] if home == "suite.core"}
     assert {row["test"] for row in answer["results"]} >= set(seconds)

@@ -36,7 +36,7 @@ def get_stacktrace(client, **arguments):
     return answer
 
 
-def test_a_python_error_has_the_project_frames(live, client):
+def test_the_stack_trace_of_a_python_error_includes_the_project_frames(live, client):
     assert not client.call("evaluate_code", code="outer('{')", namespace="deep", replSessionKey="py")["ok"]
     trace = get_stacktrace(client, replSessionKey="py")
     assert trace["class"].endswith("JSONDecodeError")
@@ -49,7 +49,7 @@ def test_a_python_error_has_the_project_frames(live, client):
     assert "json/decoder.py" in whole["frames"][0]["file"]
 
 
-def test_a_lisp_error_has_the_project_frames(live, client):
+def test_the_stack_trace_of_a_lisp_error_includes_the_project_frames(live, client):
     assert not client.call("evaluate_code", code="(deep.core/outer 0)", replSessionKey="lpy")["ok"]
     trace = get_stacktrace(client, replSessionKey="lpy")
     assert trace["class"] == "ZeroDivisionError"

@@ -104,7 +104,7 @@ def test_a_file_and_line_find_the_enclosing_function(client):
     assert (refused["reason"], "no line 900" in refused["message"]) == ("unknown-symbol", True)
 
 
-def test_the_first_line_of_a_long_function_finds_all_of_it(live, client):
+def test_the_first_line_of_a_long_function_finds_the_whole_function(live, client):
     """Answers about failed tests name suspicious functions in this way."""
     body = "".join(f"    value = value * {number} + {number}\n" for number in range(150))
     (live.workspace / "long.py").write_text(f"def long(value):\n{body}    return value\n")

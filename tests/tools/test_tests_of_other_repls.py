@@ -89,7 +89,7 @@ def test_failures_come_first_and_async_tests_are_awaited(script, client):
     assert {row["file"] for row in answer["results"]} == {str(script.path)}
 
 
-def test_a_report_has_the_duration_of_each_test_even_without_assertions(script, client):
+def test_a_report_includes_the_duration_of_each_test_even_without_assertions(script, client):
     answer = run_tests(client, namespace="shop.orders-test", report=True)
     seconds = {test: took for namespace, test, took in answer["times"] if namespace == "shop.orders-test"}
     assert {"good", "bad", "later"} <= set(seconds) <= {"good", "bad", "broken", "later"}
@@ -214,7 +214,7 @@ CHECKS = """(ns shop.checks (:require [clojure.test :refer [is]]))
 """
 
 
-def test_jvm_failures_have_full_paths_where_clojure_reports_base_names(tmp_path):
+def test_jvm_failures_include_full_paths_although_clojure_reports_only_file_names(tmp_path):
     folder = tmp_path / "a folder"
     tests = folder / "workspace" / "test" / "shop"
     tests.mkdir(parents=True)

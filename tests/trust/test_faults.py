@@ -307,7 +307,7 @@ class SlowNetwork:
                 one.shutdown(socket.SHUT_RDWR)
 
 
-def test_answers_over_a_slow_network_are_whole_and_block_nobody(live, client):
+def test_answers_over_a_slow_network_are_complete_and_block_no_other_client(live, client):
     network = SlowNetwork(live.port, piece_bytes=97, late_s=0.002)
     with (
         contextlib.closing(network),

@@ -31,7 +31,7 @@ def start_and_disconnect(live, code, status="running"):
         return answer["evaluationId"]
 
 
-def test_code_of_a_disconnected_client_ends_when_another_needs_its_session(live, client):
+def test_code_of_a_disconnected_client_ends_when_another_client_needs_its_session(live, client):
     endless = start_and_disconnect(live, "while True: pass")
     answer = client.call("evaluate_code", code="'free'", timeoutMs=60_000)
     assert (answer["status"], answer["result"]) == ("done", "'free'")
@@ -67,7 +67,7 @@ def test_code_waiting_for_input_ends_with_its_client(live, client, code):
     assert any("is waiting for input, but its client has disconnected" in note for note in ended["notes"])
 
 
-def test_code_that_blocks_nobody_continues_and_anyone_can_fetch_its_result(live, client):
+def test_code_that_blocks_no_other_client_continues_and_anyone_can_fetch_its_result(live, client):
     mark = live.workspace / "mark"
     code = f"import os, time\nwhile not os.path.exists({str(mark)!r}): time.sleep(0.01)\n'fetched'"
     running = start_and_disconnect(live, code)

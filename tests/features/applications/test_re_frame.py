@@ -132,7 +132,7 @@ def test_a_framework_without_debug_mode_has_no_bands():
     assert all("debug mode" in str(words) for words in bands.values())
 
 
-def test_a_request_without_a_frame_is_refused_if_there_are_two():
+def test_a_request_without_a_frame_is_refused_if_there_are_two_frames():
     for accessor, asked in [
         ("state", {}),
         ("dispatch", {"event": "[:depot/take 1]", "sync": True}),

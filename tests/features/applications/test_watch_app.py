@@ -192,7 +192,7 @@ def test_the_streams_of_a_client_end_when_it_leaves(live, watching):
     assert watching.call("watch_app")["count"] == 0
 
 
-def test_a_restarted_repl_has_no_streams_and_old_ones_are_unknown(tmp_path):
+def test_a_restarted_repl_has_no_streams_and_old_streams_are_reported_as_unknown(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         first = client.call("evaluate_code", code=IN_REPL)
         watch = begin(client, "error")

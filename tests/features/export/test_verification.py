@@ -88,7 +88,7 @@ def test_forms_loaded_by_an_edit_become_a_require():
     assert [one.code for one in asked] == ["(require 'shop.core)"]
 
 
-def test_code_of_two_sessions_runs_in_its_own_namespaces():
+def test_code_from_two_sessions_runs_in_the_namespaces_of_each_session():
     moved = RecordedEvaluation("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
     other = RecordedEvaluation("e-2", "(+ 1 2)", namespace="user", values=("3",))
     checked, asked = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")

@@ -90,7 +90,7 @@ def log():
     return made
 
 
-def test_an_empty_log_has_no_handoff():
+def test_the_handoff_of_an_empty_log_is_empty():
     assert Log().report() == ""
 
 
@@ -275,7 +275,7 @@ def test_a_failed_run_without_test_names_is_listed_by_the_tests_it_selected(log)
     assert log.line("Failing tests") == "low (ann e1)"
 
 
-def test_the_reader_learns_what_others_did_since_its_last_call(log):
+def test_the_reader_sees_what_other_callers_did_since_its_last_call(log):
     log.evaluate("def early(): pass", "e1", "bob")
     log.evaluate("1", "e2")
     log.evaluate("def late(): pass", "e3", "bob")
@@ -286,7 +286,7 @@ def test_the_reader_learns_what_others_did_since_its_last_call(log):
     assert log.line("Evaluated", "new-one").startswith("bob 3, 1 failed, defined late, early, the last ")
 
 
-def test_checkpoints_have_their_age_newest_first(log):
+def test_checkpoints_are_listed_with_their_age_newest_first(log):
     for name in ("first", "second"):
         data = encode_facts(name=name, who="ann", session="py", evaluation="e1")
         log.add("checkpoint", "…", kind="checkpoint", data=data)

@@ -112,7 +112,7 @@ def join(chunks):
 @given(
     st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 7, 999])
 )
-def test_a_text_whose_middle_was_dropped_has_a_marker(text, ascii_only, cut, extra, size):
+def test_a_text_whose_middle_was_dropped_contains_a_marker(text, ascii_only, cut, extra, size):
     long_text = "x" * 100 + text * 30 + "y" * 200
     content = json.dumps({"name": "stdout", "text": long_text}, ensure_ascii=ascii_only).encode()
     head, tail = content[: 60 + cut], content[-60 - extra :]

@@ -51,7 +51,7 @@ def run(channel, identity, *, status="ok", idle=True, **content):
         channel.state("idle", identity)
 
 
-async def test_an_execution_whose_end_was_not_received_has_a_note(monkeypatch):
+async def test_a_note_is_added_if_the_end_of_an_execution_was_not_received(monkeypatch):
     monkeypatch.setattr(evaluator, "IDLE_TIMEOUT_S", 0.01)
     monkeypatch.setattr(evaluator, "REPLY_TIMEOUT_S", 0.01)
     channel, endings = ScriptedChannel(), []

@@ -133,7 +133,7 @@ async def test_a_file_of_an_imported_module_is_loaded_into_that_module(name):
 
 
 @python_kernels
-async def test_the_last_error_has_its_chain_and_plain_locals(adapter):
+async def test_the_last_error_includes_its_chain_and_plain_locals(adapter):
     code = (
         "def inner(n, password, odd):\n    return 1 / n\n"
         "def outer():\n    try:\n        inner(0, 'hidden', object())\n"

@@ -210,7 +210,7 @@ def test_a_duplicate_cell_id_is_refused():
         read_notebook(book(code(id="x"), code(), code(id="x")), "x.ipynb").cell("x")
 
 
-def test_a_cell_has_its_source_count_and_error_state():
+def test_a_cell_is_read_with_its_source_count_and_error_state():
     error = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
     text = book(code(["a\n", "b"], execution_count=3, outputs=[error]), {"cell_type": "markdown", "source": "# A"},
                 metadata={"kernelspec": {"name": "ir"}})  # fmt: skip

@@ -128,7 +128,7 @@ def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpre
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(3, True)"
 
 
-def test_the_last_error_has_its_file_position_and_plain_locals(interpreter, directory):
+def test_the_last_error_includes_its_file_position_and_plain_locals(interpreter, directory):
     path = str(directory / "bad.py")
     text = "class Odd:\n    def __repr__(self):\n        raise SystemExit\n\n\n"
     text += "def boom(n, token, odd):\n    return 1 / n\n\n\nboom(0, 'hidden', Odd())\n"

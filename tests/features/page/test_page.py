@@ -489,7 +489,7 @@ def test_the_address_of_a_frame_works_once_with_its_own_policy(served_page, clie
     assert served_page.frame(shown["address"])[0] == 404
 
 
-def test_running_tests_are_followed_and_failures_have_frames(live, page, client):
+def test_running_tests_are_followed_and_failures_include_frames(live, page, client):
     (live.workspace / "prices.py").write_text(PRICES)
     (live.workspace / "test_prices.py").write_text(TESTS)
     (live.workspace / "go").write_text("")

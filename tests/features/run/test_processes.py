@@ -30,12 +30,12 @@ RUN = {b"CODRIVER_RUN": b"/run"}
         ("python shop.py", {"interpreter": "python3.10"}, "the process is still starting"),
     ],
 )
-def test_a_process_without_a_repl_has_a_reason(words, state, reason):
+def test_a_process_that_cannot_have_a_repl_is_reported_with_the_reason(words, state, reason):
     process = RunProcess(1, 0, 1, tuple(words.split()), is_ready=False, **{"environ": RUN, **state})
     assert reason in process.no_repl_reason
 
 
-def test_a_ready_process_has_no_reason_and_may_have_any_options():
+def test_a_ready_process_can_have_a_repl_whatever_its_options():
     assert not RunProcess(1, 0, 1, ("python", "shop.py", "-S"), is_ready=True, environ=RUN).no_repl_reason
 
 

@@ -235,7 +235,7 @@ def test_a_failure_and_an_interrupt_end_a_recording(python):
     assert rows(json.loads(told)) == [(0, "fails", [], shown)]
 
 
-def test_another_monitoring_tool_is_left_alone_and_named_if_it_conflicts(python):
+def test_another_monitoring_tool_is_not_disturbed_and_is_named_if_it_conflicts(python):
     if has_monitoring(python):
         python.evaluate("m = sys.monitoring\nfor n in (2, 3, 4, 5): m.use_tool_id(n, 'other')")
         assert "all ids" in recorded(python, "shop.square(1)")["refused"]

@@ -611,7 +611,7 @@ async def test_cider_expansions_are_parsed():
         assert server.seen("macroexpand")[0]["expander"] == "macroexpand-1"
 
 
-async def test_a_failed_cider_expansion_has_its_reason():
+async def test_a_failed_cider_expansion_is_reported_with_its_reason():
     async with adapter({"macroexpand": CIDER["macroexpand err"]}, ops=CIDER_OPS) as (opened, _, _):
         with pytest.raises(EvaluationFailedError, match="failed: vector"):
             await opened.macroexpand("(when-let)", None)

@@ -61,7 +61,7 @@ def test_queries_with_different_arguments_use_the_same_function():
 
 
 @pytest.mark.parametrize("name", REMOVAL_PROGRAMS)
-def test_programs_that_remove_a_name_have_no_placeholder_left(name):
+def test_programs_that_remove_a_name_contain_no_unfilled_placeholder(name):
     assert not HOLES.search(str(REMOVAL_PROGRAMS[name]))
 
 

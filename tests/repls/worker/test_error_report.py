@@ -26,7 +26,7 @@ def test_an_error_whose_message_fails_or_hangs_is_reported(python, words):
     assert texts(python.evaluate("1 + 1"), "value") == ["2"]
 
 
-def test_errors_have_positions_in_the_file_the_code_comes_from(python):
+def test_errors_include_positions_in_the_file_that_the_code_comes_from(python):
     where = {"file": "/no/such.py", "line": 7, "column": 5}
     (read,) = texts(python.evaluate("f(", **where), "codriver/error")
     assert (read["file"], read["line"], read["column"]) == ("/no/such.py", 7, 6)

@@ -194,9 +194,9 @@ def test_an_error_omits_locals_that_are_truncated_secret_or_not_plain(python):
     assert texts(python.evaluate("ran"), "value") == ["[]"]
 
 
-def test_a_top_level_error_has_no_locals(python):
+def test_an_error_at_the_top_level_includes_no_locals(python):
     assert seen(python, "x = 3\n1 / 0") == []
 
 
-def test_an_error_in_a_library_has_the_locals_of_its_caller(python):
+def test_an_error_in_a_library_includes_the_locals_of_its_caller(python):
     assert seen(python, "import json\ndef read(text):\n    return json.loads(text)\nread('{')") == ["text='{'"]

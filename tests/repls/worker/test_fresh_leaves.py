@@ -308,7 +308,7 @@ print(left, len(effects.refused))
 """
 
 
-def test_each_kind_of_import_side_effect_is_refused_and_leaves_nothing(tmp_path):
+def test_each_kind_of_import_side_effect_is_refused_and_leaves_nothing_behind(tmp_path):
     (tmp_path / "own.txt").write_text("own")
     program = PROGRAM.format(folder=str(recipes.WORKER_PROGRAM.parents[1]), allowed=ALLOWED, effects=EFFECTS)
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -66,7 +66,7 @@ def test_lisp_does_not_truncate_text_printed_by_code(lisp):
         assert text(messages, "out") == f"{len(' '.join(map(str, range(20000)))) + 2}\n"
 
 
-def test_lisp_errors_have_their_phase_and_position(lisp):
+def test_lisp_errors_include_their_phase_and_position(lisp):
     (read,) = texts(lisp.evaluate("(+ 1"), "codriver/error")
     assert read["phase"] == "read"
     (compiled,) = texts(lisp.evaluate("\n(no-such-thing)"), "codriver/error")
