@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import secrets
 import shutil
 import sys
@@ -16,12 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_server import until
 
+from codriver.errors import RefusedError
 from codriver.files.file_locks import try_lock
 from codriver.log import growing_text as texts
 from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillDirectory, SpillFile
 from codriver.log.transcripts import GrowingText, SpillCapacity, SpillStore, Transcripts
+from codriver.tools.answers import text_parts
 from codriver.tools.answers.text_parts import matching_lines, text_difference, text_excerpt
 
 MIB = 2**20
@@ -412,6 +415,26 @@ def test_lines_are_found_as_in_the_whole_text(said, wanted, at_once):
     lines = enumerate(said.splitlines(), 1)
     expected = [{"part": "stdout", "line": number, "text": line} for number, line in lines if wanted in line]
     assert found == {"matches": expected, "count": len(expected)}
+
+
+@given(LINES, st.sampled_from(["a$", "^b+$", "a.b", "(", "[ab]"]), st.integers(1, 9))
+def test_lines_match_a_regular_expression_or_contain_its_text(said, wanted, at_once):
+    transcript = Transcripts(stored=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
+    transcript.out.append(said.replace("a", "(") if wanted == "(" else said)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(texts, "PART_CHARACTERS", at_once)
+        found = matching_lines(transcript, wanted, max_bytes=100_000)
+    lines = enumerate("".join(transcript.out.chunks()).splitlines(), 1)
+    expected = [number for number, line in lines if wanted in line or (wanted != "(" and re.search(wanted, line))]
+    assert [match["line"] for match in found["matches"]] == expected
+
+
+def test_a_search_for_a_slow_regular_expression_is_refused(monkeypatch):
+    monkeypatch.setattr(text_parts, "SEARCH_TIMEOUT_S", 0)
+    transcript = Transcripts(stored=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
+    transcript.out.append("ab\n")
+    with pytest.raises(RefusedError, match="too much time"):
+        matching_lines(transcript, "a.c", max_bytes=1000)
 
 
 def test_lines_of_a_long_text_are_found_with_their_numbers(long_outputs):

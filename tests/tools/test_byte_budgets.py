@@ -13,8 +13,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (11_876, 8_787),
-    "python, tools/list and instructions, claude": (11_914, 8_787),
+    "python, tools/list and instructions": (11_882, 8_793),
+    "python, tools/list and instructions, claude": (11_920, 8_793),
     "python, output schemas": (1_016, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),
@@ -29,10 +29,10 @@ BUDGETS = {
     "python, list of 1,000,000": (545, 210),
     "python, a test that fails": (1_022, 436),
     "python, a fix, loaded and tested": (469, 167),
-    "clojure, tools/list and instructions": (11_061, 8_239),
-    "clojure, tools/list and instructions, claude": (11_099, 8_239),
-    "clojure, tools/list and instructions, codex": (9_920, 8_239),
-    "clojure, tools/list and instructions, qwen": (11_061, 8_239),
+    "clojure, tools/list and instructions": (11_067, 8_245),
+    "clojure, tools/list and instructions, claude": (11_105, 8_245),
+    "clojure, tools/list and instructions, codex": (9_926, 8_245),
+    "clojure, tools/list and instructions, qwen": (11_067, 8_245),
     "clojure, output schemas": (981, 0),
     "clojure, output schemas, codex": (0, 0),
     "clojure, output schemas, qwen": (981, 0),

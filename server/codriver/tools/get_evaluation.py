@@ -64,7 +64,7 @@ class GetArguments(Evaluating):
     part: str = Field("result", json_schema_extra=_list_parts)
     start: int | None = Field(None, alias="from", ge=0, description="First element or character to show, from 0.")
     length: int | None = Field(None, ge=0)
-    grep: str | None = Field(None, min_length=1, description="Only lines that contain this.")
+    grep: str | None = Field(None, min_length=1, description="Only lines with this text or regex.")
     diff_with: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Id of another evaluation whose text or recorded calls to compare with."""
     path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")

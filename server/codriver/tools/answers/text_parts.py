@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import re
+from functools import partial
 from itertools import zip_longest
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from codriver.errors import format_count
+from codriver.errors import format_count, refused
 from codriver.log.growing_text import PART_CHARACTERS
 from codriver.tools.answers.answer_budget import cut_to_head, json_bytes
+from codriver_datalog.errors import InvalidPatternError, OutOfTimeError
+from codriver_datalog.regexes import compile_pattern, find_first
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codriver.log.transcripts import GrowingText, Part, Transcript
+    from codriver_datalog.regexes import Pattern
 
 MAX_DIFF_LINES = 2000
 """Maximum number of lines that are compared.
@@ -26,6 +32,10 @@ MATCH_OVERHEAD_BYTES = 45
 """Bytes counted for a matching line in addition to its text."""
 MAX_LINE_BYTES = 2000
 """Maximum number of bytes in a matching line."""
+MAX_SEARCHED_CHARACTERS = 2**14
+"""Maximum number of characters at the start of a line in which a regular expression is searched."""
+SEARCH_TIMEOUT_S = 20.0
+"""Time limit for searching an evaluation's text for a regular expression, in seconds."""
 
 
 def text_excerpt(
@@ -49,17 +59,22 @@ def text_excerpt(
 
 
 def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
-    """Return the lines of an evaluation's values and output that contain `pattern`.
+    """Return the lines of an evaluation's values and output that contain `pattern` as a text or regular expression.
 
     Each line has the name of its part, and its number counted from 1.
+
+    Raises:
+        RefusedError: searching for the regular expression takes too much time or memory.
     """
     found: list[dict[str, object]] = []
     left = max_bytes
     count = 0
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
+    compiled = _regular_expression(pattern)
+    find_lines = partial(_matching_lines, pattern) if compiled is None else _RegexSearch(compiled).matching_lines
     dropped = sum(transcript.text(part).dropped for part in parts)
     for part in parts:
-        for number, line in _matching_lines(pattern, transcript.text(part).chunks()):
+        for number, line in find_lines(transcript.text(part).chunks()):
             count += 1
             if left > 0:
                 line_start = cut_to_head(line, min(left, MAX_LINE_BYTES)).text
@@ -74,8 +89,59 @@ def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> d
     return fields
 
 
+def _regular_expression(text: str) -> Pattern | None:
+    """Compile a regular expression, or return None for a text that is none, or contains no special characters."""
+    if re.escape(text) == text:
+        return None
+    try:
+        return compile_pattern(text)
+    except InvalidPatternError:
+        return None
+
+
+class _RegexSearch:
+    """A search for a regular expression in the lines of an evaluation, with a time limit."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._deadline = monotonic() + SEARCH_TIMEOUT_S
+
+    def remaining_s(self) -> float:
+        """Return the remaining time in seconds, as `Clock` requires."""
+        remaining = self._deadline - monotonic()
+        if remaining <= 0:
+            raise OutOfTimeError
+        return remaining
+
+    def matching_lines(self, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the number and text of each line that contains the pattern or its text. Long lines are truncated."""
+        number, line = 1, ""
+        for chunk in _whole_line_ends(chunks):
+            first, *others = f"{chunk}$".splitlines()  # the mark makes an empty unfinished line appear as well
+            texts = [line + first, *others]
+            for text in texts[:-1]:
+                if self._matches(text):
+                    yield number, text
+                number += 1
+            line = texts[-1][:-1][:MAX_SEARCHED_CHARACTERS]
+        if line and self._matches(line):
+            yield number, line
+
+    def _matches(self, line: str) -> bool:
+        if self._pattern.text in line:
+            return True
+        try:
+            return find_first(self, self._pattern, line[:MAX_SEARCHED_CHARACTERS]) is not None
+        except (OutOfTimeError, ValueError):
+            raise refused(
+                "bad-arguments",
+                f"searching for the regular expression {self._pattern.text!r} takes too much time or memory",
+                hint="Pass a simpler regular expression, or a text that the lines contain.",
+            ) from None
+
+
 def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of each line that contains the pattern, without storing long lines."""
+    """Yield the number and the beginning of each line that contains a text, without storing long lines."""
     number = 1
     started_line = _Line(pattern)
     for chunk in _whole_line_ends(chunks):
