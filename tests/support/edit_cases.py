@@ -19,6 +19,8 @@ REPORTING = frozenset({
 class Edit:
     """An edit of the module `m` or, with `others`, of a module next to it, and the expressions to compare.
 
+    `more` are further edits in the same load, as tuples of a module, its old and its new text. Old text that is empty
+    creates a module, and new text that is None deletes it. `then` are such edits for each of the loads that follow.
     `hold` runs after the import in both processes, `use` only before the edit. `expects` is `right`, `reported`,
     `false` (reported although it is right), or `invisible` if no import can show the difference.
     """
@@ -29,20 +31,21 @@ class Edit:
     new: str
     probe: str | tuple[str, ...]
     others: dict[str, str] = field(default_factory=dict)
-    more: tuple[tuple[str, str, str], ...] = ()
+    more: tuple[tuple[str, str, str | None], ...] = ()
     hold: str = ""
     use: str = ""
     setup: str = ""
     needs: tuple[str, ...] = ()
     expects: str = "right"
     edited: str = "m"
+    then: tuple[tuple[tuple[str, str, str | None], ...], ...] = ()
 
     def as_case(self):
         texts = {"m": self.text, **self.others}
         return {
             "name": self.name,
             "texts": texts,
-            "edits": [(self.edited, self.old, self.new), *self.more],
+            "rounds": [[(self.edited, self.old, self.new), *self.more], *self.then],
             "probes": [self.probe] if isinstance(self.probe, str) else list(self.probe),
             **{name: value for name, value in asdict(self).items() if name in ("hold", "use", "setup", "needs")},
         }
@@ -59,19 +62,36 @@ def run(edits, python=sys.executable):
     return json.loads(done.stdout)
 
 
+VERDICTS = ("right", "false", "reported", "silent", "broken")
+"""What a load may be, from the best to the worst."""
+
+
 def judge(outcome):
-    """Judge a load, and return the differences: `right`, `reported`, `silent`, `false`, `unchanged` or `broken`."""
-    live, fresh = outcome["live"], outcome["fresh"]
-    if "failed" in live or "failed" in fresh:
-        return "broken", live.get("failed") or fresh.get("failed")
+    """Judge the loads of a case, and return the worst verdict with the differences.
+
+    A load is `right`, `reported`, `silent`, `false` or `broken`. An earlier load may have reported a difference.
+    """
+    if "failed" in outcome["live"]:
+        return "broken", outcome["live"]["failed"]
+    judged, is_reported = [], False
+    for live, fresh in zip(outcome["live"]["rounds"], outcome["fresh"], strict=True):
+        judged.append(_judge_load(live, fresh, is_reported=is_reported))
+        is_reported = judged[-1][0] == "reported"
+    return max(judged, key=lambda found: VERDICTS.index(found[0]))
+
+
+def _judge_load(live, fresh, *, is_reported):
+    if "failed" in fresh:
+        return "broken", fresh["failed"]
     frames = [line for line in live["error"].splitlines() if line.startswith("  File ")]
     if frames and f"{os.sep}codriver{os.sep}" in frames[-1]:
         return "broken", live["error"]
     rows = [row for row in live["rows"] if row["kind"] in REPORTING]
-    is_right = live["probed"] == fresh["probed"]
-    if is_right:
+    if live["probed"] == fresh["probed"]:
         return ("false" if rows or live["error"] else "right"), (rows, live["error"])
-    return ("reported" if rows or live["error"] else "silent"), (live["probed"], fresh["probed"], rows, live["error"])
+    verdict = "reported" if rows or live["error"] or is_reported else "silent"
+    pairs = zip(live["probed"], fresh["probed"], strict=True)
+    return verdict, ([pair for pair in pairs if pair[0] != pair[1]], rows, live["error"])
 
 
 def with_expected(edits, **names):
@@ -88,5 +108,6 @@ def edits_of(prefix, text, rows, *, others=None, needs=(), edited="m", setup="",
         words = {"others": others or {}, "needs": needs, "edited": edited, "setup": setup, "hold": hold}
         words.update(more[0] if more else {})
         words["more"] = tuple(words.get("more", ()))
+        words["then"] = tuple(map(tuple, words.get("then", ())))
         found.append(Edit(f"{prefix}: {name}", text, old, new, tuple(probe), **words))
     return found

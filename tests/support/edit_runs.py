@@ -52,9 +52,13 @@ class Texts(LoadedSources):
         return (one for one in super()._modules() if one[2].startswith(self._folder))
 
 
+def path_of(folder, name):
+    return Path(folder, *name.split(".")).with_suffix(".py")
+
+
 def written(folder, texts):
     for name, text in texts.items():
-        path = Path(folder, *name.split(".")).with_suffix(".py")
+        path = path_of(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
@@ -83,16 +87,25 @@ def probed(case, space):
     return found
 
 
-def edited(case):
-    texts = dict(case["texts"])
-    for name, old, new in case["edits"]:
-        assert old in texts[name], (case["name"], old)
-        texts[name] = texts[name].replace(old, new, 1)
-    return texts
+def edited(name, texts, edits):
+    """Return the sources after edits, without the modules that they delete."""
+    texts = dict(texts)
+    for module, old, new in edits:
+        assert old in texts.get(module, ""), (name, old)
+        texts[module] = None if new is None else texts.get(module, "").replace(old, new, 1)
+    return {module: text for module, text in texts.items() if text is not None}
+
+
+def versions(case):
+    """Return the sources after each round of edits."""
+    found = [case["texts"]]
+    for edits in case["rounds"]:
+        found.append(edited(case["name"], found[-1], edits))
+    return found[1:]
 
 
 def fresh(case, folder):
-    written(folder, edited(case))
+    written(folder, case["texts"])
     return {"probed": probed(case, imported(case))}
 
 
@@ -104,29 +117,41 @@ def live(case, folder):
     space = imported(case)
     texts.record_names()
     texts.read_recent_sources()
-    before = probed(case, space)
+    probed(case, space)
     exec(case["use"], space)
-    after, rows, error, ran = edited(case), [], "", []
-    for name in dict.fromkeys(one[0] for one in case["edits"]):
-        file = Path(folder, *name.split(".")).with_suffix(".py")
-        file.write_text(after[name])
-        load = ModuleLoad(module_of(name), str(file), after[name], UndoRecords([]).record_for(""), drift, home=sys)
-        load.prepare()
-        failed = True
-        try:
-            steps = load.plan_steps()
-            assert steps is not None, "the whole module would run"
-            for step in steps:
-                step.act()
-            failed = False
-        except Exception as caught:  # noqa: BLE001  # it is the outcome
-            error = "".join(traceback.format_exception(type(caught), caught, caught.__traceback__)[-4:])
-        finally:
-            load.finish(has_failed=failed)
-        rows += load.renewed
-        load = steps = step = None
-    rows += drift.find_differences(folder)
-    return {"before": before, "probed": probed(case, space), "rows": rows, "error": error, "ran": ran}
+    rounds = []
+    for edits, after in zip(case["rounds"], versions(case)):  # noqa: B905  # `strict` is missing before Python 3.10
+        names = list(dict.fromkeys(module for module, _, _ in edits))
+        for name in names:
+            if name not in after:
+                path_of(folder, name).unlink()
+        written(folder, {name: after[name] for name in names if name in after})
+        loads = [loaded(name, str(path_of(folder, name)), after[name], drift) for name in names if name in after]
+        rows = [row for some, _ in loads for row in some] + drift.find_differences(folder)
+        errors = "".join(error for _, error in loads)
+        rounds.append({"probed": probed(case, space), "rows": rows, "error": errors})
+    return {"rounds": rounds}
+
+
+def loaded(name, file, text, drift):
+    """Load a file, and return the rows about it and the text of its error."""
+    load = ModuleLoad(module_of(name), file, text, UndoRecords([]).record_for(""), drift, home=sys)
+    is_new = module_of(name) not in sys.modules
+    load.prepare()
+    failed, error = True, ""
+    try:
+        steps = load.plan_steps()
+        assert steps is not None or is_new, "the whole module would run"
+        if steps is None:
+            exec(compile(text, file, "exec", dont_inherit=True), load.module.__dict__)
+        for step in steps or ():
+            step.act()
+        failed = False
+    except Exception as caught:  # noqa: BLE001  # it is the outcome
+        error = "".join(traceback.format_exception(type(caught), caught, caught.__traceback__)[-4:])
+    finally:
+        load.finish(has_failed=failed)
+    return load.renewed, error
 
 
 def in_fork(act, case, seconds=MAX_SECONDS):
@@ -164,7 +189,13 @@ def main():
     cases = json.load(sys.stdin)
     for name in sorted({one for case in cases for one in case["needs"]}):
         importlib.import_module(name)
-    outcomes = [{"live": in_fork(live, case), "fresh": in_fork(fresh, case)} for case in cases]
+    outcomes = [
+        {
+            "live": in_fork(live, case),
+            "fresh": [in_fork(fresh, {**case, "texts": texts}) for texts in versions(case)],
+        }
+        for case in cases
+    ]
     json.dump(outcomes, sys.stdout)
 
 
