@@ -31,6 +31,7 @@ TABLES = (
     "tools",
     "commits",
     "workflows",
+    "weeks",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

@@ -1461,8 +1461,6 @@ ALL = with_expected(
         "dispatchers: a kind of a loop",
         "dispatchers: a type of a mapping",
         "dispatchers: a registration is deleted",
-        "metas: a key",
-        "metas: a default key",
         "descriptors: how it is named",
         "descriptors: names that it collects",
         "descriptors: names that it is given",

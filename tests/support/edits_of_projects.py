@@ -1864,7 +1864,6 @@ ALL = with_expected(
     false=[
         "bus: a weak listener is deleted",
         "bus: a weak listener is renamed",
-        "enums: a member is renamed",
         "package: a method",
     ],
     invisible=[
@@ -1874,11 +1873,6 @@ ALL = with_expected(
     reported=[
         "generators: a default",
         "generators: one that is suspended",
-        "parsers: a kind more",
-        "parsers: a kind less",
-        "parsers: the order",
-        "parsers: a function is renamed",
-        "parsers: a function is deleted",
         "contexts: a default of a variable",
         "logs: a filter less",
         "package: speeds",

@@ -330,7 +330,6 @@ ALL = with_expected(
         "live: a name of threads",
         "live: a number of workers",
         "live: a limit of a cached feed",
-        "live: a base of a feed",
         "live: a setting that is renamed",
         "live: a path of nodes",
         "live: what is seen",

@@ -380,13 +380,8 @@ STORE_EDITS = edits_of(
 ALL = with_expected(
     [*RULE_EDITS, *KIND_EDITS, *PICK_EDITS, *STORE_EDITS],
     reported=[
-        "generic stores: a class is renamed",
-        "generic stores: a keyword",
-        "generic stores: how a hook names",
         "rules: a class attribute that a cached value reads",
         "rules: what a manager yields",
         "selections: a name of an object",
-        "stages: a keyword of a base's hook",
-        "stages: how a hook names",
     ],
 )

@@ -25,6 +25,7 @@ import edits_of_sites
 import edits_of_systems
 import edits_of_tools
 import edits_of_values
+import edits_of_weeks
 import edits_of_workflows
 import pytest
 from alike import rounds
@@ -54,6 +55,7 @@ TABLES = {
     "sites": edits_of_sites.ALL[::EVERY],
     "systems": edits_of_systems.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],
+    "weeks": edits_of_weeks.ALL[::EVERY],
     "workflows": edits_of_workflows.ALL[::EVERY],
 }
 

@@ -73,7 +73,7 @@ class ClassFollowUp:
         if node.decorator_list:
             self._follow_decorators(text, top, node, kind)
         if (text.name, top) not in self.remade:
-            self._follow_body(text, node, kind)
+            self.follow_body(text, node, kind)
 
     def _follow_decorators(self, text: Text, top: int, node: ast.ClassDef, kind: Any) -> None:
         """Apply the decorators of a class again if they depend on a change."""
@@ -216,7 +216,7 @@ class ClassFollowUp:
                 f" and fails now: {type(error).__name__}",
             )
 
-    def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
+    def follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         """Update the statements in the body of a class that depend on a change."""
         minimal = self._followers.minimal_load_for(text)
         members: set[str] = set()

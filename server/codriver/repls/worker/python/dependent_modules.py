@@ -19,7 +19,8 @@ class DependentModules:
     """Finds the modules that depend on an edited module.
 
     `words` are the names that may have changed, and `reached` the names of the modules that mention one. `has_getter`
-    returns whether the edited module creates names when they are looked up.
+    returns whether the edited module creates names when they are looked up. `roots` are other modules with objects that
+    may have changed, and `earlier` are the found modules that are imported before the edited one.
     """
 
     def __init__(
@@ -32,6 +33,8 @@ class DependentModules:
         self._text, self._loads, self._text_of, self._has_getter = text, loads, text_of, has_getter
         self.words: set[str] = set()
         self.reached: list[str] = []
+        self.roots: set[str] = set()
+        self.earlier: set[str] = set()
         self._importers: list[Text] | None = None
         self._data: dict[int, bytes] = {}
 
@@ -51,10 +54,10 @@ class DependentModules:
             found, follows = self._importers_mentioning(words)
             self.words = words
             self.reached = list(found)
+            ordered = list(_sort_by_imports({**found, self._text.name: Outline(self._text)} if self.roots else found))
+            self.earlier = set(ordered[: ordered.index(self._text.name)]) if self.roots else set()
             self._importers = [
-                text
-                for name in _sort_by_imports(found)
-                if name in follows and (text := self._text_of(name)) is not None
+                text for name in ordered if name in follows and (text := self._text_of(name)) is not None
             ]
         return self._importers
 
@@ -66,17 +69,17 @@ class DependentModules:
         fresh = set(words)
         while fresh:
             for name, load in list(waiting.items()):
-                if self._mentions(load, fresh):
+                if name in self.roots or self._mentions(load, fresh):
                     del waiting[name]
                     outline = self._find_outline(name, load)
                     if outline is not None:
                         outlines[name] = outline
             known, is_growing = set(words), True
-            reached = {part for name in (self._text.name, *found) for part in _iter_parents(name)}
+            reached = {part for name in (self._text.name, *self.roots, *found) for part in _iter_parents(name)}
             while is_growing:
                 is_growing = False
                 for name, outline in outlines.items():
-                    if name not in found and not reached.isdisjoint(outline.imports):
+                    if name not in found and (name in self.roots or not reached.isdisjoint(outline.imports)):
                         found[name], is_growing = outline, True
                         reached.update(_iter_parents(name))
             for name, outline in found.items():

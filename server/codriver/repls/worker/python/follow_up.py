@@ -39,6 +39,7 @@ from .name_changes import NameChanges
 from .python_names import attribute_dict, instance_dict_of, module_dict
 from .rebuilds import Rebuilds, deleted_names, is_setattr, refers_to_function
 from .registrations import REGISTRY_TYPES, Registrations
+from .shared_registries import SharedRegistries
 from .statements import (
     BLOCK_STATEMENTS,
     CLASS,
@@ -74,6 +75,10 @@ ANNOTATION_NAMES = frozenset({"get_annotations", "get_type_hints", "__annotation
 """The names in `SIGNATURE_NAMES` that do not read defaults."""
 LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
 """Libraries whose decorators do not read default values."""
+ORDERLESS_FUNCTIONS = frozenset({"all", "any", "frozenset", "len", "max", "min", "set", "sorted", "sum"})
+"""Built-in functions whose results do not depend on the order of what they are given."""
+ORDERLESS_TYPES = (set, frozenset, int, float, bool, type(None))
+"""Types of values that have no order."""
 NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
 """Functions that return the names in a module."""
 ADDING_METHODS = frozenset({"add", "append", "appendleft"})
@@ -92,6 +97,10 @@ class Followers:
     def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, undo: UndoRecord) -> None:
         self._minimal, self.drift, self._undo, self.name = minimal, drift, undo, name
         self.stays: list[tuple[str, str, str]] = []
+        self.lasting: list[tuple[str, str, str]] = []
+        """Rows like those in `stays` that the load of another edited file cannot make obsolete."""
+        self.evaluated: set[str] = set()
+        """The names in the edited module that were computed again although their statements were not edited."""
         self.record_emptied: list[tuple[str, str, int]] = []
         self.module = minimal.module
         self._sources: dict[str, Text | None] = {}
@@ -114,6 +123,7 @@ class Followers:
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._classes = ClassFollowUp(self, undo)
+        self.shared_registries = SharedRegistries(self)
 
     # Sources
 
@@ -192,8 +202,11 @@ class Followers:
             self._seeds |= NAMESPACE_READERS
         if not self._seeds:
             return
+        self._seeds |= self.shared_registries.find(comparison.changes, self._old, self.text)
+        self._dependents.roots = self.shared_registries.modules - {self.name}
         self._seeds |= self._names_filled_by_decorators(self._old, self._seeds)
         pairs = {new.top: old.top for old, new in comparison.same if not new.owner}
+        deferred = self.drift.deferred.names_in(self.name)
         for top in self.text.statements_mentioning(set(self._seeds)):
             node = self.text.body[top]
             old = self._old.body[pairs[top]] if top in pairs else None
@@ -201,6 +214,8 @@ class Followers:
                 continue
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 names = [name for name in assigned_names(node) if name.isidentifier()]
+                if not deferred.isdisjoint(names):  # its previous value cannot be computed any more
+                    continue
                 effects = self.analysis.statement_effects(old, self.text.space)
                 is_pure = effects.effect is None and not effects.fills
                 value = self._evaluate_or_absent(old.value) if names and is_pure else ABSENT
@@ -290,6 +305,30 @@ class Followers:
         """Return the positions of statements that may depend on changes to the names in `seeds`."""
         return text.statements_mentioning(seeds) if seeds else []
 
+    def plan_registries(self) -> None:
+        """Plan to fill the registries again in which the edited module registers something."""
+        self.shared_registries.plan(self._minimal.comparison.changes)
+
+    @property
+    def old_text(self) -> Text:
+        """Return the previous source of the edited module."""
+        return self._old
+
+    def find_sources_in_import_order(self) -> list[Text]:
+        """Return the sources of the edited module and of those that may depend on it, with imported modules first."""
+        others = self.find_importers()
+        earlier = [text for text in others if text.name in self.earlier_modules]
+        return [*earlier, self.text, *(text for text in others if text.name not in self.earlier_modules)]
+
+    @property
+    def earlier_modules(self) -> set[str]:
+        """Return the names of the dependent modules that are imported before the edited one."""
+        return self._dependents.earlier
+
+    def importer_words(self) -> set[str]:
+        """Return the names that may have changed in any module."""
+        return {*self._seeds, *self._dependents.words}
+
     @property
     def seeds(self) -> set[str]:
         """Return the names changed by the edit, without their module or class."""
@@ -309,6 +348,7 @@ class Followers:
             return
         node = text.body[top]
         if (text.name, top) in self.rebuilds.forced:
+            self._follow_parts(text, top, node)
             self.rebuilds.rerun(text, top)
             return
         if isinstance(node, FUNCTION_NODES):
@@ -327,6 +367,15 @@ class Followers:
             return
         else:
             self._follow_statement(text, top, node)
+
+    def _follow_parts(self, text: Text, top: int, node: Any) -> None:
+        """Update the defaults of a function or the body of a class before its decorators are applied again."""
+        if isinstance(node, FUNCTION_NODES):
+            self.follow_defaults(text, node, None)
+            self._follow_annotations(text, node)
+            self.clear_cache(text, text.space.get(node.name), node.name)
+        elif isinstance(node, ast.ClassDef) and is_class(text.space.get(node.name)) and not self.has_run(text, top):
+            self._classes.follow_body(text, node, text.space[node.name])
 
     def _follow_statement(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         effects = self.effects(node, text)
@@ -361,7 +410,7 @@ class Followers:
         if isinstance(node, ast.Expr) and is_setattr(node.value):
             self.run(text, node)
             return
-        if effects.fills:
+        if effects.fills and not self._only_counts(node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
             return
         if isinstance(node, ast.Expr):
@@ -386,6 +435,20 @@ class Followers:
             self.report_in_module(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
         else:
             self._run_or_report(text, node, effects)
+
+    def _only_counts(self, node: Any, effects: Effects) -> bool:
+        """Return whether an assignment only changes attributes of functions, such as a counter of calls."""
+        is_assignment = isinstance(node, (ast.Assign, ast.AnnAssign))
+        return is_assignment and len(self._filled_functions(effects)) == len(effects.fills)
+
+    def _filled_functions(self, effects: Effects) -> list[types.FunctionType]:
+        """Return the functions in the workspace's modules whose attributes a statement changes."""
+        found: dict[int, types.FunctionType] = {}
+        for name in [*self.drift.sources.loads] if effects.fills else ():
+            for value in list(module_dict(sys.modules[name]).values()) if name in sys.modules else ():
+                if id(value) in effects.fills and type(value) is types.FunctionType:
+                    found[id(value)] = value
+        return list(found.values())
 
     def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
         """Return whether a statement is only affected because it reads all names in its module.
@@ -481,15 +544,29 @@ class Followers:
         cause = self.changes.cause(effects)
         try:
             self._evaluate(text, node)
+            self._report_order(text, node, effects)
         except Exception as error:  # an error in user code
             self.report_in_module(
                 text, node, f"it was evaluated with {cause}, which changed, and fails now: {type(error).__name__}"
             )
 
+    def _report_order(self, text: Text, node: Any, effects: Effects) -> None:
+        """Report a statement that has read all attributes of a class in an order that is not that of a fresh import."""
+        called = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        values = [text.space.get(name) for name in names_bound_by(node)]
+        if called & ORDERLESS_FUNCTIONS or all(type(value) in ORDERLESS_TYPES for value in values):
+            return
+        for module, name in self.changes.reordered:
+            if any((module, f"{name}.{word}") in effects.reads for word in "*+="):
+                why = f"line {line_range(node)[0]}: the attributes of {name} come in another order"
+                self.lasting.append((text.name, ", ".join(assigned_names(node)), why))
+
     def _evaluate(self, text: Text, node: Any) -> None:
         """Run a statement that only binds names. Previous objects that equal the new ones are retained."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
+        counted = self._filled_functions(self.effects(node, text))
+        counters = [(function.__dict__, dict(function.__dict__)) for function in counted]
         if isinstance(node, BLOCK_STATEMENTS):
             for name in names:
                 if before[name] is not ABSENT and not self._is_bound_again(text, node, name):
@@ -501,6 +578,11 @@ class Followers:
                 if value is not ABSENT:
                     text.space[name] = value
             raise
+        finally:
+            for attributes, values in counters:
+                _refill(attributes, values)
+        if text.name == self.name:
+            self.evaluated.update(names)
         for name, old in before.items():
             self._restore_identity(text, name, old, node)
             if old is ABSENT:
@@ -876,7 +958,7 @@ class Followers:
         """Report enumeration members in other modules that were replaced and are still in use."""
         for name, minimal in list(self._minimals.items()):
             if minimal is not self._minimal:
-                minimal.report_replaced_members()
+                minimal.report_replaced_members(self.drift, self.name)
                 self.stays += [(name, *row) for row in minimal.pop_not_updated()]
 
     # Objects that statements fill
@@ -973,14 +1055,16 @@ class Followers:
 
     def update_late_dependents(self, others: list[Text]) -> None:
         """Update statements that ran before something they depend on, as with forward references."""
-        positions = {text.name: position for position, text in enumerate([self.text, *others])}
+        ordered = self.find_sources_in_import_order() if others else [self.text]
+        positions = {text.name: position for position, text in enumerate(ordered)}
         late: set[tuple[str, str]] = set()
-        for text in [self.text, *others]:
+        for text in ordered:
             circle = {name for name in text.imported_names if positions.get(name, 0) > positions[text.name]}
             for top in text.statements_mentioning(set(self._seeds)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
-                if text is self.text and self._minimal.runs_top(top):
+                is_run = text is self.text and self._minimal.runs_top(top)
+                if is_run or (text.name, top) in self.shared_registries.chain:
                     continue
                 if (text.name, top) in self._classes.remade or (not is_class_ and not circle and not late):
                     continue

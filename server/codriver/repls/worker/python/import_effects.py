@@ -984,16 +984,21 @@ class _Walk:
         before = None if self.names is None else dict(self.names)
         shadow = self.names
         self.names = dict(self.of_block if shadow is None else shadow)
-        self._generators(node, list(node.generators))
+        items: list[Value] = []
+        self._generators(node, list(node.generators), items)
         self.names = before if shadow is not None else None
         kinds: dict[type, Any] = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}
-        return Value(kind=kinds.get(type(node)))
+        return Value(kind=kinds.get(type(node)), items=tuple(_distinct(items)) or None)
 
-    def _generators(self, node: Any, left: list[ast.comprehension]) -> None:
-        """Visit the `for` clauses of a comprehension, and then its element once per type of item."""
+    def _generators(self, node: Any, left: list[ast.comprehension], items: list[Value]) -> None:
+        """Visit the `for` clauses of a comprehension, and then its element once per type of item.
+
+        The values of the elements are added to `items`.
+        """
         if not left:
-            for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
-                self.value(part)
+            items.append(self.value(node.key if isinstance(node, ast.DictComp) else node.elt))
+            if isinstance(node, ast.DictComp):
+                self.value(node.value)
             return
         iterated = self.value(left[0].iter)
         if left[0].is_async:
@@ -1002,7 +1007,7 @@ class _Walk:
             self._targets(left[0].target, item)
             for test in left[0].ifs:
                 self.value(test)
-            self._generators(node, left[1:])
+            self._generators(node, left[1:], items)
 
     def _items_of(self, iterated: Value) -> list[Value]:
         """Return the values that iterating over a value yields, one for each type of existing element."""
@@ -1425,7 +1430,8 @@ class _Walk:
 
     def _items_returned_by(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
         """Return the values that iterating over a built-in function's result yields, or None if unknown."""
-        if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter") and len(every) == 1:
+        is_sorted = name == "sorted" and bool(every)
+        if is_sorted or (name in ("list", "tuple", "set", "frozenset", "reversed", "iter") and len(every) == 1):
             return tuple(self._items_of(every[0]))
         if name == "filter" and len(every) == 2:
             return tuple(self._items_of(every[1]))
@@ -1537,6 +1543,10 @@ class _Walk:
             return Value()
         if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
             return Value(owner.roots, items=self._parts_of(owner, name))
+        if name == "get" and type(owner.live) is dict and owner.live and every:
+            values = self._kinds_in(list(owner.live.values())[:MAX_ITEMS], owner.roots)
+            known = owner.live.get(every[0].live, UNKNOWN_OBJECT) if type(every[0].live) is str else UNKNOWN_OBJECT
+            return _either([*values, *every[1:]] if known is UNKNOWN_OBJECT else self._kinds_in([known], owner.roots))
         if name in READING_METHODS and (not is_filling_method(name) or is_standard_mapping(owner.kind)):
             if _library_of(owner.kind) == "pydantic":
                 self._guess_code_of_models(owner.kind)

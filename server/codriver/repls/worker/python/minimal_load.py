@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.held_definitions import UndoRecord
+    from .python_drift import Drift
     from .statements import Change, Statement
 
 FUTURE_FLAGS = 0
@@ -185,13 +186,20 @@ class MinimalLoad:
             if running is not None and not (is_replaced and not find_holder_paths([running])):
                 self.stays.append((name, f"a {word} of it still runs the previous code"))
 
-    def report_replaced_members(self) -> None:
-        """After the load, report the enumeration members that were replaced and are still in use."""
+    def report_replaced_members(self, drift: Drift, loaded: str) -> None:
+        """After the load, report the enumeration members that were replaced and are still in use.
+
+        If files of modules other than `loaded` were edited, too, these may refer to a member until they are loaded.
+        """
         waiting, self._replaced_members = self._replaced_members, []
         while waiting:
             name, member = waiting.pop(0)
             if is_in_use(member):
-                self.stays.append((name, "references to the previous member now differ from it"))
+                is_deferred = drift.is_another_edited(loaded) and drift.deferred.defer_member(
+                    self._module.__name__, name, member
+                )
+                if not is_deferred:
+                    self.stays.append((name, PREVIOUS_MEMBER_REASON))
 
     # Used by the code that handles what depends on the changes
 
@@ -335,6 +343,7 @@ class MinimalLoad:
         if followers is not None:
             with self._reporting_all():
                 followers.find_changes()
+                followers.plan_registries()
         for change in self.comparison.changes:
             with self._reporting(change.current_statement):
                 self._plan(change, left)
@@ -596,7 +605,8 @@ class MinimalLoad:
             self._plan_guarded(change, has_code=has_code)
         elif new is None:
             self._remove(statement)
-            if not self._removes(statement) and not _has_no_effect(statement.node) and not self._is_replaced(statement):
+            is_undone = self._removes(statement) or self._is_replaced(statement) or self._is_filled_again(statement)
+            if not is_undone and not _has_no_effect(statement.node):
                 self.stays.append((statement.name, NOT_UNDONE_REASON))
         elif statement.owner:
             self._plan_in_class(change, new, has_code=has_code)
@@ -613,6 +623,14 @@ class MinimalLoad:
             self._tops.add(new.top)
             if old is not None and old.kind == new.kind == VALUE:  # it may no longer have an assignment expression
                 self._removed += [name for name in names_bound_by(old.node) if name not in names_bound_by(new.node)]
+
+    def _is_filled_again(self, statement: Statement) -> bool:
+        """Return whether the objects that a removed statement has filled are emptied and filled again."""
+        followers = self._followers
+        if followers is None or not followers.shared_registries.is_planned or statement.owner:
+            return False
+        fills = followers.rebuilds.filled_object_ids(statement.node, followers.text)
+        return not fills.isdisjoint(followers.rebuilds.objects)
 
     def _remove(self, statement: Statement) -> None:
         """Plan to remove the names bound by a removed statement."""
@@ -741,10 +759,20 @@ class MinimalLoad:
             self._remake(new.owner, new)
         elif self._can_set_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
+            self._note_order(kind, new)
             if change.old is None and not is_plain_class(kind) and self._precedes_other_columns(kind, new):
                 self.stays.append((self.dotted_name(new), "its column comes after the others of the class"))
         else:
             self._remake(new.owner, new)
+
+    def _note_order(self, kind: Any, statement: Statement) -> None:
+        """Record that attributes will come after others of their class that a fresh import would create later."""
+        values = [each for each in self._all if each.owner == statement.owner and each.kind == VALUE]
+        names = [name for each in values for name in assigned_names(each.node)]
+        existing = [name in space_of(kind) for name in names]
+        is_new = any(name not in space_of(kind) for name in assigned_names(statement.node))
+        if is_new and existing != sorted(existing, reverse=True) and self._followers is not None:
+            self._followers.changes.reordered.add((self._module.__name__, statement.owner[:-1]))
 
     def _plan_method(self, change: Change, new: Statement, kind: Any, *, has_code: bool) -> None:
         """Plan the steps for a new or changed method of a class."""
@@ -1053,6 +1081,8 @@ class MinimalLoad:
             add(node, self._member_updater(owner, names, node))
         # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
+        if self._followers is not None and self._followers.shared_registries.is_planned and body:
+            steps.insert(0, Step(body[0], self._followers.shared_registries.reset))
         return [self._guard(step) for step in steps]
 
     def _guard(self, step: Step) -> Step:
@@ -1374,6 +1404,7 @@ class MinimalLoad:
 
 
 NOT_UNDONE_REASON = "what it did is not undone"
+PREVIOUS_MEMBER_REASON = "references to the previous member now differ from it"
 SIGNATURE_USED_REASON = "its decorators have used the previous signature"
 
 

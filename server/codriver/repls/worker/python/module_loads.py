@@ -19,11 +19,11 @@ from .follow_up import Followers
 from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_url_caches
 from .loaded_sources import MAX_PARSED_BYTES
-from .minimal_load import MinimalLoad, Step
+from .minimal_load import PREVIOUS_MEMBER_REASON, MinimalLoad, Step
 from .pure_calls import is_immutable_kind
-from .python_names import instance_dict_of
+from .python_names import instance_dict_of, module_dict
 from .renewal import remove_previous_definitions, update_remaining_objects
-from .statements import PARSE_ERRORS, SourceText
+from .statements import PARSE_ERRORS, SourceText, imported_names, names_bound_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +169,7 @@ class ModuleLoad:
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
         self._is_followed = True
+        followers.shared_registries.release()
         others: list[Text] = []
         with Reporting(self.report_failure):
             followers.registrations.find_leftovers()
@@ -179,7 +180,8 @@ class ModuleLoad:
         with Reporting(self.report_failure):
             self._renew(module, name, self._snapshot)
         for text in others:
-            before, standing = dict(text.space), self._drift.rebound_names(text.name)
+            before = followers.shared_registries.spaces.get(text.name) or dict(text.space)
+            standing = self._drift.rebound_names(text.name)
             with Reporting(functools.partial(self.report_failure, text=text)):
                 for top in followers.dependent_statements(text):
                     with Reporting(functools.partial(followers.report_in_module, text, text.body[top])):
@@ -242,6 +244,8 @@ class ModuleLoad:
                 self._snapshot.record_changes(self._undo)
             return
         loads, before = self._sources.loads, self._sources.loads.get(name)
+        if has_failed and self._followers is not None and not self._is_followed:
+            self._followers.shared_registries.restore()
         with Reporting(self.report_failure):
             self._change(module, name, has_failed=has_failed)
         if not has_failed:
@@ -264,6 +268,8 @@ class ModuleLoad:
         """Record the changes made by the load, and update what depends on them."""
         if module is not self._before:
             self._end_new_module(module, name, has_failed=has_failed)
+            if not has_failed and self._before is ABSENT:
+                self.renewed += list(self._failed_import_rows(name))
         elif self._snapshot is not None:
             if has_failed and not self._is_followed:
                 self._snapshot.record_changes(self._undo)
@@ -335,13 +341,28 @@ class ModuleLoad:
             if is_in_use(function):
                 self._drift.closures.add(name, part, function)
         minimal.report_running(before)
-        minimal.report_replaced_members()
+        minimal.report_replaced_members(self._drift, name)
         if self._followers is not None:
             self._followers.report_replaced_members()
         for part, why in dict.fromkeys(minimal.stays):
             yield _stays_row(name, part, why)
-        for other, part, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
+        yield from self._deferred_rows(module, name, minimal)
+        for other, part, why in dict.fromkeys(self._followers.lasting if self._followers is not None else ()):
             yield _stays_row(other, part, why)
+        for other, part, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
+            space = module_dict(sys.modules[other])
+            is_deferred = other != name and self._drift.is_edited(other)
+            if not is_deferred or not self._drift.deferred.defer(other, part, why, space.get(part, ABSENT)):
+                yield _stays_row(other, part, why)
+
+    def _deferred_rows(self, module: types.ModuleType, name: str, minimal: MinimalLoad) -> Iterator[dict[str, str]]:
+        """Yield rows for what earlier loads could not update and this one has not updated either."""
+        deferred = self._drift.deferred
+        evaluated = self._followers.evaluated if self._followers is not None else set()
+        for part, why in deferred.pop(name, module.__dict__, minimal.comparison.changes, evaluated):
+            yield _stays_row(name, part, why)
+        for other, part in deferred.pop_members() if not self._drift.is_another_edited(name) else ():
+            yield _stays_row(other, part, PREVIOUS_MEMBER_REASON)
 
     @staticmethod
     def _replaced_rows(module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
@@ -360,6 +381,23 @@ class ModuleLoad:
                     kind = type(before[attribute]).__name__
                     yield _stays_row(name, attribute, f"the previous {kind} is held by {', '.join(holders)}")
 
+    def _failed_import_rows(self, name: str) -> Iterator[dict[str, str]]:
+        """Yield rows for `try` statements in other modules that could not import a new module before."""
+        last = name.rpartition(".")[2].encode()
+        for other, load in list(self._sources.loads.items()):
+            data = b"" if load.is_rewritten or other not in sys.modules else load.data or b""
+            if other == name or last not in data or b"try:" not in data or len(data) > MAX_PARSED_BYTES:
+                continue
+            try:
+                tree = SourceText(data, load.file).tree
+            except PARSE_ERRORS:
+                continue
+            for node in tree.body:
+                if isinstance(node, ast.Try) and name in _modules_imported_by(node, other, load.file):
+                    bound = [part for part in names_bound_by(node) if part in sys.modules[other].__dict__]
+                    why = f"line {node.lineno}: its import of {name} failed before, and would succeed now"
+                    yield _stays_row(other, ", ".join(bound) or name, why)
+
     def _end_new_module(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         """Add a new module to its package, or remove it if its load has failed."""
         modules: dict[str, Any] = sys.modules
@@ -376,6 +414,15 @@ class ModuleLoad:
             before = space.get(child, ABSENT)
             setattr(modules[parent], child, module)
             self._undo.record_key(name, space, child, before)
+
+
+def _modules_imported_by(node: ast.Try, module: str, file: str) -> set[str]:
+    """Return the names of the modules that a `try` statement may import, including names that may not be modules."""
+    is_package = os.path.basename(file) == "__init__.py"
+    found = {alias.name for child in node.body if isinstance(child, ast.Import) for alias in child.names}
+    for source, name, _ in imported_names(ast.Module(node.body, []), module, is_package=is_package):
+        found.update((source, f"{source}.{name}"))
+    return found
 
 
 def _is_import(path: str, name: str) -> bool:

@@ -41,6 +41,7 @@ class NameChanges:
     `codes`: the functions whose code changed.
     `refilled`: the ids of the objects whose contents changed, each with the names of the changed attributes, or None if
     these are unknown.
+    `reordered`: the classes whose attributes come in another order than in a fresh import.
     """
 
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
@@ -50,6 +51,7 @@ class NameChanges:
         self.updated: set[tuple[str, str]] = set()
         self.codes: set[tuple[str, str]] = set()
         self.refilled: dict[int, set[str] | None] = {}
+        self.reordered: set[tuple[str, str]] = set()
         self._filled: set[tuple[str, str]] = set()
         self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._subclasses: dict[int, set[int]] = {}

@@ -15,6 +15,7 @@ import types
 
 from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, defining_module_name, is_class, qualified_name
 from .bound_names import DEFINITION, BoundNames, assignment_pattern, code_file, is_evaluated
+from .deferred_reports import DeferredReports
 from .holders import find_holder_paths, is_in_use
 from .loaded_sources import MAX_PARSED_BYTES, LoadedSources, file_stamp, read_file
 from .module_text import Text
@@ -58,6 +59,7 @@ class Drift:
     def __init__(self, sources: LoadedSources | None = None) -> None:
         self.sources = sources or LoadedSources()
         self.closures = PreviousClosures()
+        self.deferred = DeferredReports()
         self._compared: dict[str, tuple[object, Stamp | None, list[Differing]]] = {}
         """For each module, the load and file stamp that were compared, and the result."""
         self._is_within: dict[tuple[str, str], bool] = {}
@@ -88,6 +90,15 @@ class Drift:
         ):
             found.append(_row(owner.__name__, name, CLOSURES, of=str(count)))
         return [*found, *self._old_instances(modules)]
+
+    def is_edited(self, name: str) -> bool:
+        """Return whether the file of a module was edited since the module was loaded."""
+        load = self.sources.loads.get(name)
+        return load is not None and bool(self._differences_from_file(name, load))
+
+    def is_another_edited(self, module: str) -> bool:
+        """Return whether the file of another module was edited since that module was loaded."""
+        return any(name != module and self.is_edited(name) for name in list(self.sources.loads))
 
     def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, Load]]:
         """Return the loaded modules whose files are below a directory, except for installed packages in it."""

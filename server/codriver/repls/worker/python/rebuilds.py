@@ -6,7 +6,7 @@ import ast
 import gc
 import types
 
-from ..basics.held_definitions import ABSENT, is_class
+from ..basics.held_definitions import ABSENT, is_class, space_of
 from .bound_names import BoundNames
 from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
 from .registrations import REGISTRY_TYPES
@@ -133,10 +133,32 @@ class Rebuilds:
     def _redecorate(self, text: Text, top: int) -> None:
         """Apply the decorators of a definition again, unless the load has created its class again."""
         node = text.body[top]
-        if isinstance(node, ast.ClassDef) and self._followers.has_run(text, top):
-            return
+        if isinstance(node, ast.ClassDef):
+            if self._followers.has_run(text, top):
+                return
+            creation = self._followers.analysis.class_creation_effects(node, text.space)
+            if not creation.fills.isdisjoint(self.objects):
+                self._call_hook(text, node, {name for _, name in creation.attributes})
+                if not node.decorator_list:
+                    return
         if not self._followers.apply_decorators_again(text, node):
             self._followers.report_in_module(text, node, "its decorators cannot be applied again")
+
+    def _call_hook(self, text: Text, node: ast.ClassDef, names: set[str]) -> None:
+        """Call the inherited `__init_subclass__` of a class again. `names` are the attributes that it sets."""
+        kind = text.space[node.name]
+        bound = {name for statement in node.body for name in names_bound_by(statement)}
+        for name in names & space_of(kind).keys() - bound:
+            before = space_of(kind)[name]
+            type.__delattr__(kind, name)
+            self._undo.record_attribute("", kind, name, before)
+        minimal = self._followers.minimal_load_for(text)
+        words = {
+            str(keyword.arg): eval(minimal.compile_node(ast.Expression(keyword.value), "eval"), text.space)
+            for keyword in node.keywords
+            if keyword.arg != "metaclass"
+        }
+        super(kind, kind).__init_subclass__(**words)
 
     @staticmethod
     def _is_first(text: Text, top: int, name: str) -> bool:

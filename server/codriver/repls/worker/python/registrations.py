@@ -47,7 +47,7 @@ class Registrations:
         """Return whether creating a class again would make a workspace hook register it a second time."""
         effects = self._creation_effects(kind, text)
         return effects is not None and (
-            effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
+            effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)} - self._rebuilt)
         )
 
     def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
@@ -81,14 +81,14 @@ class Registrations:
         if not is_class(kind):
             return False
         effects = self._analysis.class_creation_effects(node, self._changes.before[self._text.name])
-        return not effects.fills.isdisjoint(self._registries())
+        return not effects.fills.isdisjoint(self._registries().keys() - self._rebuilt)
 
     def is_no_longer_registered(self, old: Statement, new: Statement) -> bool:
         """Return whether workspace hooks registered the previous class but do not register the new one."""
         before = (
             self._analysis.class_creation_effects(old.node, self._changes.before[self._text.name]).fills
             & self._registries().keys()
-        )
+        ) - self._rebuilt
         return not before <= self._analysis.class_creation_effects(new.node, self._text.space).fills
 
     def _registries(self) -> dict[int, Any]:
