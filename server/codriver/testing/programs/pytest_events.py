@@ -37,11 +37,11 @@ OLDEST_VERSION = (7, 0)
 DESCRIPTION_ATTRIBUTE = "_codriver_failure"
 """Attribute of a pytest report that holds the description of its failure."""
 MAX_DESCRIBED_FAILURES = 200
-"""Maximum number of failures that are reported with frames and variables."""
+"""Maximum number of failures reported with frames and variables."""
 MAX_WARNINGS = 20
-"""Maximum number of warnings that are reported with their text. The others are only counted."""
+"""Maximum number of warnings reported with their text. The others are only counted."""
 OUTCOMES_BY_PRIORITY = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
-"""Outcomes, highest priority first. The highest one among a test's phases is the test's outcome."""
+"""Outcomes, highest priority first. A test has the outcome of the phase with the highest priority."""
 NO_DEBUGGER_MESSAGE = (
     "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
     "evaluate code in a frame of the failure instead"
@@ -129,7 +129,7 @@ class FailurePlugin:
         """Note that the frames of failures are not available if workers of pytest-xdist run the tests."""
         self.config = session.config
         if self.keeper is not None and session.config.pluginmanager.has_plugin("dsession"):
-            self.keeper.obstacle = "it ran in a worker of pytest-xdist"
+            self.keeper.obstacle = "the test ran in a pytest-xdist worker"
 
     @early_wrapper
     def pytest_runtest_makereport(self, item: Item, call: Any) -> Iterator[None]:
@@ -210,6 +210,16 @@ class Test:
         self.has_failed_part = False
 
 
+class DebuggerOptionPlugin:
+    """Turns off the option `--pdb`, which would wait for input and which pytest-xdist refuses."""
+
+    @early
+    def pytest_cmdline_main(self, config: Any) -> None:
+        """Turn off the option."""
+        if getattr(config.option, "usepdb", False):
+            config.option.usepdb = False
+
+
 class EventsPlugin:
     """A pytest plugin that writes the events of a run.
 
@@ -238,11 +248,9 @@ class EventsPlugin:
     # The whole run
 
     @early
-    def pytest_cmdline_main(self, config: Any) -> None:
-        """Turn off the option `--pdb`, which would wait for input."""
-        option = config.option
-        if getattr(option, "usepdb", False):
-            option.usepdb = False
+    def pytest_load_initial_conftests(self, early_config: Any) -> None:
+        """Register the plugin that turns off `--pdb` after all installed plugins, so that its hook runs first."""
+        early_config.pluginmanager.register(DebuggerOptionPlugin(), "codriver-debugger-option")
 
     def write_usage_error(self, error: Any) -> None:
         """Write the error of a run that ended before any test was collected, if it is one."""
