@@ -1,4 +1,4 @@
-"""The relay's command line."""
+"""The relay's command line: parse the arguments, determine the workspace, and run the relay."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
     if kind == 2 and code == (1 << 32) - 2:
         return None
     if kind != 20 or len(answer) < 88:
-        raise OSError(0, f"sock_diag answered with a message of type {kind}")
+        raise OSError(0, f"the kernel answered a sock_diag query with a message of the unexpected type {kind}")
     if peer_port and answer[22:24] == b"\0\0":
         return None  # there is no such connection, and the reply is about the listener
     return native_integer(answer[80:84]), native_integer(answer[84:88])

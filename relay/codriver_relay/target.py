@@ -160,7 +160,7 @@ class Target:
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
         if not text.isdigit() or len(text) > len("65535") or not 0 < int(text) < 1 << 16:
-            raise UnreachableError("the port file does not contain a port")
+            raise UnreachableError("the port file does not contain a port number")
         return int(text)
 
     def introduce(self, connection: socket.socket, port: int, directory: Directory | None) -> None:
@@ -293,8 +293,8 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
         return True
     if listener is None:
         raise UnreachableError(
-            "according to the system, no process on this machine listens on this port; to connect anyway, pass the "
-            "port instead of the file"
+            "according to the system, no process on this machine is listening on this port; to connect anyway, pass "
+            "the port instead of the file"
         )
     return owns_lock(directory, listener[1])
 

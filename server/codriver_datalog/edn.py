@@ -210,7 +210,7 @@ class _Reader:
         tag = COLLECTION_KINDS[opener]
         collection = Form(tag, tuple(forms), start, self._offset)
         if tag == "map" and len(forms) % 2:
-            raise self._text.error("expected a value for every key of the map", collection)
+            raise self._text.error("expected a value for every key in the map", collection)
         return collection
 
     def _read_atom(self, kind: str, token: str, start: int) -> Form:

@@ -216,7 +216,7 @@ def _parse_pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribu
     # Inputs are JSON, where keywords are strings.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.usable_keywords:
         raise text.error(
-            f"expected {PULL_SYNTAX}, of the attributes {' '.join(schema.select_usable_keywords(text.text))}", form
+            f"expected {PULL_SYNTAX}, with attributes from {' '.join(schema.select_usable_keywords(text.text))}", form
         )
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
@@ -232,7 +232,7 @@ def _parse_keys(
     names = sections[given[0]]
     if len(given) > 1 or shape not in ("relation", "tuple") or len(names) != count:
         raise text.error(
-            f"expected one of `:keys`, `:strs`, `:syms`, with a name for each of {count} elements of rows", query
+            f"expected one of `:keys`, `:strs`, `:syms`, with a name for each of the {count} elements in a row", query
         )
     for name in names:
         if name.tag not in ("symbol", "string", "keyword"):
@@ -270,13 +270,13 @@ def _check_variables(query: Query, form: Form, calls: Collection[RuleCall], boun
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
         if name not in bound:
-            raise text.error(f"the variable `{name}` of `:find` must occur in `:where` or `:in`", form)
+            raise text.error(f"the variable `{name}` in `:find` must occur in `:where` or `:in`", form)
         if isinstance(element, Pull) and isinstance(element.pattern, Variable) and element.pattern.name not in bound:
             raise text.error(f"the variable `{element.pattern.name}` in the pull must occur in `:in`", element.form)
     found = [element.name for element in query.elements if isinstance(element, Variable)]
     for name in query.with_variables:
         if name not in bound or name in found:
-            raise text.error(f"the variable `{name}` of `:with` must occur in `:where`, but not in `:find`", form)
+            raise text.error(f"the variable `{name}` in `:with` must occur in `:where`, but not in `:find`", form)
     unknown = [call for call in calls if call.name not in query.rules]
     if unknown and not any(isinstance(item, RulesInput) for item in query.inputs):
         raise text.error(

@@ -127,7 +127,7 @@ def test_code_waiting_for_input_blocks_the_session_only_while_its_client_is_conn
         waiting = client.call("evaluate_code", code="1 + 1", timeoutMs=1000)
         assert waiting["status"] == "queued"
         [note] = [note for note in waiting["notes"] if asked["evaluationId"] in note]
-        assert "waits for input" in note
+        assert "is waiting for input" in note
         assert "send_input" in note
     ask = partial(client.call, "get_evaluation", evaluationId=asked["evaluationId"])
     until(lambda: ask()["status"] == "interrupted", "the end of the question")
@@ -351,7 +351,7 @@ def test_an_invalid_request_is_answered_and_the_connection_survives(client, line
         ),
     ],
 )
-def test_an_error_response_says_what_is_wrong(client, line, words):
+def test_an_error_response_explains_what_is_wrong(client, line, words):
     client.write(line + b"\n")
     assert words in client.answer(json.loads(line)["id"] if line.startswith(b"{") else None)["error"]["message"]
 

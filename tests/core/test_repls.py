@@ -519,8 +519,8 @@ def test_a_repeated_error_is_counted(server):
 @pytest.mark.parametrize(
     ("status", "notes"),
     [
-        ("interrupted", ("it was interrupted: ada asked for it",)),
-        ("failed", ("it failed after an interrupt: ada asked for it",)),
+        ("interrupted", ("the code was interrupted: ada asked for it",)),
+        ("failed", ("the code failed after an interrupt: ada asked for it",)),
         ("done", ()),
         ("lost", ()),
     ],

@@ -77,7 +77,7 @@ def test_a_keyword_equals_its_text():
         ('["abc', 'a closing `"`', '"abc', 1, 2),
         ('[#"abc', 'a closing `"`', '#"abc', 1, 2),
         ("1 2", "the end of the text after one form", "2", 1, 3),
-        ("{:a}", "a value for every key of the map", "{:a}", 1, 1),
+        ("{:a}", "a value for every key in the map", "{:a}", 1, 1),
         ("12ab", "a whole or decimal number", "12ab", 1, 1),
         ("1/2", "a whole or decimal number", "1/2", 1, 1),
         ("#inst 5", "a form without reader tags", "#inst", 1, 1),
@@ -97,7 +97,7 @@ def test_a_keyword_equals_its_text():
         ),
     ],
 )
-def test_an_error_says_what_was_expected_and_where(text, expected, found, line, column):
+def test_an_error_message_has_what_was_expected_and_where(text, expected, found, line, column):
     with pytest.raises(QueryError) as error:
         read_form(Text(text))
     assert (error.value.reason, error.value.found) == (f"expected {expected}", found)

@@ -452,7 +452,7 @@ def test_the_error_names_an_invalid_port_file(start_relay, tmp_path, text):
     (tmp_path / "port").write_text(text)
     relay = start_relay(tmp_path / "port", CODRIVER_RELAY_GIVE_UP_S="0")
     relay.send(request(1))
-    assert "does not contain a port" in relay.receive()["error"]["message"]
+    assert "does not contain a port number" in relay.receive()["error"]["message"]
 
 
 def test_all_answers_arrive_if_stdin_ends_before_the_connection(start_relay, start_host, tmp_path):

@@ -105,7 +105,7 @@ def test_a_call_without_a_session_uses_the_running_application(tmp_path):
             first = late.call("evaluate_code", code="import shop; shop.orders")
             assert (first["result"], first["notes"]) == (
                 "[7]",
-                ["in shop, the running application; replSessionKey selects another: py"],
+                ["in shop, the running application; replSessionKey selects another REPL: py"],
             )
             assert not late.call("evaluate_code", code="shop.orders").get("notes")
             assert early.call("evaluate_code", code="orders")["result"] == "'of the REPL'"

@@ -19,7 +19,7 @@ def test_new_files_are_listed():
     assert [one.name for one in pathlib.Path("new/sub").iterdir()] == ["mod.py"]
     assert glob.glob("new/**/*.py", recursive=True) == ["new/sub/mod.py"]
     assert [names for _, _, names in os.walk("new")] == [[], ["mod.py"]]
-def test_removed_files_are_gone():
+def test_removed_files_cannot_be_found():
     assert not os.path.exists("gone.py") and "gone.py" not in os.listdir()
     assert "gone.py" not in [one.name for one in os.scandir()]
     try:

@@ -107,9 +107,9 @@ def test_evaluating_in_a_process_that_exited_is_refused(project):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("import socket\nheld = socket.create_server(('127.0.0.1', 0))", "it still listens on a port"),
+        ("import socket\nheld = socket.create_server(('127.0.0.1', 0))", "the process is still listening on a port"),
         ("import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()", "threads"),
-        ("import fcntl\nheld = open('lock', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)", "it holds a file lock"),
+        ("import fcntl\nheld = open('lock', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)", "the process holds a file lock"),
     ],
     ids=["port", "thread", "lock"],
 )
@@ -122,7 +122,7 @@ def test_a_process_with_open_external_resources_is_not_retained(tmp_path, line, 
 
 def test_no_frames_of_xdist_workers_are_retained(project):
     report = process_runs.run(project, "--pdb", "-n", "1").report
-    assert "worker of pytest-xdist" in report.finished.why_not_retained
+    assert "pytest-xdist worker" in report.finished.why_not_retained
     assert report.counts.failed == 2
 
 

@@ -120,7 +120,7 @@ def test_only_the_five_newest_actions_are_noted_and_the_rest_counted(client, oth
         other.call("evaluate_code", code=f'"by bob {number}"')
     notes = client.call("evaluate_code", code='"mark 5"')["notes"]
     assert [note.split('"')[1] for note in notes[:5]] == [f"by bob {number}" for number in range(3, 8)]
-    assert notes[5:] == ["and 3 earlier ones by others: see repl_output_log"]
+    assert notes[5:] == ["and 3 earlier evaluations by others: see repl_output_log"]
 
 
 def test_a_callers_own_actions_are_not_noted(client):

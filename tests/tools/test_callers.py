@@ -64,7 +64,7 @@ def test_an_undo_without_a_caller_name_reverts_the_edit_of_the_last_caller_named
         assert not path.exists()
 
 
-def test_a_call_without_a_session_uses_the_callers_last_session(live):
+def test_a_call_without_a_session_uses_the_last_session_of_its_caller(live):
     with live.client(name="chose") as chose, live.client(name="new") as new:
         py(chose, "chosen = 1")
         stays = chose.call("evaluate_code", code="chosen")

@@ -150,7 +150,7 @@ def test_a_long_diff_is_truncated_and_marked(client, live):
     assert (live.workspace / "long.clj").read_text() == content
 
 
-def test_undo_only_reverts_batches_of_the_same_caller(live, client, greet):
+def test_undo_only_reverts_batches_by_the_same_caller(live, client, greet):
     with live.client() as other:
         client.call("edit_files", edits=[SHOUT])
         assert other.call("undo_edit")["reason"] == "nothing-to-undo"

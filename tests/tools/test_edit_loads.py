@@ -188,10 +188,12 @@ class TestNotLoaded:
             answer = client.call("edit_files", edits=[FORM, data], load=True)
             code, data = answer["files"]
             assert (answer["ok"], answer["reason"]) == (False, "no-repl")
-            assert answer["message"] == "a.clj was written, but not loaded: no connected REPL serves it"
+            assert answer["message"] == "a.clj was written, but not loaded: no connected REPL serves this file"
             assert client.call("edit_files", edits=[{**data_only, "content": "{:a 2}\n"}], load=True)["ok"]
             assert (live.workspace / "a.clj").exists()
-            assert code["notLoaded"] == "no connected REPL serves it: start one (see status), then call load_file"
+            assert (
+                code["notLoaded"] == "no connected REPL serves this file: start one (see status), then call load_file"
+            )
             assert data["notLoaded"] == "no REPL loads files that end in .edn"
 
     @pytest.mark.parametrize("more", [{}, {"test": ["affected"], "onFailure": "restore"}])

@@ -86,7 +86,7 @@ def test_a_changed_comment_loads_nothing(client, shop):
     answer = edit(
         client, shop, {**RATE, "code": "def rate(order: Missing) -> int:\n    # two\n    return 2"}, load=True
     )
-    assert answer["files"][0]["notLoaded"] == "its code did not change"
+    assert answer["files"][0]["notLoaded"] == "the file's code did not change"
 
 
 def test_a_variable_is_replaced_by_name_and_loaded(client, shop):
@@ -172,7 +172,7 @@ class TestRollback:
         assert answer["tests"] == {"passed": 1, "failed": 1, "unfinished": 0}
         assert [row["test"] for row in answer["results"]] == [f"{tests.name}::test_rate"]
         assert answer["files"] == [{"filePath": shop.name, "applied": False}]
-        assert answer["restored"].startswith("files and definitions are as before; what loading or tests did")
+        assert answer["restored"].startswith("files and definitions are as before; other effects of loading")
         assert picture()
         assert client.call("undo_edit")["reason"] == "nothing-to-undo"
 

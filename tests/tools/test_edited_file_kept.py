@@ -57,7 +57,7 @@ def test_python_that_would_take_too_long_to_parse_is_edited_as_text_only(client,
     assert replace(client, "long.py", "pass", "return 1 +")["ok"]
     assert file.read_text() == before.replace("pass", "return 1 +")
     loaded = client.call("edit_files", edits=[{**within, "oldText": "1 +", "newText": "1", "name": None}], load=True)
-    assert "it is too long" in str(loaded)
+    assert "the file is too long" in str(loaded)
 
 
 def test_an_edit_of_a_file_with_too_many_lines_is_refused(client, live):

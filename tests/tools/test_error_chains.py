@@ -191,4 +191,4 @@ def test_locals_are_included_on_request_short_and_without_secrets(tmp_path, monk
         assert len(frame["locals"]["note"]) == 120
         assert "correct" not in str(frame)
         client.call("evaluate_code", code="1 / 0")
-        assert any(note.startswith("no locals") for note in client.call("stacktrace", locals=True)["notes"])
+        assert any(note.startswith("locals are missing") for note in client.call("stacktrace", locals=True)["notes"])

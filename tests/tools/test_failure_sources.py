@@ -101,7 +101,7 @@ def test_an_error_in_the_project_includes_the_source_of_the_raising_function(cli
     assert "item={'price': 10}" in row["locals"]
 
 
-def test_only_the_lines_near_the_statement_are_included_of_a_long_function(client):
+def test_only_the_lines_near_the_statement_are_included_for_a_long_function(client):
     lines = failure(client, "test_report")["source"].splitlines()
     assert (lines[-1], len(lines)) == (">   raise ValueError(value)", 7)
 

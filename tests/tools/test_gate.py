@@ -21,11 +21,11 @@ FAILED = "the REPL started by `lein` exited before it opened a port"
     ("phase", "note", "hint"),
     [
         ("starting", None, "the REPL clj is starting: call again"),
-        ("waiting", FAILED, f"no connected REPL supports it (clj: {FAILED}): start one"),
-        ("stopped", FAILED, f"no connected REPL supports it (clj: {FAILED}): start one"),
+        ("waiting", FAILED, f"no connected REPL supports run_tests (clj: {FAILED}): start one"),
+        ("stopped", FAILED, f"no connected REPL supports run_tests (clj: {FAILED}): start one"),
     ],
 )
-def test_the_refusal_says_to_wait_for_a_starting_repl_or_why_one_failed(phase, note, hint):
+def test_the_refusal_suggests_waiting_for_a_starting_repl_or_explains_why_one_failed(phase, note, hint):
     repl = Repl("1", "clj", Origin("process", "lein"), phase=phase, note=note)
     refused = why_unavailable(BY_NAME["run_tests"], State(repls={"1": repl}), Settings())
     assert refused is not None
@@ -45,7 +45,7 @@ def test_without_a_repl_the_refusal_suggests_the_setting_for_the_projects_files(
     state = State(languages_of_files=frozenset(languages), repl_of_files=repl)
     refused = why_unavailable(BY_NAME["evaluate_code"], state, Settings(repl=setting))
     assert refused is not None
-    assert "found by its port file within a second" in refused.hint
+    assert "which Codriver finds by its port file within a second" in refused.hint
     assert (named or "start one") in refused.hint
     assert ("codriver.toml" in refused.hint) == (named is not None)
 

@@ -43,7 +43,7 @@ def test_the_answer_about_a_requested_interrupt_includes_the_stack_and_names_the
     assert "stopper" not in str(ended), "it knows"
     assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
     told = client.call("get_evaluation", evaluationId=began["evaluationId"], detail=False)
-    assert "it was interrupted: stopper called interrupt_evaluation" in told["notes"]
+    assert "the code was interrupted: stopper called interrupt_evaluation" in told["notes"]
 
 
 READS = {
@@ -136,7 +136,7 @@ def test_a_repl_that_cannot_be_interrupted_is_reported_as_still_running(tmp_path
         queued = other.call("evaluate_code", code="1", timeoutMs=300)
         assert queued["status"] == "queued"
         for told in (answer["notes"], queued["notes"]):
-            assert "restarting n with the program that started it (it cannot interrupt)" in str(told)
+            assert "restarting n, which cannot interrupt, with the program that started it" in str(told)
             assert "interrupt_evaluation" not in str(told)
 
 
@@ -184,14 +184,14 @@ def test_an_evaluation_reports_that_it_ended_because_its_client_left(live, clien
     gone.close()
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
     assert (ended["status"], ended["who"]) == ("interrupted", "gone")
-    assert "it was interrupted: its client gone left while it ran" in ended["notes"]
+    assert "the code was interrupted: its client gone disconnected while the code was running" in ended["notes"]
 
 
 def test_an_evaluation_reports_that_it_ended_because_its_call_was_cancelled(live, client):
     evaluation, gone, call = start_and_disconnect(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     gone.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
-    assert "it was interrupted: its client gone cancelled the call that waited for it" in ended["notes"]
+    assert "the code was interrupted: its client gone cancelled the call that waited for it" in ended["notes"]
     gone.close()
 
 
@@ -200,7 +200,7 @@ def test_an_evaluation_ended_by_another_client_names_that_client(live, client):
     with live.client(name="Ada Reviewer") as other:
         assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"
     answer = gone.answer(call)["result"]["structuredContent"]
-    assert "it was interrupted: ada-reviewer called interrupt_evaluation" in answer["notes"]
+    assert "the code was interrupted: ada-reviewer called interrupt_evaluation" in answer["notes"]
     gone.close()
 
 
@@ -212,7 +212,7 @@ def test_an_evaluation_reports_that_it_exceeded_the_callers_limit(live, client):
         timeoutMs=300,
         onTimeout="interrupt",
     )
-    assert "it was interrupted: it ran longer than 300 ms" in answer["notes"]
+    assert "the code was interrupted: the code ran longer than 300 ms" in answer["notes"]
 
 
 def test_an_evaluation_reports_that_it_ended_with_its_isolated_session(tmp_path):
@@ -223,4 +223,5 @@ def test_an_evaluation_reports_that_it_ended_with_its_isolated_session(tmp_path)
             nap = gone.call("evaluate_code", code="(Thread/sleep 600000)", isolate=True, timeoutMs=1000)
             assert nap["status"] == "running", nap
         ended = client.call("get_evaluation", evaluationId=nap["evaluationId"], waitMs=60_000)
-        assert "it was interrupted: its client disconnected, and the session belonged to that client" in ended["notes"]
+        why = "its client disconnected, and the session belonged to that client"
+        assert f"the code was interrupted: {why}" in ended["notes"]

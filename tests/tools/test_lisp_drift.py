@@ -212,7 +212,7 @@ def test_records_and_protocols_are_compared_by_their_definitions():
     assert world.compare() == [("edited", "Circle", ""), ("edited", "Shape", "")]
 
 
-def test_a_name_that_a_macro_may_have_defined_is_not_reported_as_gone():
+def test_a_name_that_a_macro_may_have_defined_is_not_reported_as_removed():
     world = World("(ns shop)\n(defentity order)\n")
     world.define("(def order-table 1)", FILE)
     assert ("gone", "order-table", "") not in world.compare()

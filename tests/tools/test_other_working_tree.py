@@ -57,7 +57,7 @@ def test_an_ambiguous_session_error_marks_repls_of_other_trees():
     repls = {repl.id: repl for repl in (discovered_repl(), discovered_repl(key="own", tree=None))}
     with refused_as("ambiguous-session") as refused:
         resolve_session(State(repls=repls), None)
-    assert refused.value.hint.endswith(": py (of another working tree), own.")
+    assert refused.value.hint.endswith(": py (in another working tree), own.")
 
 
 @pytest.mark.slow

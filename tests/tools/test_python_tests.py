@@ -257,7 +257,7 @@ def test_a_new_run_replaces_the_callers_older_one_if_a_file_changed(live, client
         assert run(client, "tests/test_shop.py::test_total")["ok"]
         ended = client.call("get_evaluation", evaluationId=older)
         assert ended["reason"] == "interrupted"
-        assert "files changed since it started" in " ".join(ended["notes"])
+        assert "files have changed since the run started" in " ".join(ended["notes"])
     finally:
         file.write_text(SHOP)
 
@@ -355,7 +355,7 @@ def test_changed_lines_that_no_test_executed_are_listed(live, client):
         if sys.version_info >= (3, 12):
             assert "shop.py:5" in answer["notRun"], answer
         else:
-            assert "exists from Python 3.12 on" in answer["trace"]
+            assert "was added in Python 3.12" in answer["trace"]
     finally:
         file.write_text(SHOP)
         shutil.rmtree(live.workspace / ".git")

@@ -73,7 +73,7 @@ def test_a_short_function_is_displayed_whole_with_the_line_marked():
     assert text.splitlines()[-1] == " 19         return 0"
 
 
-def test_only_the_lines_near_the_statement_are_included_of_a_long_function():
+def test_only_the_lines_near_the_statement_are_included_for_a_long_function():
     lines = ["def f():", *(f"    x = {number}" for number in range(100))]
     text = excerpt(lines, 50)
     assert [int(line[1:].split()[0]) for line in text.splitlines()] == list(range(45, 56))

@@ -165,6 +165,6 @@ def test_get_evaluation_without_an_id_returns_the_callers_newest_evaluation(clie
 
 def test_input_without_an_id_is_sent_to_the_callers_only_evaluation_that_waits_for_it(client):
     refused = client.call("send_input", text="7")
-    assert (refused["reason"], refused["message"]) == ("bad-arguments", "none of your evaluations waits for input")
+    assert (refused["reason"], refused["message"]) == ("bad-arguments", "none of your evaluations is waiting for input")
     client.call("evaluate_code", code="(read-line)")
     assert client.call("send_input", text="7")["result"] == '"7"'

@@ -189,7 +189,7 @@ def test_a_name_that_no_file_defines_is_refused(client, symbol):
     assert client.call("symbol_info", symbol=symbol)["reason"] == "unknown-symbol"
 
 
-def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
+def test_a_bare_name_is_found_in_the_files_in_the_workspace(client, live):
     package = live.workspace / "warehouse"
     package.mkdir(exist_ok=True)
     (package / "shelves.py").write_text("def shelf_of(item):\n    return 7\n\n\ndef _shelf_row():\n    pass\n")

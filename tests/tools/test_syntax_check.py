@@ -53,7 +53,7 @@ def test_an_unknown_session_is_reported_before_the_code_is_parsed(client):
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "notes.md", "core.clj", ".env", ".env.local", "Procfile"])
-def test_a_file_of_another_language_is_refused(live, client, name):
+def test_a_file_in_another_language_is_refused(live, client, name):
     (live.workspace / name).write_text("x = 1\n")
     answer = client.call("load_file", filePath=name)
     assert (answer["ok"], answer["reason"]) == (False, "wrong-language")
@@ -68,12 +68,12 @@ def test_a_file_of_another_language_is_refused(live, client, name):
         ("core.hy", '.hy needs a session of Hy: add "hy" to repl in codriver.toml'),
         ("core.lpy", '.lpy needs a session of Basilisp: add "lisp" to repl in codriver.toml'),
         ("core.clj", ".clj needs a session of Clojure or Babashka"),
-        ("notes.md", "data is read by code of its own language"),
+        ("notes.md", "data is read by code in the data's own language"),
     ],
 )
 def test_a_refused_file_names_the_session_it_needs(live, client, name, needed):
     (live.workspace / name).write_text("1\n")
-    assert client.call("load_file", filePath=name)["hint"] == f"it loads files that end in .py; {needed}"
+    assert client.call("load_file", filePath=name)["hint"] == f"this session loads files that end in .py; {needed}"
 
 
 def test_a_file_without_an_extension_can_be_loaded(live, client):

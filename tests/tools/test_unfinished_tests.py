@@ -33,6 +33,8 @@ PASSED_SENTENCE = "All tests that executed the changed code have passed; the oth
     ],
     ids=["only an importer", "no test was running", "a test that executed it", "named by the caller"],
 )
-def test_the_message_says_whether_tests_that_executed_the_changed_code_finished(choice, unfinished, running, message):
+def test_the_message_reports_whether_tests_that_executed_the_changed_code_finished(
+    choice, unfinished, running, message
+):
     fields = unfinished_edit_fields(choice.functions, unfinished, 9.0, running)
     assert fields["message"] == f"the edit is kept, but {message}"

@@ -122,7 +122,7 @@ def test_waiting_is_refused_for_a_query_with_more_rows_than_fit_an_answer(client
     query = "[:find ?a ?b ?c :where [?x :output/line ?a] [?y :output/line ?b] [?z :output/line ?c]]"
     answer = client.call("wait_for", query=query, timeoutMs=60_000)
     assert (answer["ok"], answer["reason"]) == (False, "bad-query")
-    assert "cannot recognise new rows" in answer["message"]
+    assert "new rows could not be recognized" in answer["message"]
 
 
 def test_a_client_that_requested_progress_gets_it(client, other):

@@ -53,7 +53,7 @@ def live(request, tmp_path_factory):
         yield running
 
 
-HINT = "dependents: true also loads the namespaces that require it"
+HINT = "dependents: true also loads the namespaces that require this one"
 
 
 def path(live, name):
@@ -153,7 +153,7 @@ def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live
     file = str(path(live, "low"))
     first = client.call("load_file", filePath=file)["notes"]
     assert HINT in first
-    assert "no longer in the file: shop.low/rate; prune: true removes it" in first
+    assert "no longer defined in the file: shop.low/rate; prune: true removes such names" in first
     client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")
     notes = client.call("load_file", filePath=file, dependents=True, prune=True)["notes"]
     done = ["removed, because the file no longer defines it: rate", "also loaded: shop.high, shop.top"]

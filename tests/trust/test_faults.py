@@ -77,7 +77,7 @@ def test_a_killed_repl_ends_running_and_queued_evaluations_with_different_reason
         told = client.answer(ran)["result"]["structuredContent"]
         assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
         assert "may have run" in told["error"]["message"]
-        assert "check what it did" in told["hint"]
+        assert "check what the code did" in told["hint"]
         told = other.answer(waited)["result"]["structuredContent"]
         assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
         assert "never sent" in told["error"]["message"]

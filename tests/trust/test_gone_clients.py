@@ -37,7 +37,7 @@ def test_code_of_a_disconnected_client_ends_when_another_client_needs_its_sessio
     assert (answer["status"], answer["result"]) == ("done", "'free'")
     ended = client.call("get_evaluation", evaluationId=endless)
     assert ended["status"] == "interrupted"
-    assert "it was interrupted: its client disconnected, and here is waiting for the session" in ended["notes"]
+    assert "the code was interrupted: its client disconnected, and here is waiting for the session" in ended["notes"]
 
 
 def test_code_ends_when_its_client_disconnects_during_the_call(live):

@@ -254,7 +254,7 @@ def test_a_server_explains_why_hostile_settings_prevent_its_start(checkout, tmp_
     checkout(shape, ["codriver.toml"])
     said, status, memory = run(["serve", "--port", "0", "--idle-exit", "1"], tmp_path)
     assert status == 1
-    assert "codriver.toml: cannot be read" in said
+    assert "codriver.toml: the file cannot be read" in said
     assert SECRET not in said
     assert memory < MAX_BYTES
 

@@ -1,4 +1,4 @@
-"""Store the instructions and tools for a client's first session in a workspace that had no server yet.
+"""Store the instructions and tools for a client's first session in a workspace that has had no server yet.
 
 A relay that starts a server answers its client's first requests from stored lists, so that a client that does not wait
 has its tools anyway. A server stores them for the next time. For the first time, `codriver init` derives them from the

@@ -426,7 +426,7 @@ def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key
         words = f"{action.failure.message}" if action.failure else action.status
         text = f"{evaluation.who} ran {action.summary or f'{evaluation.head}: {words}'}"
     elif action.status == "interrupted":
-        cause = "; ".join(evaluation.notes) or "it was interrupted"
+        cause = "; ".join(evaluation.notes) or "the code was interrupted"
         text = f"{of}: {cause}"
     elif action.status == "lost":
         cause = action.failure.message if action.failure else "the outcome is unknown"
@@ -463,8 +463,9 @@ def _stop_notes(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str
     """Return a note about who stopped an evaluation and why, or nothing if nobody did."""
     if evaluation.stop_requested is None or action.status not in ("interrupted", "failed"):
         return ()
-    how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
-    return (f"{how}: {evaluation.stop_requested}",)
+    subject = "the test run" if evaluation.kind == "run-tests" else "the code"
+    how = "was interrupted" if action.status == "interrupted" else "failed after an interrupt"
+    return (f"{subject} {how}: {evaluation.stop_requested}",)
 
 
 def _set_status(state: State, evaluation: Evaluation) -> Outcome:

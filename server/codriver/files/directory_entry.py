@@ -79,7 +79,8 @@ class DirectoryEntry:
         self._directory.restrict_to_owner()
         if not is_private_directory(self.directory_status()):
             raise NotOwnedError(
-                self.path.parent, "others can access the directory, because its file system does not store permissions"
+                self.path.parent,
+                "other users can access the directory, because its file system does not store permissions",
             )
 
     def open(self, rules: FileRules) -> int:

@@ -58,7 +58,7 @@ def read_toml(path: Path, *, root: Path | None) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:  # invalid TOML, oversized numbers, or excessive nesting
-        raise TomlFileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise TomlFileError(path, f"the file cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read_toml_bytes(path: Path, *, root: Path | None) -> bytes:

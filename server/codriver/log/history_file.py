@@ -1,4 +1,4 @@
-"""The file of a history, to which one thread appends lines while another syncs and compacts it.
+"""A history's file, to which one thread appends lines while another syncs and compacts it.
 
 A line survives a crash of the process once `append` returns, and a crash of the machine after the next `sync`. The
 threads only wait for each other while a compacted file replaces the old one.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class HistoryFile:
-    """The file of a history, to which one thread can append while another syncs or compacts it.
+    """A history's file, to which one thread can append while another syncs or compacts it.
 
     Nothing is appended beyond `max_bytes`, because a larger file could not be read again. All methods block, and raise
     `OSError` if the disk fails.

@@ -1,4 +1,4 @@
-"""The entries of the log, the history and the memory, and their attributes."""
+"""Entries in the log, the history and the memory, and their attributes."""
 
 from __future__ import annotations
 

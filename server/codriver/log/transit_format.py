@@ -144,7 +144,7 @@ class EntryDecoder:
                 continue
             self.broken += 1
             if self.broken > MAX_BROKEN_LINES:
-                raise UnreadableError(f"more than {MAX_BROKEN_LINES} lines of the file contain no entity")
+                raise UnreadableError(f"more than {MAX_BROKEN_LINES} lines in the file contain no entity")
 
     def _lines(self) -> Iterator[bytes | None]:
         """Yield all complete lines. A line that is too long is yielded as None."""

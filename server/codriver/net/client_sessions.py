@@ -1,4 +1,4 @@
-"""Sessions of connected clients, with the names and pending requests of the clients."""
+"""Sessions of connected clients, with the clients' names and pending requests."""
 
 from __future__ import annotations
 

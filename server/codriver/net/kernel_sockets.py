@@ -200,7 +200,9 @@ def _query_listeners() -> list[Listener]:
                         uid, inode = struct.unpack_from("=II", data, 80)
                         found.append((uid, inode, socket.inet_ntop(family, host), port))
                     else:
-                        raise UnsupportedQueryError(0, f"sock_diag answered with a message of type {kind}")
+                        raise UnsupportedQueryError(
+                            0, f"the kernel answered a sock_diag query with a message of the unexpected type {kind}"
+                        )
                     data = data[length + 3 & ~3 :]
     return found
 

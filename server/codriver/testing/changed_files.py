@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEST_INPUT_SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
-"""Suffixes of files that affect test outcomes and that tests rarely write."""
+"""Suffixes of files that affect the outcomes of tests but are rarely written by tests."""
 MAX_SCANNED_ENTRIES: Final = 20_000
 """Maximum number of directory entries that are scanned for changes."""
 

@@ -65,7 +65,7 @@ def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | N
 
 
 def _function_bodies(tree: ast.Module) -> list[tuple[int, int, str]]:
-    """Return the first and the last line of each function body and the qualified name, inner functions first."""
+    """Return the first line, last line and qualified name of each function's body, inner functions first."""
     found: list[tuple[int, int, str]] = []
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]
     while waiting:
@@ -131,6 +131,6 @@ def _innermost_definitions(lines: Sequence[str]) -> list[str]:
 
 
 def _qualified_name(chain: Sequence[tuple[int, str, bool]]) -> str:
-    """Return the qualified name of the innermost of nested definitions."""
+    """Return the qualified name of the innermost definition in a chain of nested definitions."""
     names = [name + ("." if is_class else ".<locals>.") for _, name, is_class in chain[:-1]]
     return "".join([*names, *[name for _, name, _ in chain[-1:]]])

@@ -1,4 +1,4 @@
-"""Find what changed since the last commit in a git repository: lines of Python files, and the old text of files."""
+"""Find what changed in a git repository since the last commit: lines in Python files, and the old text of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIT_TIMEOUT_S: Final = 20.0
 HUNK_HEADER_PATTERN: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 """Matches the header of a hunk. Its groups are the first line in the new file and the number of new lines."""
 MAX_CHANGED_FILES: Final = 200
-"""Maximum number of changed files that are returned."""
+"""Maximum number of changed files to return."""
 DIFF_ARGUMENTS: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")
 """Arguments with which git prints the lines that differ from the last commit."""
 DIFF_NAMES_ARGUMENTS: Final = (

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_EVENT_BYTES: Final = 2**26
-"""Maximum size of an event. A record of all functions that twenty thousand tests execute is smaller."""
+"""Maximum size of an event, in bytes. A record of all functions that 20,000 tests execute is smaller."""
 _OUTCOMES: Final[Mapping[str, Outcome]] = {argument: argument for argument in get_args(Outcome)}
 """Test outcomes, by their names in events."""
 _PHASES: Final[Mapping[str, Phase]] = {argument: argument for argument in get_args(Phase)}
@@ -40,7 +40,7 @@ _PHASES: Final[Mapping[str, Phase]] = {argument: argument for argument in get_ar
 _ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {argument: argument for argument in get_args(RunErrorKind)}
 """Kinds of run errors, by their names in events."""
 _COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
-"""Matches a color code, which pytest writes into comparisons with the option `--color=yes`."""
+"""Matches a color code, as pytest writes them into comparisons with the option `--color=yes`."""
 _COUNT_NAMES: Final = tuple(field.name for field in fields(OutcomeCounts))
 """Names of the counts in an event."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """Absolute path of a file, and a qualified name in it."""
 
 MAX_RECORDED_FUNCTIONS: Final = 2_000_000
-"""Maximum total number of functions for all tests, at most 100 MB. The oldest tests are discarded first."""
+"""Maximum total number of functions recorded for all tests, at most 100 MB. The oldest tests are discarded first."""
 
 
 def without_parameters(nodeid: str) -> str:
@@ -132,7 +132,7 @@ class _Contents:
         self._accepted: set[tuple[str, str]] = set()
 
     def is_current(self, digest_of: Callable[[str], str]) -> bool:
-        """Return whether the current contents of the files are ones for which the recorded functions are executed."""
+        """Return whether the tests execute the recorded functions with the current contents of the files."""
         return all(
             (now := digest_of(file)) == then or (file, now) in self._accepted for file, then in self._recorded.items()
         )

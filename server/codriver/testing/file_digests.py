@@ -1,4 +1,4 @@
-"""Digests of the content of source files, computed again only for files that were written since."""
+"""Digests of source files' content, computed again only for files that have been written since."""
 
 from __future__ import annotations
 

@@ -40,18 +40,18 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Event, FailureFrame, RetainedProcess, RunSpec, TestProcess
 
 MAX_POLL_INTERVAL_S: Final = 0.05
-"""Maximum interval for reading new output and events, and for checking whether an interrupted run has ended."""
+"""Maximum interval, in seconds, for reading new output and events and for checking if an interrupted run has ended."""
 MIN_POLL_INTERVAL_S: Final = 0.005
-"""Minimum interval for reading new output and events."""
+"""Minimum interval, in seconds, for reading new output and events."""
 POLLS_PER_DURATION: Final = 40
-"""The interval is the time since the run started divided by this, so the end of a short run is noticed sooner."""
+"""The polling interval is the time since the start of the run divided by this, so it is shorter for a short run."""
 TEARDOWN_GRACE_S: Final = 5.0
 """Time for an interrupted run to tear down its fixtures, in seconds.
 
 Time spent waiting for a processor does not count.
 """
 MAX_TEARDOWN_GRACE_S: Final = 30.0
-"""Maximum time for an interrupted run to tear down its fixtures, including time spent waiting for a processor."""
+"""Maximum time, in seconds, for an interrupted run to tear down its fixtures, including waits for a processor."""
 KILL_TIMEOUT_S: Final = 5.0
 """Maximum time to wait for a killed process, in seconds."""
 EXIT_GRACE_S: Final = 10.0
@@ -60,24 +60,24 @@ EXIT_GRACE_S: Final = 10.0
 Time spent waiting for a processor does not count.
 """
 MAX_EXIT_TIMEOUT_S: Final = 60.0
-"""Maximum time for a process to exit after its last test, including time spent waiting for a processor."""
+"""Maximum time, in seconds, for a process to exit after its last test, including waits for a processor."""
 MAX_COUNTED_GAP_S: Final = 1.0
-"""Maximum time between two polls that counts as time to exit. In a longer one, this process itself did not run."""
+"""Maximum time between two polls, in seconds, that counts. During a longer one, this process itself did not run."""
 MAX_READ_BYTES: Final = 2**20
-"""Maximum number of bytes of output or events that are read at once."""
+"""Maximum number of bytes of output or events to read at once."""
 GUARD_SCRIPT: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
 """Shell script that kills a process group and removes its files when its stdin ends without a line.
 
 That happens when the server is gone.
 """
 SOURCES_DIRECTORY: Final = "sources"
-"""Directory with the content that a run sees in place of the files on disk."""
+"""Name of the directory with the content that a run sees in place of the files on disk."""
 RETAINED_PROCESS_PROGRAMS: Final = "kept process"
 """Name of the additional programs that keep the process of a failed run alive."""
 ANSWER_POLL_INTERVAL_S: Final = 0.02
-"""Interval for checking whether a retained process has answered."""
+"""Interval, in seconds, for checking whether a retained process has answered."""
 EXIT_HANDLERS_TIMEOUT_S: Final = 2.0
-"""Maximum time for a retained process to run its exit handlers."""
+"""Maximum time, in seconds, for a retained process to run its exit handlers."""
 _HINT_TEMPLATES: Final = {
     "no-pytest": "Install it in the project's environment: `uv pip install --python {python} pytest`",
     "old-pytest": "Install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
@@ -203,7 +203,7 @@ class PlainRun:
             with suppress(ValueError):
                 return RunError("died", f"the process was ended by {signal.Signals(-status).name}")
             return RunError("died", f"the process was ended by signal {-status}")
-        return RunError("died", f"the process ended with status {status} before its run was over")
+        return RunError("died", f"the process ended with status {status} before the test run had finished")
 
     async def interrupt(self) -> None:
         """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s.
@@ -376,7 +376,7 @@ class _Tail:
         self._output_end = self._events_end = 0
 
     def read(self) -> tuple[bytes, bytes, bool]:
-        """Return the new bytes of the output, the new bytes of the events, and whether both ends were reached.
+        """Return the new bytes of the output and of the events, and whether the ends of both were reached.
 
         Blocks.
         """
@@ -444,7 +444,7 @@ class RunningProcess(Protocol):
 
 
 OpenProcess = Callable[["RunSpec", "Sequence[str]", Path], "Awaitable[RunningProcess]"]
-"""Runs a command with an interpreter, a script and arguments. It prints to `output` in the given directory."""
+"""A function that starts a command, whose output goes to the file `output` in the given directory."""
 
 
 @asynccontextmanager
@@ -486,7 +486,7 @@ async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIte
 
 
 async def _end_process(process: RunningProcess, tree: ProcessTree, guard: Process | None, directory: Path) -> None:
-    """End a process and its child processes, and remove the files of the run."""
+    """End a process and its child processes, and remove the run's files."""
     if process.returncode is None and not tree.kill():
         process.kill()
     with anyio.move_on_after(KILL_TIMEOUT_S):
@@ -503,12 +503,12 @@ def _remove_directory(directory: Path) -> None:
 
 
 def _make_directory() -> Path:
-    """Create a temporary directory for the files of a run. Blocks."""
+    """Create a temporary directory for a run's files. Blocks."""
     return Path(tempfile.mkdtemp(prefix="codriver-tests-"))
 
 
 def _write_start_files(spec: RunSpec, directory: Path) -> Path:
-    """Write the files that the process reads at its start. Return the file with its programs. Blocks."""
+    """Write the files that the process reads when it starts. Return the file with its programs. Blocks."""
     for name in ("output", "events"):
         (directory / name).touch(mode=0o600)
     if spec.sources:
@@ -540,7 +540,7 @@ def _write_sources(spec: RunSpec, run_directory: Path) -> None:
 
 
 def _build_request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any]:
-    """Return the request that the process reads at its start: what to run and to record, and the paths of its files."""
+    """Return the request that the process reads when it starts: what to run and record, and the paths of its files."""
     arguments = list(spec.arguments)
     recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorder_options(spec).items()]
     request: dict[str, Any] = {
@@ -589,7 +589,7 @@ def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _process_environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
-    """Return the environment variables of the process. PWD is set to the directory, as a shell does."""
+    """Return the environment variables of the process, with PWD set to its directory, as in a shell."""
     environment = dict(spec.environment)
     if spec.is_isolated:
         environment = {name: value for name, value in environment.items() if not name.startswith("PYTHON")}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Runner
 
 BOOT_SCRIPT: Final = Path(__file__).with_name("programs") / "boot.py"
-"""The script that a test process starts with."""
+"""The script that a test process runs first. It loads all other programs."""
 _RUN_AS_MAIN_CODE: Final = (
     "import sys\n"
     "sys.argv[:] = sys.argv[1:]\n"
@@ -50,7 +50,7 @@ _RUNNER_INDEPENDENT_PROGRAMS: Final = (
 )
 """Programs that every run uses. They need neither the test runner nor anything that it imports."""
 _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
-"""Programs for every run that are used by the writers of events."""
+"""Programs for every run that the event writers use."""
 _FAILURE_PROGRAMS: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
@@ -84,9 +84,9 @@ _EXTRA_PROGRAMS: Final = {
         "testing.programs.calls_recorder",
     ),
 }
-"""Programs for each recorder, the last of which has the function `recorder`, and those that retain a process."""
+"""Additional programs, for each recorder and for retaining a process. A recorder's last program defines `recorder`."""
 _FUTURE_IMPORT: Final = "from __future__ import annotations\n"
-"""Import that is removed from each program, because its flag is passed to the compiler instead."""
+"""Import that is removed from each program, because the compiler gets its flag as an argument."""
 
 
 def plugin_program(runner: Runner) -> str:

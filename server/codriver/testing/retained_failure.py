@@ -121,7 +121,7 @@ class RetainedFailure:
     async def _run(self, identity: str, job: FrameCode, evaluating: _FrameEvaluation, most_s: float) -> None:
         """Evaluate code in a frame, and report the end of the evaluation to the core."""
         finished = EvaluationFinished(
-            identity, "failed", failure=Failure("no-frame", "the process of this run has ended")
+            identity, "failed", failure=Failure("no-frame", "the process of this test run has ended")
         )
         try:
             with evaluating.scope:
@@ -166,12 +166,12 @@ class RetainedFailure:
         """Interrupt code in a frame and wait for its end. Return messages that describe the result."""
         evaluating = self._evaluating.get(evaluation.id)
         if evaluating is None or evaluating.process is None:
-            return ("it had already finished",)
+            return ("the code had already finished",)
         self._core.report(StopRequested(evaluation.id, why))
         evaluating.is_interrupted = True
         await evaluating.process.interrupt()
         with anyio.move_on_after(STOP_TIMEOUT_S):
             await evaluating.over.wait()
         if evaluating.over.is_set():
-            return ("it was interrupted",)
-        return ("it was interrupted, and is still stopping",)
+            return ("the code was interrupted",)
+        return ("the code was interrupted, and is still stopping",)

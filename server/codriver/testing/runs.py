@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Runner = Literal["pytest", "unittest", "django"]
-"""What runs the tests: `python -m pytest`, `python -m unittest`, or `python manage.py test`."""
+"""The program that runs the tests: `python -m pytest`, `python -m unittest`, or `python manage.py test`."""
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 """Outcome of a test in pytest's terms. A test whose setup or teardown failed is an `error`."""
 Phase = Literal["collect", "setup", "call", "teardown"]
 
 FAILING_OUTCOMES: Final = frozenset({"failed", "error"})
-"""Outcomes of tests that make a run fail."""
+"""Test outcomes that make a run fail."""
 INTERRUPTED_STATUS: Final = 2
 """pytest's exit status for an interrupted run, and for one whose collection failed."""
 NO_TESTS_STATUS: Final = 5

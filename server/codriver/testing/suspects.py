@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestFinished
 
 TEST_DIRECTORY_NAMES: Final = frozenset({"test", "tests"})
-"""Names of directories whose files all belong to the tests, including helpers and data."""
+"""Names of directories in which all files belong to the tests, including helpers and data."""
 INSTRUCTION_BYTES: Final = 8
-"""Approximate size of the bytecode for one operation in the source, with its operands and caches."""
+"""Approximate size of one operation's bytecode, in bytes, with its operands and caches."""
 REPRESENTATION_METHODS: Final = frozenset({"__repr__", "__str__"})
 """Methods that pytest calls to describe a failure."""
 

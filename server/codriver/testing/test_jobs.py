@@ -56,11 +56,11 @@ logger = logging.getLogger(__name__)
 MAX_STORED_REPORTS: Final = 200
 """Maximum number of runs whose reports are stored."""
 MAX_STORED_RESULTS: Final = 200_000
-"""Maximum number of results in all stored reports. A report with 10,000 results takes about 3 MB."""
+"""Maximum total number of results in all stored reports. A report with 10,000 results takes about 3 MB."""
 FUNCTIONS_RECORDER: Final = "functions"
 """Name of the recorder whose records are needed to choose affected tests."""
 PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
-"""Start states of a server that starts a new process for every run."""
+"""The start states of a server that starts a new process for every run."""
 MAX_NAMED_FAILURES: Final = 10
 """Maximum number of failures that a log line names."""
 MAX_EXPLAINED_FAILURES: Final = 5
@@ -74,7 +74,7 @@ PURPOSE_DESCRIPTIONS: Final = {
     "check": "to check an edit",
     "comparison": "to compare its calls",
 }
-"""Descriptions of the purposes of jobs, as the log prints them."""
+"""Descriptions of jobs' purposes, as they appear in the log."""
 STOP_TIMEOUT_S: Final = 6.0
 """Time to wait for an interrupted run to end, in seconds. Its fixtures have 5 s before it is killed."""
 
@@ -330,7 +330,7 @@ class TestJobs:
         try:
             changed = await self.changed_since(evaluation.started_at or 0)
         except OSError as error:
-            logger.info("looking for changed files: %s", error)
+            logger.info("cannot search for changed files: %s", error)
         job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
         if FUNCTIONS_RECORDER in running.job.spec.recorders and not changed:
@@ -400,7 +400,7 @@ class TestJobs:
             return await self.failure.stop(job, why)
         running = self._running.get(job.id)
         if running is None:
-            return ("it had already finished",)
+            return ("the test run had already finished",)
         self._core.report(StopRequested(job.id, why))
         running.is_interrupted = True
         if running.process is not None:

@@ -32,7 +32,7 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
         raise refused(
             "unbalanced",
             f"the brackets cannot be balanced by indentation: {balanced.error.message}",
-            hint="Correct the text at the line and column given in error.",
+            hint="Correct the text at the line and column in error.",
             details={
                 "error": {
                     "message": balanced.error.message,
@@ -43,7 +43,9 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
         )
     fields: dict[str, object] = {"balancedText": balanced.text, "changed": balanced.changed}
     if (line := balanced.doubtful_line) is not None:
-        fields["note"] = f"the brackets balance, so nothing was changed; the indentation of line {line} suggests others"
+        fields["note"] = (
+            f"the brackets balance, so nothing was changed; the indentation of line {line} suggests different brackets"
+        )
     return Answer(fields)
 
 

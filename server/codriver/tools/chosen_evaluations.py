@@ -43,11 +43,13 @@ def choose_evaluation(
         candidates = [candidate for candidate in candidates if candidate.status == "needs-input"]
     if not candidates or (is_waiting and len(candidates) > 1):
         if candidates:
-            message = f"several of your evaluations wait for input: {', '.join(found.id for found in candidates)}"
+            message = (
+                f"several of your evaluations are waiting for input: {', '.join(found.id for found in candidates)}"
+            )
         elif is_waiting:
-            message = f"none of your evaluations{location} waits for input"
+            message = f"none of your evaluations{location} is waiting for input"
         else:
-            message = f"no evaluation of yours{location} is known"
+            message = f"none of your evaluations{location} is known"
         raise refused(
             "bad-arguments",
             message,

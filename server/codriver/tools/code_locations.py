@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 DEFINITION_PREFIXES: Final = ("def ", "async def ", "@")
 """Prefixes of the first line of a Python function."""
 MAX_WHOLE_CHARACTERS: Final = 3000
-"""Maximum size of a function that is returned in full if any of its lines is requested."""
+"""Maximum number of characters of a function that is returned in full if any of its lines is requested."""
 LOCATION_PATTERN: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
-"""Matches a file and a line, optionally in the notation for frames."""
+"""Matches a file and a line, with or without the notation for frames."""
 
 
 async def describe_location(call: Call, target: Target, text: str) -> dict[str, object] | None:
@@ -61,7 +61,7 @@ async def describe_location(call: Call, target: Target, text: str) -> dict[str, 
         raise refused(
             "unknown-symbol",
             f"{file} has only {len(lines)} lines, so there is no line {line}",
-            hint="Pass another line.",
+            hint="Pass a line that is in the file.",
         )
     return {
         "file": file,

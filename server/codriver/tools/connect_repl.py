@@ -35,7 +35,7 @@ MAX_PORT: Final = 65_535
 CONNECT_TIMEOUT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
 NO_LISTENER_REASON: Final = "nothing is listening at this address"
-"""Why a connection to an address failed, if no program accepts connections there."""
+"""The reason why a connection failed if no program accepts connections at the address."""
 START_HINT: Final = "Start an nREPL server there, or pass the port of one that is running."
 REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
 """What a human can do to connect to another machine."""
@@ -73,8 +73,8 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
             call.dispatch(DropRepl(known.id))
         raise refused(
             "repl-unreachable",
-            f"could not connect to {address}: {note or 'it did not answer in time'}",
-            hint="Check that an nREPL server listens at this address, and call again.",
+            f"could not connect to {address}: {note or 'the server did not answer in time'}",
+            hint="Check that an nREPL server is listening at this address, and call again.",
         )
     target = resolve_session(call.state, known.key)
     fields: dict[str, object] = {"sessionKey": target.key, "dialect": known.dialect}

@@ -103,7 +103,7 @@ class EditArguments(ArgumentModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        """Check that the edit has all fields that its type requires, and no others than it accepts."""
+        """Check that the edit has all the fields that its type requires, and only fields that its type accepts."""
         needed, possible = _FIELDS_BY_TYPE[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
@@ -163,4 +163,6 @@ class EditArguments(ArgumentModel):
             case "insert_def":
                 return InsertDef(self.name, self.code or "", self.side or "after", self.line)
             case "undo":
-                raise AssertionError("undo has no edit: the editor reverts the batch that it recorded")
+                raise AssertionError(
+                    "an undo cannot be applied as an edit: the editor reverts the batch that it recorded"
+                )

@@ -36,7 +36,7 @@ MAX_EDITS = 200
 MAX_TESTS = 20
 """Maximum number of tests in a call."""
 TEST_RESULT_FIELDS = frozenset({"tests"})
-"""Fields that an answer has if tests passed."""
+"""Fields of an answer that are included if the tests passed."""
 
 LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
 """Fields in an edit that only apply to Lisp."""
@@ -86,7 +86,7 @@ class EditFilesArguments(Evaluating):
         """Check that an edit of the type `undo` is the only one in the call."""
         if any(edit.type == UNDO_TYPE for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
             raise ValueError(
-                "undo cannot be combined with other edits: it reverts your last edit_files with all its files"
+                "undo cannot be combined with other edits, because it reverts your last edit_files with all its files"
             )
         return self
 
@@ -144,7 +144,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         record_edits(
             call,
             arguments.who,
-            f"reverted what failed{failed_tests} in",
+            f"reverted the edits that failed{failed_tests} in",
             [file for file in files if file.display_path not in left],
             log_facts.UNDO_KIND,
             job,

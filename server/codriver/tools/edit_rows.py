@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from codriver_lisp.edit import EditEffect
 
 MAX_DIFF_CHARACTERS = 12_000
-"""Maximum number of characters in all diffs of an answer, about as much as an agent reads at once."""
+"""Maximum total number of characters in an answer's diffs, about as much as an agent reads at once."""
 TEXT_TYPE = "text"
 """Type of an edit whose caller sent both the old and the new text."""
 VERBATIM_TYPES = frozenset({TEXT_TYPE, "append", "create", "replace_def", "insert_def"})
-"""Types of edits that write exactly the caller's text. In Lisp, brackets and positions are adapted."""
+"""Types of edits that write exactly the caller's text. For Lisp, indentation and brackets are adapted instead."""
 
 
 def edit_rows(

@@ -165,7 +165,7 @@ async def _interrupt_after_timeout(
     # If the client disconnected now, the evaluation would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop_evaluation(
-            call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart
+            call, evaluation, f"the code ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart
         )
     current = find_evaluation(call.state, evaluation)
     answer = await describe_evaluation(call, current, arguments, max_images=arguments.max_images, notes=did)

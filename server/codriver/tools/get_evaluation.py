@@ -155,12 +155,12 @@ async def _read_part_of_value(call: Call, current: Evaluation, arguments: GetArg
     if description.cut:
         fields["notes"] = [f"cut: {description.cut}"]
     if description.truncated:
-        fields["notes"] = [f"only the first {max_bytes} bytes: pass a smaller length or depth"]
+        fields["notes"] = [f"only the first {max_bytes} bytes are included: pass a smaller length or depth"]
     return Answer(fields)
 
 
 async def _current_stacks(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
-    """Return the current stacks of a REPL's threads and tasks without interrupting them.
+    """Return the current stacks of a REPL's threads and tasks, without interrupting them.
 
     Raises:
         CapabilityMissingError: the REPL cannot report stacks while code runs.
@@ -186,7 +186,7 @@ def _find_transcript(call: Call, evaluation: str) -> Transcript:
         raise refused(
             "forgotten",
             f"the output of evaluation {evaluation} was discarded, because too much has been evaluated since",
-            hint="Its newest lines may still be in repl_output_log.",
+            hint="The newest lines may still be in repl_output_log.",
         )
     return transcript
 

@@ -56,7 +56,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
             return Answer(
-                {**about, "notes": [f"nothing runs in this session{_running_lanes_note(call.state, target)}"]}
+                {**about, "notes": [f"nothing is running in this session{_running_lanes_note(call.state, target)}"]}
             )
         evaluation = running[0]
     else:
@@ -76,7 +76,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     fields = {
         **described.fields,
         "reason": "not-interrupted",
-        "hint": "It is still running. See notes for ways to stop it.",
+        "hint": "The code is still running. See notes for ways to stop it.",
     }
     return replace(described, fields=fields, ok=False)
 
@@ -140,7 +140,7 @@ def _only_evaluation(call: Call, who: str) -> str:
         of_others = f"; of others: {', '.join(others)}" if others else ""
         raise refused(
             "bad-arguments",
-            "interrupt_evaluation needs to know what to stop: "
+            "interrupt_evaluation cannot tell which evaluation to stop: "
             + (f"you have {', '.join(of_caller)}" if of_caller else "none of your evaluations is running"),
             hint=f"Pass evaluationId, or replSessionKey to stop whatever is running in that session{of_others}.",
         )

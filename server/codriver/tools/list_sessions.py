@@ -89,7 +89,7 @@ def _lane_rows(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[s
         if session.namespace:
             row["ns"] = session.namespace
         if session.client not in state.clients:
-            row["note"] = "its client has disconnected"
+            row["note"] = "the session's client has disconnected"
         rows.append(row | running_field(running))
     return rows if is_worth_listing else []
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MIN_SHORTENED_ROWS: Final = 5
-"""Minimum number of rows for which very long texts are shortened to their beginnings."""
+"""Minimum number of rows at which very long texts are shortened to their beginnings."""
 MIN_FULLY_SHORTENED_ROWS: Final = 10
-"""Minimum number of rows for which all long texts are shortened to their beginnings."""
+"""Minimum number of rows at which all long texts are shortened to their beginnings."""
 
 Fitted: TypeAlias = tuple[object, list[str], int]
 """A truncated result, notes about the omitted parts, and the number of omitted rows."""

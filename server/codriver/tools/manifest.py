@@ -147,7 +147,7 @@ def find_called_tool(manifest: Manifest, name: str, arguments: dict[str, Any]) -
 
 
 ARGUMENT_NAMES: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
-"""Codriver's names for Backseat Driver's arguments, where they differ."""
+"""Codriver's name for each of Backseat Driver's arguments whose name differs."""
 IGNORED_ARGUMENTS = frozenset({"targetRuntimeId", "includeAllRuntimes"})
 """Backseat Driver's arguments that select an editor window, which Codriver does not have."""
 SKILL_NAMES: Mapping[str, str] = MappingProxyType(
@@ -159,7 +159,7 @@ SKILL_NAMES: Mapping[str, str] = MappingProxyType(
 PAGE_PATHS: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
 """Codriver's page for each page of Backseat Driver's skills."""
 SYMBOL_URI_PARTS = 3
-"""Number of parts of a symbol in a Backseat Driver URI: symbol, session key and namespace."""
+"""Number of parts of a Backseat Driver URI for a symbol: symbol, session key and namespace."""
 
 
 def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

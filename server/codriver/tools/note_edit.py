@@ -103,10 +103,10 @@ MAX_ERROR_CHARACTERS = 600
 """Maximum number of characters in a message about a file edit. It is short because it interrupts the agent's work."""
 MAX_REFUSAL_CHARACTERS = 1500
 """Maximum number of characters in a message that refuses a write."""
-NOTHING_WRITTEN_MESSAGE = "\nNothing was written. Write it with balanced brackets."
+NOTHING_WRITTEN_MESSAGE = "\nNothing was written. Write the file with balanced brackets."
 """End of a message that refuses a write."""
 PLACEHOLDER_PREFIX = "${"
-"""Start of a placeholder that a client left in place because it had no value for it."""
+"""Start of a placeholder that a client did not replace because it had no value."""
 
 
 class NoteEditArguments(Arguments):
@@ -234,7 +234,7 @@ async def _describe_refusal(call: Call, arguments: NoteEditArguments) -> str:
 
 
 def _files_in_workspace(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
-    """Return the files of an event by path, if their real paths are in the workspace.
+    """Return the files that an event names, by path, if their real paths are in the workspace.
 
     Resolves links, so it blocks.
     """

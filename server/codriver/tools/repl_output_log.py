@@ -32,9 +32,9 @@ AnyCategory = Annotated[str, WithJsonSchema({"enum": list(BASE_CATEGORIES), "typ
 SESSION_ATTRIBUTE: Final = "repl-session-key"
 """The attribute with the key of an entity's session."""
 EVALUATION_ATTRIBUTES: Final = frozenset({"who", "timestamp", "ns", SESSION_ATTRIBUTE})
-"""Attributes that are equal for all entities of an evaluation, so agents need them only once."""
+"""Attributes that are the same for all of an evaluation's entities, so agents need them only once."""
 PRINTED_CATEGORIES: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
-"""Categories of text that was printed by code."""
+"""Categories of text printed by code."""
 LISTENING_PREFIX: Final = "nREPL server started on port "
 """Start of the line in which a REPL process reports its address."""
 

@@ -40,7 +40,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         elif _can_be_restarted_by_key(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
-            why = f"codriver did not start {repl.key}; restart it with the program that started it"
+            why = f"Codriver did not start {repl.key}; restart it with the program that started it"
             raise CapabilityMissingError("restart", why)
         while not _is_settled(_current_repl(call.state, repl), repl):
             await anyio.sleep(SETTLE_INTERVAL_S)
@@ -49,10 +49,12 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         raise repl_stopped_error(current)
     if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
-        outcome = f"it is not ready yet{why}: code that you send now runs as soon as it is"
+        outcome = f"the REPL is not ready yet{why}: code that you send now runs as soon as it is"
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
-        outcome = "its definitions are gone: load what you need again" if repl.generation else "it is ready now"
+        outcome = (
+            "the REPL's definitions are gone: load what you need again" if repl.generation else "the REPL is ready now"
+        )
         call.services.delivered.repls.record_generation(
             call.client, who, current
         )  # this answer replaces the note about the restart

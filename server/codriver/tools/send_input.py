@@ -35,7 +35,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     if current.status != "needs-input":
         raise refused(
             "not-waiting-for-input",
-            f"evaluation {current.id} has status {current.status} and is not waiting for input",
+            f"evaluation {current.id} has the status {current.status} and is not waiting for input",
             hint="Call send_input only for an evaluation with the status needs-input.",
         )
     await send_line(call, current, arguments.text)

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call
 
-NO_LOCALS_NOTE = "no locals: this REPL reports none for these frames"
+NO_LOCALS_NOTE = "locals are missing, because this REPL reports none for these frames"
 MAX_LOCAL_CHARACTERS = 120
 """Maximum number of characters in a local variable's value in an answer."""
 MAX_SENT_CHARACTERS = 2000
-"""Maximum number of characters in a value that a REPL sends. It is longer than displayed, to recognize long secrets."""
+"""Maximum number of characters in a value that a REPL sends. More than displayed, to recognize long secrets."""
 _CLASS_NAME_PATTERN: Final = re.compile(r"[\w.$]+")
 """Matches the name of an exception class."""
 MAX_NEAREST_FRAMES = 5
@@ -170,7 +170,7 @@ def _to_stack_frame(frame: Json) -> StackFrame:
 
 
 def _failure_origin_fields(call: Call, failed: Evaluation | None) -> dict[str, object]:
-    """Return answer fields about whose code failed and how long ago."""
+    """Return answer fields that describe whose code failed, and how long ago."""
     if failed is None:
         return {}
     ago = max(0, call.services.now() - (failed.finished_at or 0))

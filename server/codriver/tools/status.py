@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 BASE_SUBJECTS: Final = ("sessions", "jobs", "activity", "error", "stale", "threads", "variables", "server")
-"""Subjects that are always available. Features add others."""
+"""Values of `about` that are always available. Features add others."""
 
 FILE_DESCRIPTION: Final = "for activity, an edited file."
 """Description of the argument `file` for the subjects that are always available."""
@@ -63,7 +63,7 @@ STATUS_TOOLS: Final = {
         macroexpand.TOOL,
     )
 }
-"""Tools to which `status` passes calls on, by name."""
+"""Tools that `status` calls, by name."""
 
 
 class StatusArguments(ActivityArguments):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_LINE_CHARACTERS: Final = 160
 """Maximum number of characters in a line about a name in a list, with its parameters and documentation."""
 MAX_PARAMETERS_CHARACTERS: Final = 80
-"""Maximum number of characters in the parameters of a name in a list."""
+"""Maximum number of characters in the parameters displayed for a name in a list."""
 MAX_PARAGRAPH_CHARACTERS: Final = 400
 """Maximum length of the documentation of a symbol that is returned with its members or source."""
 NOTE_FIELD: Final = "note"

@@ -46,7 +46,7 @@ async def describe_source(
         ]
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
-        return {"notes": ["its source is unknown: it is built in, or was not defined in a file"]}
+        return {"notes": ["the source is unknown: the symbol is built in, or was not defined in a file"]}
     clean = call.services.log.redact(text)
     whole = clean.count("\n") + 1
     if found is not None and found.line and _is_path(found.file):
@@ -63,7 +63,7 @@ async def describe_source(
         location = "the evaluated code, in the log"
         if found and found.file:
             location = f"{found.file} from line {(found.line or 1) + included_lines} on"
-        fields["notes"] = [f"source: its first {included_lines} of {whole} lines; the rest is in {location}"]
+        fields["notes"] = [f"source has the first {included_lines} of {whole} lines; the rest is in {location}"]
     return fields
 
 
@@ -73,7 +73,7 @@ def _is_path(file: str | None) -> bool:
 
 
 def _shares_definitions(session_key: str | None, target: Target) -> bool:
-    """Return whether the session with this key shares its definitions with the target, as a REPL's lanes do."""
+    """Return whether the session with this key shares its definitions with the target, as all lanes of a REPL do."""
     key = target.repl.key
     return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 

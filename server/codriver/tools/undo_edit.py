@@ -32,7 +32,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     if not rows:
-        fields["note"] = "that batch did not change anything"
+        fields["note"] = "the reverted batch had not changed anything"
     elif notes := await undo_notes(call, outcome.files):
         fields["note"] = "; ".join(notes)
     return Answer(fields)

@@ -114,14 +114,14 @@ class _Wait:
             cut, self._known = await self._run_query(self._seen, _digests)
             if cut is not None:
                 why = (
-                    "it takes too long"
+                    "the query takes too long"
                     if cut == "time"
-                    else f"it has too many rows (at most {MAX_COMPARED_ROWS}) or too much text"
+                    else f"the query has too many rows (at most {MAX_COMPARED_ROWS}) or too much text"
                 )
                 raise refused(
                     "bad-query",
-                    f"wait_for cannot use this query, because it cannot recognise new rows: {why}",
-                    hint="Narrow the query: find only ?line, or add a :output/category, :output/who or "
+                    f"wait_for cannot use this query, because new rows could not be recognized: {why}",
+                    hint="Narrow the query: find only ?line, or add :output/category, :output/who or "
                     ":output/evaluation.",
                 )
             with self._call.services.waits.count_rows(self._call.client, len(self._known)):
@@ -176,7 +176,7 @@ class _Wait:
             if source.last_evicted_line > self._seen:
                 self._gap = True
                 lines = f"lines {self._seen + 1} to {source.last_evicted_line} were evicted from {name}"
-                self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows based on them may be missing"]
+                self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}, so rows based on them may be missing"]
 
     async def _fit_rows(self, rows: list[object]) -> list[object]:
         """Return the newest rows that fit in an answer."""

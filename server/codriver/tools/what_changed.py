@@ -35,10 +35,10 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     if arguments.fresh:
         finding = await fresh_finding(call, repl)
         if finding is None:
-            notes.append("fresh: this REPL cannot be compared with a fresh import")
+            notes.append("fresh has no effect, because this REPL cannot be compared with a fresh import")
         else:
             lines += finding_lines(finding)
-            notes += [f"fresh: not compared, because {finding.why}"] if finding.why else []
+            notes += [f"the REPL was not compared with a fresh import, because {finding.why}"] if finding.why else []
     fitted, note, omitted = fit_rows(lines, default_budget(call))
     fields: dict[str, object] = {"differences": fitted, "count": len(lines), "sessionKey": repl.key}
     if omitted:

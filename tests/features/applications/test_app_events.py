@@ -204,7 +204,7 @@ async def test_evicted_events_are_reported_as_a_gap_to_a_caller_waiting_for_even
     answer = await logs.awaited(ERRORS, since=line)
     assert (answer["gap"], answer["notes"]) == (
         True,
-        ["lines 2 to 6 were evicted from $app: rows based on them may be missing"],
+        ["lines 2 to 6 were evicted from $app, so rows based on them may be missing"],
     )
     assert not (await logs.awaited(ERRORS, since=answer["lastLine"], timeoutMs=0))["gap"]
 

@@ -47,7 +47,7 @@ def test_an_exported_session_is_a_passing_test_that_fails_when_the_code_changes(
     tests, _, left_out = text.partition("# Left out:")
     assert "prize" not in tests
     assert "sleep" not in tests, "what was interrupted has no end"
-    assert "it was interrupted" in left_out
+    assert "the code was interrupted" in left_out
     assert "assert started == 1" in tests
     assert "os.getpid()" in done.stderr, "what differs is said"
     assert "1 differ and are marked" in done.stderr

@@ -178,7 +178,7 @@ def test_a_session_may_redefine_its_own_names():
 
 
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
-    evaluation = RecordedEvaluation("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
+    evaluation = RecordedEvaluation("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: the code was interrupted")
     checked, asked = verified(
         [evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "the code had not finished"))}
     )

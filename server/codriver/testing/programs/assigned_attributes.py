@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 MAX_REPORTED_METHODS = 2
-"""Maximum number of methods that are reported."""
+"""Maximum number of methods that are reported for one failure."""
 UNKNOWN_VALUE = object()
-"""Placeholder for a value that is not known."""
+"""Placeholder for an unknown value."""
 
 
 def assigning_methods(

@@ -1,4 +1,4 @@
-"""The script with which a test process starts: it loads the other programs, which make the process `python -m pytest`.
+"""The script that a test process runs first. It loads the programs that make the process act like `python -m pytest`.
 
 Its arguments are the file with the sources of the programs, and a request. The programs are compiled once for each
 version of Python. This script is compiled at each start, so it is short.

@@ -60,5 +60,5 @@ def ignore_unsettled_rewrites(rewrite: Any) -> None:
 
 
 def _is_settled(source: os.stat_result, compiled: os.stat_result) -> bool:
-    """Return whether bytecode was written so long after its source that it is certainly up to date."""
+    """Return whether bytecode was written so long after its source that it certainly belongs to the source."""
     return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 MAX_REPORTED_FUNCTIONS = 4
-"""Maximum number of functions that are reported."""
+"""Maximum number of functions that are reported for one failure."""
 MAX_PARSED_CHARACTERS = 2**19
-"""Maximum length of a file's text that is parsed."""
+"""Maximum length of a file's text for the file to be parsed."""
 VALUE_NOT_FOUND = object()
 """Placeholder for a value that was not found."""
 ARGUMENT_MARKER = ("",)
-"""Marks an argument of a call, in place of method names. If it is a function, it may have been called."""
+"""Stands for an argument of a call, in place of method names. If the argument is a function, it may be called."""
 MAX_INSPECTED_FRAMES = 5
-"""Maximum number of frames whose statements are inspected. The innermost may be a helper that gets the values."""
+"""Maximum number of frames whose statements are inspected, because the innermost frames may belong to helpers."""
 MAX_WRAPPERS = 10
 """Maximum number of decorators to follow for one function."""
 REPRESENTATION_METHODS = ("__repr__", "__str__")
-"""Methods that a test runner calls in order to describe a failure."""
+"""Methods that a test runner calls to describe a failure."""
 CALL_MARKER = "()"
 """Placeholder for a call in a dotted name."""
 METHODS_OF_BUILTINS = {
@@ -57,7 +57,7 @@ METHODS_OF_BUILTINS = {
     "round": ("__round__",),
     "format": ("__format__",),
 }
-"""For each built-in function, methods that it calls on its first argument: the first one that the class defines."""
+"""Methods that built-in functions call on their first argument. Only the first one that its class has is called."""
 OPERATOR_METHODS = {
     "Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtE": "__le__", "Gt": "__gt__", "GtE": "__ge__",
     "Add": "__add__", "Sub": "__sub__", "Mult": "__mul__", "MatMult": "__matmul__", "Div": "__truediv__",
@@ -127,7 +127,7 @@ class Statement:
 def _functions_by_name(
     statements: list[Statement], space: Values, is_project_file: Callable[[str], bool]
 ) -> list[CodeType]:
-    """Return the functions that statements call, without decorators, and the global functions to which they refer."""
+    """Return the functions that statements call, without decorators, and the global functions that these refer to."""
     found: dict[CodeType, types.FunctionType] = {}
 
     def add(functions: list[types.FunctionType]) -> None:
@@ -168,7 +168,7 @@ def _select_executed(ran: list[CodeType], statements: list[Statement], space: Va
 
 
 def _constructed_class(code: CodeType) -> str:
-    """Return the name of the class to whose constructor the code belongs, or an empty string for other code."""
+    """Return the name of the class whose constructor the code belongs to, or an empty string for other code."""
     if code.co_name not in ("__init__", "__new__"):
         return ""
     return str(getattr(code, "co_qualname", "")).rpartition(".")[0].rpartition(".")[2]
@@ -323,7 +323,7 @@ def _split_dotted_name(node: ast.expr) -> list[str]:
 
 
 def _resolve(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
-    """Return the object to which a dotted name refers, or the first of `methods` that it has, without executing code.
+    """Return the object that a dotted name refers to, or the first of `methods` that it has, without executing code.
 
     Return `VALUE_NOT_FOUND` if there is none. The result of a call is unknown unless it creates an instance, whose
     attributes are those of its class. A name that is not found otherwise is also looked up in the class, because

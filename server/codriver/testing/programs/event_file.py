@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid
 OPEN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""Flags with which the file is opened."""
+"""Flags for opening the event file."""
 
 
 def encode_json(value: Any) -> str:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 MAX_FRAMES = 40
 """Maximum number of frames in a failure. Half of them are the innermost ones, half the outermost."""
 MAX_FRAMES_WITH_LOCALS = 20
-"""Maximum number of innermost frames whose variables are described."""
+"""Maximum number of frames whose variables are described, starting with the innermost."""
 MAX_LOCALS = 20
-"""Maximum number of described variables per frame, starting with its arguments."""
+"""Maximum number of variables described per frame, starting with the frame's arguments."""
 MAX_LOCAL_CHARACTERS = 200
 """Maximum number of characters in a variable's value."""
 MIN_ALIKE_CHARACTERS = 60
-"""Long strings are displayed by their differing parts if their common beginning is at least this long."""
+"""Minimum length of the common beginning of long strings for displaying only their differing parts."""
 MAX_COMPARED_CHARACTERS = 100_000
 """Maximum number of characters to search for a difference in a string."""
 DIFFERENCE_CONTEXT_CHARACTERS = 20
@@ -114,7 +114,7 @@ def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence
 
 
 def _assigning_methods(error: BaseException, trace: TracebackType | None, parsed: ParsedFiles) -> list[Values]:
-    """Return the project's methods that assign the attribute that is missing or None."""
+    """Return the project's methods that assign the attribute that was missing or None."""
     frames = test_frames(trace)
     if not isinstance(error, AttributeError) or not frames:
         return []
@@ -228,7 +228,7 @@ def local_variables(frame: FrameType) -> dict[str, str]:
 
 
 def _differing_parts(strings: dict[str, str]) -> dict[str, str]:
-    """Return representations of long strings that begin alike, each of the part where it differs from another.
+    """Return a representation of each long string that begins like another, starting where the two differ.
 
     Their beginnings would not show why a comparison failed.
     """

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Context = tuple[str, ...]
 
 MAX_TRACKED_CALLS = 16
-"""The events of a function are disabled after this many calls in one test.
+"""Number of calls in one test after which the events of a function are disabled.
 
 Enabling them again costs as much as ten calls.
 """
-TOO_OLD_MESSAGE = "recording the functions that tests execute needs sys.monitoring, which exists from Python 3.12 on"
+TOO_OLD_MESSAGE = "recording the functions that tests execute needs sys.monitoring, which was added in Python 3.12"
 OUTSIDE_CONTEXT = ("", "")
 """Context of code that runs outside of tests, imports and fixtures."""
 PROCESSES_FILE = "<processes>"
@@ -43,7 +43,7 @@ class FunctionsRecorder:
 
     name = "functions"
     is_early = True
-    """Whether it starts before `conftest` files are imported."""
+    """Whether the recorder starts before `conftest` files are imported."""
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._project_code = ProjectCode(roots)

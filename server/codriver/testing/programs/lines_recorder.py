@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-TOO_OLD_MESSAGE = "recording the lines that tests execute needs sys.monitoring, which exists from Python 3.12 on"
+TOO_OLD_MESSAGE = "recording the lines that tests execute needs sys.monitoring, which was added in Python 3.12"
 
 
 def recorder(options: Mapping[str, Any]) -> LinesRecorder:

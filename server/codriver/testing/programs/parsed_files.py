@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_FILES = 32
-"""Maximum number of files whose syntax trees are stored."""
+"""Maximum number of files whose syntax trees are cached."""
 
 
 class ParsedFiles:

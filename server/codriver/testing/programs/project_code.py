@@ -1,4 +1,4 @@
-"""Recognise the project's code by its file: below the project's directories, and not in an environment."""
+"""Recognize the project's code by its file, which is below the project's directories but not in an environment."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TOOL_IDS = (4, 3, 5, 2)
 The ids of debuggers and of coverage are never claimed.
 """
 TOOL_NAME = "codriver"
-"""Name under which an id of `sys.monitoring` is claimed."""
-NO_FREE_TOOL_MESSAGE = "all ids of sys.monitoring are in use by a debugger or by profilers"
+"""Name under which a tool id of `sys.monitoring` is claimed."""
+NO_FREE_TOOL_MESSAGE = "all tool ids of sys.monitoring are in use by a debugger or by profilers"
 
 
 class ProjectCode:

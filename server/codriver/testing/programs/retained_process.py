@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 MAX_PRIVATE_BYTES = 2**30
-"""Maximum private memory of a process that is retained."""
+"""Maximum private memory, in bytes, of a process that is retained."""
 NO_FRAMES_MESSAGE = "no test failed in its own code"
-"""Why no process is retained if no test failed in its own code."""
+"""The reason why no process is retained if no test failed in its own code."""
 GPU_DEVICE_PREFIXES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
 """Path prefixes of GPU devices. A process that has one of them open is not retained."""
 SOCKET_TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
-"""Tables of sockets: columns of the state and the socket's number, and the state of a listening socket.
+"""Tables of sockets: name, columns of the state and the inode, and the state of a listening socket.
 
 Source: proc(5), `tcp_states.h`.
 """
@@ -136,22 +136,22 @@ def stop_obstacle(pid: int) -> str:
     proc = "/proc/" + str(pid)
     try:
         if len(os.listdir(proc + "/task")) > 1:
-            return "it still has other threads"
+            return "the process still has other threads"
         descriptors = [_link_target(proc + "/fd/" + number) for number in os.listdir(proc + "/fd")]
         if any(descriptor.startswith(GPU_DEVICE_PREFIXES) for descriptor in descriptors):
-            return "it has a device open"
+            return "the process has a device open"
         sockets = {descriptor[8:-1] for descriptor in descriptors if descriptor.startswith("socket:[")}
         if sockets & _listening_sockets(proc):
-            return "it still listens on a port"
+            return "the process is still listening on a port"
         with open("/proc/locks", encoding="ascii") as file:
             if any(line.split()[4:5] == [str(pid)] for line in file):
-                return "it holds a file lock"
+                return "the process holds a file lock"
         with open(proc + "/statm", encoding="ascii") as file:
             _, resident, shared, *_ = map(int, file.read().split())
     except OSError:
         return "this system does not show the resources of a process"
     is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MAX_PRIVATE_BYTES
-    return "it has more than 1 GB of memory" if is_large else ""
+    return "the process uses more than 1 GB of memory" if is_large else ""
 
 
 def _link_target(path: str) -> str:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 """Endings of the names of secrets. The redaction of the log uses the same ones."""
 MIN_SECRET_CHARACTERS = 8
-"""Minimum number of characters of a value that counts as a secret."""
+"""Minimum length of a value that counts as a secret, in characters."""
 SETTINGS_FILE_NAME = ".env"
 """Name of a project's settings file, which may contain secrets."""
 MAX_SETTINGS_CHARACTERS = 2**18
-"""Maximum number of characters that are read from the settings file."""
+"""Maximum number of characters to read from the settings file."""
 
 
 class SecretValues:

@@ -1,4 +1,4 @@
-"""Start a test process: `__main__`, the path and the arguments are as Python sets them with `-m`.
+"""Start a test process with the `__main__` module, path and arguments that Python sets with `-m`.
 
 Only modules that Python loads when it starts are used, so that tests find nothing imported that their runner does not
 import. The other programs are loaded after the runner, and leave nothing in `sys.modules`.

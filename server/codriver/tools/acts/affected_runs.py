@@ -122,9 +122,9 @@ def _add_choice(answer: Answer, choice: Choice, changed: _ChangedFiles) -> Answe
 
 
 def _no_tests_error(changed: _ChangedFiles) -> RefusedError:
-    """Return the error for a call whose changed files have no affected tests."""
+    """Return the error for a call that selects affected tests if there are none."""
     if changed.is_all and not changed.files:
-        message = "no file differs from the last commit, or changed since the tests last ran, and no test failed"
+        message = "no file differs from the last commit or has changed since the tests last ran, and no test failed"
         return refused("no-tests", message, hint="Run all tests, or name changed files in affectedBy.")
     return refused(
         "no-tests", f"no test runs, imports or is named after {changed.names}", hint="Name the tests in paths."
@@ -181,7 +181,7 @@ async def _read_named_file(call: Call, file: str) -> FileResult:
 
 def _serving_repl(call: Call, path: Path) -> Repl | str:
     """Return the REPL that serves a file, or a message explaining why no REPL does."""
-    return find_serving_repl(path, call.state.repls.values(), call.services.workspace) or "no REPL serves it"
+    return find_serving_repl(path, call.state.repls.values(), call.services.workspace) or "no REPL serves the file"
 
 
 def _is_python_run(call: Call, run: TestsRun) -> bool:

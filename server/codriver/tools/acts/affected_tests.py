@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
 
 AFFECTED_SELECTOR: Final = "affected"
-"""Value of `paths` that selects the tests that the changes may break."""
+"""The value of `paths` that selects the tests that the changes may break."""
 AFFECTED_TIME_LIMIT_S: Final = 10.0
 """Default time limit for affected tests, in seconds."""
 LISP_PASSED_OUTCOME: Final = "pass"
 """Outcome of a Lisp test that passed."""
 COLLECTION_TEST: Final = "(collection)"
-"""Test name that means all tests of a file."""
+"""Test name that stands for all tests in a file."""
 MAX_EXECUTING_TESTS: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
 MAX_IMPORTING_FILES: Final = 200
@@ -64,9 +64,9 @@ MAX_IMPORTING_FILES: Final = 200
 MAX_NAMED_FILES: Final = 1
 """Maximum number of test files named in a label."""
 REASON_FILE_NAMES: Final = "the names of the changed files"
-"""Reason for choosing tests by the names of files."""
-ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are named after what changed"
-"""Note about tests that were chosen only by the names of files."""
+"""The reason given for tests that are chosen by the names of files."""
+ONLY_NAMES_NOTE: Final = "chosen only by name: the tests in files named after what changed"
+"""Note about tests that are chosen only by the names of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +418,7 @@ def _tests_in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]
 
 
 MIN_RUN_S: Final = 1.0
-"""Minimum remaining time for which a run is started, in seconds."""
+"""Minimum remaining time, in seconds, for a run to be started."""
 MAX_FAILURES_CHARACTERS: Final = 1500
 """Maximum total number of characters in the descriptions of all failures."""
 MAX_MESSAGE_CHARACTERS: Final = 300
@@ -428,7 +428,7 @@ MAX_SCANNED_ENTRIES: Final = 20_000
 BASILISP_SUFFIX: Final = ".lpy"
 """Suffix of Basilisp files."""
 DEFTEST_MARKER: Final = "(deftest"
-"""A file that the REPL has not loaded is considered to have tests if it contains this text."""
+"""Text by which a file that the REPL has not loaded is recognized to have tests."""
 SOURCE_DIRECTORY_NAME: Final = "src"
 """Name of the directory that contains a distribution's packages, if it has one."""
 DISTRIBUTION_FILE_NAMES: Final = ("pyproject.toml", "setup.py")

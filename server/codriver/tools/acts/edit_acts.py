@@ -75,23 +75,23 @@ if TYPE_CHECKING:
 TESTS_TIME_LIMIT_S: Final = 50.0
 """Default time limit for all tests of one edit, in seconds. Clients wait for one minute."""
 MIN_RUN_S: Final = 1.0
-"""Minimum remaining time for which a run is started, in seconds."""
+"""Minimum remaining time, in seconds, for a run to be started."""
 RUN_GRACE_S: Final = 10.0
 """Extra time, in seconds, for a run to stop after its limit or to start after another run."""
 CHECK_BATCH_TESTS: Final = 8
-"""Number of failed tests that are repeated in one run. One broken test is enough to revert an edit."""
+"""Number of failed tests repeated in one run. A single broken test is enough to revert an edit."""
 MAX_DESCRIBED_FAILURES: Final = 5
-"""Maximum number of failures that are described."""
+"""Maximum number of failures that an answer describes."""
 MAX_NAMED_TESTS: Final = 4
 """Maximum number of tests named in a message."""
 PYTHON_SUFFIX: Final = ".py"
 NO_TESTS_REASONS: Final = ("no-tests", "unknown-namespace")
-"""Reasons in answers about runs that found no tests."""
+"""The values of `reason` in answers about runs that found no tests."""
 FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the failing tests had already failed before it"
 NOT_TESTED_MESSAGE: Final = "the edit is kept, but not tested"
 NOT_KNOWN_MESSAGE: Final = "the edit is kept: no failed test is known to have passed before the edit"
 LOAD_FAILED_MESSAGE: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
-RESTORED_TEMPLATE: Final = "{all} as before; what loading or tests did beyond them is not undone"
+RESTORED_TEMPLATE: Final = "{all} as before; other effects of loading or tests are not undone"
 NOT_RESTORED_TEMPLATE: Final = "{all} as before; definitions were not restored: {why}"
 
 
@@ -155,7 +155,7 @@ class LiveSteps:
 
     @property
     def _selects_affected(self) -> bool:
-        """Return whether the caller requested the affected tests."""
+        """Return whether the caller requested the tests that the edit can break."""
         return AFFECTED_SELECTOR in self._tests
 
     async def check_steps(self, files: Iterable[str]) -> None:
@@ -187,7 +187,7 @@ class LiveSteps:
                 raise refused(
                     "no-repl",
                     f"{repl or f'no connected REPL serves {file}'}, so nothing was written",
-                    hint="Start one (see list_sessions), or omit test and onFailure.",
+                    hint="Start a REPL (see list_sessions), or omit test and onFailure.",
                 )
         if self._tests and (of_python := [file for file in files if file.endswith(PYTHON_SUFFIX)]):
             arguments = TestArguments(paths=of_python[:1], who=self._given_who)
@@ -430,7 +430,7 @@ class LiveSteps:
         current = await wait_for_evaluation(call, name, (job.limit_s or self._limit_s) + RUN_GRACE_S)
         if not current.is_finished:
             with anyio.CancelScope(shield=True):
-                await stop_evaluation(call, name, "the tests of an edit took too long")
+                await stop_evaluation(call, name, "the tests of the edit took too long")
         return name, call.services.tests.report(name)
 
     async def _test_in_repls(self, runs: Sequence[TestsRun], ends_at: float) -> None:
@@ -612,7 +612,7 @@ def restored_fields(put_back: RestoreResult) -> dict[str, object]:
     """Return the answer fields that describe which files and definitions were restored."""
     left = [*put_back.files, *put_back.names]
     form, them = (NOT_RESTORED_TEMPLATE, "files") if put_back.why else (RESTORED_TEMPLATE, "files and definitions")
-    them = f"all {them} but leftAsNewer are" if left else f"{them} are"
+    them = f"all {them} except leftAsNewer are" if left else f"{them} are"
     fields: dict[str, object] = {"restored": form.format(all=them, why=put_back.why)}
     if left:
         fields["leftAsNewer"] = left

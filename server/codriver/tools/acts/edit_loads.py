@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, Services
 
 FAILURE_FIELDS = ("reason", "error", "hint")
-"""Fields that the answer about an edit takes from the answer about its failed load."""
+"""Fields that the answer about an edit copies from the answer about the failed load of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +122,9 @@ class EditLoads:
             if repl is None or isinstance(repl, str):
                 self.rows[file.index] = {"notLoaded": why or _describe_unserved(path, repl)}
                 if not why and dialects_by_suffix().get(path.suffix):
-                    message = f"{file.name} was written, but not loaded: {repl or 'no connected REPL serves it'}"
+                    message = f"{file.name} was written, but not loaded: {repl or 'no connected REPL serves this file'}"
                     hint = (
-                        "Start one (see status), then call load_file."
+                        "Start a REPL (see status), then call load_file."
                         if repl is None
                         else "Call load_file with replSessionKey."
                     )
@@ -156,7 +156,7 @@ class EditLoads:
             current = await wait_for_evaluation(call, request.id, max(0.0, ends_at - anyio.current_time()))
             if self._undo_id and not current.is_finished:
                 self.failure = self._timeout_failure(current, file.name)
-                await stop_evaluation(call, request.id, "it took too long")
+                await stop_evaluation(call, request.id, "the load took too long")
                 current = find_evaluation(call.state, request.id)
         except (RefusedError, ReplDisconnectedError) as error:
             self.rows[file.index] = {"notLoaded": f"{error}: call load_file when that is fixed"}
@@ -243,7 +243,7 @@ def _changed_code(index: int, result: FileResult) -> ChangedCode:
     forms = sorted(_new_forms(before, text), key=lambda form: form.text != header_text)
     reason = None if forms else "no form that can be evaluated changed"
     if document.bracket_error is not None:
-        reason = f"its brackets do not balance: {document.bracket_error}"
+        reason = f"the file's brackets do not balance: {document.bracket_error}"
     return ChangedCode(
         index, result.display_path, text, declared_namespace(document), header_text, tuple(forms), reason
     )
@@ -255,9 +255,13 @@ def _changed_python_code(index: int, result: FileResult) -> ChangedCode:
     try:
         text, found = changed_statements(change.before.data or b"", change.after or b"")
     except (SyntaxError, ValueError) as error:
-        words = f"it is too long: {error.msg}" if isinstance(error, TooLongError) else f"it does not parse: {error}"
+        words = (
+            f"the file is too long: {error.msg}"
+            if isinstance(error, TooLongError)
+            else f"the file does not parse: {error}"
+        )
         return ChangedCode(index, result.display_path, "", None, "", (), words)
-    reason = None if found is not None else "its code did not change"
+    reason = None if found is not None else "the file's code did not change"
     forms = tuple(Form(statement, line, 1) for line, statement in found or ())
     return ChangedCode(
         index, result.display_path, text, change.path.stem, " ".join(imported_names(text)), forms, reason
@@ -280,4 +284,4 @@ def _describe_unserved(path: Path, why: str | None) -> str:
         return f"{why}: call load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):
         return f"no REPL loads files that end in {path.suffix}"
-    return "no connected REPL serves it: start one (see status), then call load_file"
+    return "no connected REPL serves this file: start one (see status), then call load_file"

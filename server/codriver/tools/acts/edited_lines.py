@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codriver.editing.batch import FileResult
 
 MAX_COMPARED_LINES: Final = 2000
-"""Maximum number of lines, from the first to the last changed one, that are compared individually."""
+"""Maximum number of lines, from the first to the last changed line, that are compared individually."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def first_failure_trace(call: Call, job: str) -> StackTrace | None:
 
 
 def _number_frames(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...]:
-    """Number frames from 0, starting at the index `start`.
+    """Number the frames from the index `start` on, beginning with 0.
 
     The entries before it, such as the location of a syntax error, are not frames.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestFinished
 
 ASSERTION_CLASSES: Final = frozenset({"", "AssertionError", "Failed"})
-"""Classes of errors whose messages only describe values. Different errors of these classes may have equal messages."""
+"""Classes of errors whose messages only describe values, so different errors may have equal messages."""
 ADDRESS_PATTERN: Final = re.compile(r"\b0x[0-9a-fA-F]+")
 """Matches the address of an object, which differs from run to run."""
 MAX_NAMED_TESTS: Final = 5

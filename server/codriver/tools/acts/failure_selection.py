@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _no_frame_error(why: str) -> RefusedError:
-    """Create the error for a request to evaluate code in a frame that does not exist."""
+    """Create the error for a request to evaluate code in a frame that does not exist, for the reason `why`."""
     return refused(
         "no-frame", f"there is no frame to evaluate in: {why}", hint='status with about: "error" numbers the frames'
     )
@@ -83,5 +83,5 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
     if target.repl.dialect == PYTHON:
         raise _no_frame_error("the failed tests ran in a separate process, which has ended")
     if not has_test_frames(call.state, failed):
-        raise _no_frame_error("other tests have run in this REPL since: run the failed test again")
+        raise _no_frame_error("other tests have run in this REPL since the failure: run the failed test again")
     return {"frame": number, "is_in_test": True}

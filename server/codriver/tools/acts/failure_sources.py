@@ -36,16 +36,17 @@ MAX_DETAILED_ERRORS: Final = 3
 MAX_SOURCE_CHARACTERS: Final = 1200
 """Maximum number of source characters for a failure that has more than one function or is not the first."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
-"""Maximum size of a function displayed in full for the first failure because no other is more suspicious."""
+"""Maximum number of characters of the most suspicious function, displayed in full for the first failure."""
 MAX_SUSPECT_CHARACTERS: Final = 4500
-"""Maximum number of characters of suspicious functions' source code in an answer.
+"""Maximum total number of characters in the source code of suspicious functions in an answer.
 
-A function that the first failure called may have that size if no other code is displayed. A larger one is only named.
+A function that the first failure called may also have this size if no other code is displayed. A larger one is only
+named.
 """
 MAX_RAISED_CHARACTERS: Final = 2400
-"""Maximum size of a function displayed in full because the error was raised in it."""
+"""Maximum number of characters of a function displayed in full because the error was raised in it."""
 MAX_FUNCTION_CHARACTERS: Final = 100_000
-"""Maximum size of a function that is considered."""
+"""Maximum number of characters of a function for the function to be considered."""
 LINE_NUMBER_PATTERN: Final = re.compile(r"^[ >] *(\d+)(?: |$)", re.MULTILINE)
 """Matches the line number at the start of a line in an excerpt."""
 MAX_CALLED_FUNCTIONS: Final = 2
@@ -59,7 +60,7 @@ MAX_SUSPECTS: Final = 6
 MIN_SCORE_SHARE: Final = 0.5
 """Minimum score of a suspicious function whose source is displayed, as a share of the highest score."""
 SIZE_EXPONENT: Final = 0.15
-"""A function's score is divided by the size of its source raised to this power."""
+"""Exponent of a function's size in the divisor of its score."""
 
 
 @dataclass(slots=True)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 SEARCH_TIMEOUT_S: Final = 2.0
 """Time limit for finding a function, in seconds."""
 MAX_SYMBOLS: Final = 5
-"""Maximum number of symbols that are looked up to find functions."""
+"""Maximum number of symbols to look up in the search for a function."""
 MAX_FUNCTION_CHARACTERS: Final = 2400
-"""Maximum size of a displayed function."""
+"""Maximum number of characters of a displayed function."""
 CALLED_FUNCTION_PATTERN: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]+)")
 """Matches the start of a call, up to the end of the function's name."""
 

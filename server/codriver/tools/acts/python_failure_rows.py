@@ -23,7 +23,7 @@ MAX_MESSAGE_CHARACTERS: Final = 500
 MAX_LATER_MESSAGE_CHARACTERS: Final = 250
 """Maximum number of characters in the messages of later failures."""
 MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
-"""Maximum number of characters in the messages of a briefly described failure and its causes."""
+"""Maximum number of characters in each message of a briefly described failure and its causes."""
 MAX_OUTPUT_CHARACTERS: Final = 300
 """Maximum number of characters of a failed test's output."""
 MAX_DETAILS_CHARACTERS: Final = 4000
@@ -41,19 +41,19 @@ UNITTEST_STRINGS_PATTERN: Final = re.compile(
 UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
 """Prefixes of the lines in which unittest compares two strings."""
 WHERE_PREFIX: Final = "\n +  where "
-"""Start of pytest's explanation of calls in an assertion message. The explanation makes the statement redundant."""
+"""Start of pytest's explanation of calls in an assertion message, which makes the statement redundant."""
 FUNCTION_OBJECT_PATTERN: Final = re.compile(
     r" \+ +where (?P<object><(?:function|bound method|built-in \w+) .+>) = (?P<name>\S.*)$"
 )
 """Matches the line in pytest's message that explains which function object an earlier line means."""
 MAX_FRAMES: Final = 5
-"""Maximum number of frames that an answer has for a failure or interruption."""
+"""Maximum number of frames in an answer about a failure or interruption."""
 MAX_LOCALS: Final = 3
-"""Maximum number of local variables that an answer has for a failure."""
+"""Maximum number of local variables in an answer about a failure."""
 MAX_LOCAL_CHARACTERS: Final = 120
 """Maximum number of characters in a variable's value."""
 MAX_REPEATED_LOCAL_CHARACTERS: Final = 40
-"""Maximum number of characters in a variable's value that is displayed even if the message contains it."""
+"""Maximum number of characters in a variable's value for displaying it even if the message contains it."""
 CLASS_ONLY_PATTERN: Final = re.compile(r"<[\w.<>]+>")
 """Matches a printed value that reveals only its class."""
 

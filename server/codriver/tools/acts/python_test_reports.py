@@ -68,8 +68,8 @@ SILENT_OPTIONS: Final = frozenset({
     "--pdb",
 })  # fmt: skip
 """pytest options that do not request output on the terminal."""
-STILL_RUNNING_HINT: Final = "still running: get_evaluation waits for it, interrupt_evaluation stops it"
-"""Hint about a run that continues after its call."""
+STILL_RUNNING_HINT: Final = "the run continues: get_evaluation waits for it, interrupt_evaluation stops it"
+"""Hint about a test run that continues after its call."""
 
 
 async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, whole: bool = False) -> Answer:
@@ -82,7 +82,13 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         return Answer({"evaluationId": job.id, "status": job.status, "notes": describe_queue(call, job)})
     if job_report is None:
         if job.is_finished and job.failure is None:
-            return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
+            return Answer(
+                {
+                    "evaluationId": job.id,
+                    "status": job.status,
+                    "notes": [*job.notes, "the report of this run is no longer stored"],
+                }
+            )
         return _refused_answer(job) if job.is_finished else Answer({"evaluationId": job.id, "status": job.status})
     sources: Mapping[str, FailureSource] = {}
     if not whole:
@@ -135,7 +141,7 @@ def _omit_usual_fields(fields: Mapping[str, object], *, is_whole: bool) -> dict[
 
 
 def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
-    """Explain how to evaluate code in the frames of a failure, if the run was started with `--pdb`."""
+    """Explain how to evaluate code in the frames of a failure if the run was started with `--pdb`."""
     if DEBUGGER_OPTION not in job_report.job.spec.arguments or not job_report.report.failures:
         return []
     return [no_frames_reason(call, job.id) or FRAMES_HINT]
@@ -144,7 +150,7 @@ def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list
 def _refused_answer(job: Evaluation) -> Answer:
     """Return the answer about a run that was refused."""
     failure = job.failure
-    message = failure.message if failure else "the run was not started"
+    message = failure.message if failure else "the test run was not started"
     return Answer({"evaluationId": job.id, "status": job.status, "reason": "evaluation-failed", "message": message,
                    "hint": "Correct the arguments and call again."}, ok=False)  # fmt: skip
 

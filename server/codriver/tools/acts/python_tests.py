@@ -147,14 +147,14 @@ async def _stop_outdated_run(call: Call, who: str) -> None:
             continue
         if await call.services.tests.changed_since(evaluation.started_at or 0):
             await stop_evaluation(
-                call, evaluation.id, "files changed since it started, and its caller started a new run"
+                call, evaluation.id, "files have changed since the run started, and its caller started a new run"
             )
 
 
 def _not_started_answer(call: Call, job: Evaluation) -> Answer:
     """Cancel a queued run, and return an answer explaining why it could not start in time."""
     notes = describe_queue(call, job)
-    call.dispatch(CancelQueued(job.id, "its caller stopped waiting"))
+    call.dispatch(CancelQueued(job.id, "the run's caller stopped waiting"))
     fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": QUEUED_RUN_HINT}
     return Answer(fields, ok=False)
 

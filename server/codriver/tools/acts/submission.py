@@ -29,21 +29,21 @@ MAX_CLIENT_BYTES = 32 * 2**20
 MAX_TOTAL_BYTES = 128 * 2**20
 """Maximum total size of unfinished code across all clients."""
 GUARANTEED_CLIENT_BYTES = 64 * 1024
-"""Bytes of unfinished code that each client may always have, however much the others have.
+"""Number of bytes of unfinished code that each client may always have, however much the others have.
 
 Together they are 32 MiB for the maximum number of clients.
 """
 EVALUATION_OVERHEAD_BYTES = 8 * 1024
-"""Bytes counted for an evaluation in addition to its code. This limits the number of evaluations."""
+"""Number of bytes counted for an evaluation in addition to its code, which limits the number of evaluations."""
 FORM_OVERHEAD_BYTES = 200
-"""Bytes counted for each form in a request in addition to its text."""
+"""Number of bytes counted for each form in a request in addition to its text."""
 
 
 def _too_much_code_error(waiting: int, most: int, whose: str) -> RefusedError:
     """Create the error for code that exceeds the limit for one client or for all clients."""
     return refused(
         "too-much-code",
-        f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and the limit is {most:,}",
+        f"the code was not sent: {waiting:,} bytes of {whose} are already running or queued, and the limit is {most:,}",
         hint="Wait for evaluations to finish, or stop some with interrupt_evaluation. Load large code with load_file.",
         details={"waiting": waiting, "most": most},
     )

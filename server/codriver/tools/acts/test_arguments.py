@@ -1,4 +1,4 @@
-"""Arguments of `run_tests`, and the command line of a Python run that they describe."""
+"""Arguments of `run_tests`, and the command line that they describe for a Python run."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 PROC_DIRECTORY: Final = Path("/proc")
-"""Directory in which Linux describes running processes."""
+"""The directory in which Linux describes running processes."""
 PROCESS_FILE_RULES: Final = FileRules(Links.ANY, 4 * files.MEBIBYTE)
 """Limits for reading a process's command line and environment. Linux limits both together to 6 MB by default."""
 

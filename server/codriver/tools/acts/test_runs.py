@@ -63,17 +63,17 @@ if TYPE_CHECKING:
 
 
 ALL_TESTS_LABEL = str(TestSelection())
-"""Description of the selection in a run of all tests."""
+"""Description of the selection for a run of all tests."""
 MAX_STACKS_BYTES = 2000
-"""Maximum size of the stack dumps in the answer about a stopped run."""
+"""Maximum size of the stack dumps in the answer about a stopped run, in bytes."""
 HINTS_BY_REASON = {
     "bad-arguments": 'Combine parts of test names with "and", "or" and "not", as in "parser and not slow".',
-    "unknown-namespace": "Load its file with load_file, or correct the name.",
-    "capability-missing": "Omit what this REPL does not support, and call again.",
+    "unknown-namespace": "Load the namespace's file with load_file, or correct the name.",
+    "capability-missing": "Omit the arguments that this REPL does not support, and call again.",
     "evaluation-failed": "Correct the arguments and call again.",
     "repl-disconnected": "See list_sessions. Tests are never repeated automatically.",
 }
-"""Hints for tests that could not run, by the reason."""
+"""Hints about runs whose tests could not run, by the reason."""
 
 FAILED_HINT = 'Errors and failures come first in results. status with about: "error" has all frames.'
 
@@ -87,7 +87,7 @@ def _no_tests_error(selection: str, output: str, repl: Repl | None, hint: str) -
     everywhere, _, match = selection.partition(" matching ")
     where = "" if everywhere == ALL_TESTS_LABEL else f" in {everywhere}"
     if not where and not match and (repl is None or repl.dialect != PYTHON):
-        where = " in the namespaces that are loaded"
+        where = " in the loaded namespaces"
     return refused(
         "no-tests",
         f"there are no tests{where}{f' that match {match}' if match else ''}",
@@ -124,7 +124,7 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
     if arguments.args or arguments.env or arguments.directory is not None:
         raise refused(
             "bad-arguments",
-            f"{where.repl.key} runs tests itself, and does not accept args, env or directory",
+            f"{where.repl.key} runs tests itself and does not accept args, env or directory",
             hint=await _test_names_hint(call, where.repl)
             if where.repl.dialect == PYTHON
             else "Pass only paths (namespaces or files) or match.",
@@ -175,7 +175,7 @@ async def choose_test_location(call: Call, arguments: TestArguments, who: str) -
     target = caller_lane(call, target, who) if key is None else target
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
-        message = f"no test was run because {target.key} cannot run tests"
+        message = f"no test was run, because {target.key} cannot run tests"
         raise CapabilityMissingError("test", profile.missing.get("test"), message=message)
     return target
 
@@ -406,7 +406,7 @@ MAX_RESULTS: Final = 100
 MAX_FRAMES: Final = 5
 """Maximum number of frames per result in an answer."""
 MAX_DETAILED_RESULTS: Final = 3
-"""Maximum number of results with all details. The others usually have the same cause and get one line each."""
+"""Maximum number of results with all details. The others, usually with the same cause, get one line each."""
 MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
 """Maximum number of characters in the message of a briefly described result."""
 MAX_READ_CHARACTERS: Final = 32 * 2**20

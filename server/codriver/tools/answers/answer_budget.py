@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MAX_CHARACTER_BYTES = 6
-"""Maximum size of one character in JSON: six bytes for a control character, at most four for any other."""
+"""Maximum size of one character in JSON: six bytes for a control character, and at most four for any other."""
 TORN_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 """Matches an incomplete escape sequence at the end of a text, and the complete ones right before it."""
 
@@ -30,14 +30,14 @@ OMISSION_MARK_BYTES = 40
 """Size of the marker that replaces the omitted end of a text."""
 
 ALWAYS_WHOLE_BYTES = 200
-"""Maximum size of text that is never shortened, such as names and categories.
+"""Maximum size, in bytes, of text that is never shortened, such as names and categories.
 
 Its total size is limited by the number of rows.
 """
 MAX_OVERVIEW_BYTES = 40
 """Maximum number of bytes displayed from a flood in an overview."""
 FLOOD_FACTOR = 10
-"""A text counts as a flood, which is not read in full, if it exceeds its share by this factor."""
+"""Factor by which a text must exceed its share to count as a flood, which is not read in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[li
 
 
 def _shortened_note(count: int, cap: int) -> str:
-    """Return the note that `count` strings were shortened to `cap` bytes, and how to get them in full."""
+    """Return a note that `count` strings were shortened to `cap` bytes, and how to get them in full."""
     strings = format_count(count, "text is", "texts are")
     return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COMPARED_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 """Parts of an evaluation that are compared."""
 MAX_OTHER_CALLER_LINES = 5
-"""Maximum number of lines about other callers' actions."""
+"""Maximum number of lines in an answer about other callers' actions."""
 MAX_CODE_CHARACTERS = 60
 """Maximum number of characters of code in a line."""
 MAX_LOADED_FILES = 3
@@ -42,8 +42,8 @@ LOAD_KINDS = ("load-file", "load-forms")
 """Kinds of evaluations that load code."""
 MAX_SEARCHED_EVALUATIONS = 5
 """Maximum number of earlier evaluations that are searched for the same code."""
-MAX_COMPARED_CHARACTERS = 4 * 2**20  # comparing these blocks the server for a few milliseconds
-MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
+MAX_COMPARED_CHARACTERS = 4 * 2**20  # comparing this many characters blocks the server for a few milliseconds
+MAX_COUNTED_CHARACTERS = 256 * 2**10  # lower, because splitting a text into lines and counting them takes longer
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ def other_caller_notes(answer: AnswerInProgress) -> list[str]:
     groups = [list(group) for _, group in groupby(theirs, _load_group)]
     lines = [_describe_group(call, group) for group in groups[-MAX_OTHER_CALLER_LINES:]]
     more = sum(len(group) for group in groups[:-MAX_OTHER_CALLER_LINES])
-    return [*lines, f"and {format_count(more, 'earlier one')} by others: see repl_output_log"] if more else lines
+    return [*lines, f"and {format_count(more, 'earlier evaluation')} by others: see repl_output_log"] if more else lines
 
 
 def background_output_notes(answer: AnswerInProgress) -> list[str]:
@@ -193,7 +193,7 @@ def _isolation_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[s
 
 
 def _shared_session_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """Return a note if a caller's first evaluation in a REPL uses the shared session for lack of a free lane."""
+    """Return a note if a caller's first evaluation in a REPL uses the shared session because no lane is free."""
     if evaluation.lane is None or not repl.supports_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
     return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} separate sessions, so this session is shared"]

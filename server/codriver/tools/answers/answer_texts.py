@@ -27,13 +27,13 @@ MAX_VALUES = 100
 MAX_CUT_NOTES = 3
 """Maximum number of notes about values that were truncated by print limits."""
 MAX_REPEATED_BYTES = 200
-"""Maximum size of a last value that is repeated in full in the result."""
+"""Maximum size, in bytes, of a last value that the list of values repeats in full."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
 """Maximum number of characters in values that are searched for images. Only the beginning of a longer value is read."""
 
 OMISSION_NOTE_BYTES = 250
-"""Size of the note about omitted text, including the marker in the text's place."""
+"""Size of the note about omitted text and of the marker in the text's place, in bytes."""
 
 OUTPUT_STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 """Output streams, in the order of their fields in an answer."""
@@ -43,7 +43,7 @@ FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
 """Bytes displayed of a continuing flood to a caller that knows its beginning."""
 
 MAX_STACKS_BYTES = 8000
-"""Maximum size of a thread dump in an answer: about a hundred frames."""
+"""Maximum size of a thread dump in an answer, in bytes: about a hundred frames."""
 
 
 async def add_text(
@@ -111,7 +111,7 @@ def _add_long_text(
         stacks = cut_to_head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
-        notes.append("stacks shows where your code was; get_evaluation with part stacks has all of it")
+        notes.append("stacks shows where your code was; get_evaluation with part stacks returns the whole dump")
     sizes: dict[str, int] = {"result": _bounded_size(result, max_bytes + 1)}
     ends = _new_ends(transcript, max_bytes + 1, delivery)
     sizes |= {key: _bounded_size(end.text, max_bytes + 1) for key, end in ends.items()}
@@ -155,7 +155,7 @@ def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Par
 
 
 def _bytes_without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
-    """Return the number of bytes left for texts of these sizes, after a note for each text that will be shortened."""
+    """Return the number of bytes left for texts of these sizes, less a note for each text to be shortened."""
     fair = max_bytes // sum(size > 0 for size in sizes.values())
     return max(max_bytes // 2, max_bytes - OMISSION_NOTE_BYTES * sum(size > fair for size in sizes.values()))
 
@@ -232,7 +232,7 @@ def _values_that_fit(
 
 
 def _head_and_tail_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """Return the number of bytes for an output stream displayed in full, and for its head and its tail otherwise."""
+    """Return how many bytes of an output stream are displayed in full, and otherwise of its head and of its tail."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:

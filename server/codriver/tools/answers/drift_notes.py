@@ -59,11 +59,11 @@ SYMBOL_PATTERN: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
 COMPARE_TIMEOUT_S: Final = 3.0
 """Maximum time to compare loaded code with its files, in seconds."""
 WORKER_VERSION_KEY: Final = "codriver-worker"
-"""Key among a REPL's versions that identifies the embedded REPL."""
+"""The key in a REPL's versions that identifies the embedded REPL."""
 MAX_FRESH_WAIT_MS: Final = 300
-"""Maximum wait of a load for a comparison with a fresh import. The next load reports a later result."""
+"""Maximum time that a load waits for a comparison with a fresh import. The next load reports a later result."""
 EDITED_KINDS: Final = ("edited", "missing", "gone")
-"""Kinds of differences in code that was loaded before its file was edited."""
+"""Kinds of differences in code whose file was edited after it was loaded."""
 WHOLE_FILE_KINDS: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that concern a whole file."""
 MAX_STALE_LINES: Final = 3
@@ -118,7 +118,9 @@ def stale_object_notes(found: Collection[Difference]) -> tuple[str, ...]:
         if difference.kind == "removed" and difference.holders
     )
     same = [difference.module for difference in found if difference.kind == "unchanged"]
-    notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
+    notes += (
+        [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs the module again"] if same else []
+    )
     emptied = [f"{difference.qualified_name} ({difference.of})" for difference in found if difference.kind == "emptied"]
     notes += [f"caches emptied: {join_first(emptied)}"] if emptied else []
     notes += _limit_lines(
@@ -131,9 +133,9 @@ def stale_object_notes(found: Collection[Difference]) -> tuple[str, ...]:
         for difference in found
         if difference.joint == "/" and difference.kind == "gone" and not difference.evaluated
     ]
-    notes += [f"no longer in the file: {join_first(gone)}; prune: true removes it"] if gone else []
+    notes += [f"no longer defined in the file: {join_first(gone)}; prune: true removes such names"] if gone else []
     if any(difference.joint == "/" and difference.kind in ("old", "former") for difference in found):
-        notes.append("dependents: true also loads the namespaces that require it")
+        notes.append("dependents: true also loads the namespaces that require this one")
     return (
         *notes,
         *_limit_lines(describe_stale_object(difference) for difference in found if difference.kind in STALE_KINDS),
@@ -359,7 +361,7 @@ def _describe_author(call: ReplUser, repl: Repl, name: str) -> str:
 
 
 READER_FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
-"""Features of reader conditionals, by dialect. All other dialects have `clj`."""
+"""Features of reader conditionals, by dialect. All other dialects have the feature `clj`."""
 DEFINE_ONCE_HEADS: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
 """Heads of forms that do not redefine an existing name, for dialects that differ from Clojure."""
 DEFAULT_NAMESPACE: Final = "user"

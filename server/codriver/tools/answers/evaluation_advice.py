@@ -69,7 +69,7 @@ def _outcome_notes(answer: AnswerInProgress) -> Notes:
 def _text_notes(answer: AnswerInProgress) -> Notes:
     """Return notes about shortened or discarded text."""
     if answer.delivery.transcript is None:
-        return ("its output was discarded, because too much has been evaluated since",)
+        return ("the evaluation's output was discarded, because too much has been evaluated since",)
     return answer.left_out
 
 
@@ -98,7 +98,7 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
 
 
 def _thread_output_notes(answer: AnswerInProgress) -> Notes:
-    """Return a note about where output from threads goes, if the code may start threads.
+    """Return a note about where output from threads goes if the code may start threads.
 
     Each caller receives it once for each REPL.
     """
@@ -106,7 +106,7 @@ def _thread_output_notes(answer: AnswerInProgress) -> Notes:
     goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.is_owned else ""
     if repl is None or not goes_to or not BACKGROUND_OUTPUT_PATTERN.search(answer.evaluation.head):
         return ()
-    return answer.delivery.new_notes([f"output of threads and System/out in {repl.key} goes to {goes_to}"])
+    return answer.delivery.new_notes([f"output from threads and System/out in {repl.key} goes to {goes_to}"])
 
 
 def _test_difference_notes(answer: AnswerInProgress) -> Notes:

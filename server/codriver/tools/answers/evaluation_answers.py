@@ -64,11 +64,11 @@ EVALUATION_SCHEMA: dict[str, Schema | str] = {
 """Schema of the fields of an answer about an evaluation."""
 
 MAX_SOURCE_LINES: Final = 10
-"""Maximum number of lines in a function that the answer about an error displays in full."""
+"""Maximum number of lines in a function that an answer about an error displays in full."""
 SOURCE_CONTEXT_LINES: Final = 2
 """Number of lines displayed before and after the statement in a longer function."""
 MORE_IMAGES_HINT = "get_evaluation with part image-{number} returns it"
-"""How to get more images of an evaluation."""
+"""Hint about how to get more of an evaluation's images."""
 
 
 async def describe_evaluation(
@@ -278,7 +278,7 @@ async def image_answer(call: Call, evaluation: Evaluation, number: int) -> Answe
         raise refused(
             "forgotten",
             f"evaluation {evaluation.id} has no image {number} that can be sent; its values have {images.seen} images",
-            hint="If it is larger than 9 MB, or maxImages forbids it, evaluate code that saves it to a file.",
+            hint="If the image is larger than 9 MB, or maxImages forbids it, evaluate code that saves it to a file.",
         )
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.images))
 
@@ -311,9 +311,12 @@ def _failure_reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
             reason, status_hint = ("stopping", "") if is_stopping else ("repl-disconnected", "see status; ")
             if evaluation.started_at is None:
                 return reason, f"{status_hint}the code was not sent: evaluate it again"
-            return reason, f"{status_hint}codriver never sends code twice, so check what it did before you repeat it"
+            return (
+                reason,
+                f"{status_hint}Codriver never sends code twice, so check what the code did before you repeat it",
+            )
         case "interrupted":
-            return "interrupted", "its output so far is available; evaluate again when the session is free"
+            return "interrupted", "the output so far is available; evaluate again when the session is free"
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     if failure is not None and failure.type == NAMESPACE_MISSING_TYPE:
         return "evaluation-failed", "nothing was evaluated: load or require the namespace first, or omit namespace"

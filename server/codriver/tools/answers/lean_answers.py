@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from codriver.core.state import ReportedStatus
     from codriver.tools.calls.call import Call
 
-SECOND_FAILURE_PREFIX = "it failed a second time: "
+SECOND_FAILURE_PREFIX = "this is the second failure: "
 """Start of the hint about a second failure of the same code or test. This hint is never omitted."""
 FRAMES_HINT = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
-"""Hint for a REPL that retains frames."""
+"""Hint about failures in a REPL that retains frames."""
 MIN_ELAPSED_MS = 100
-"""Duration below which an answer omits `elapsedMs`."""
+"""Duration, in milliseconds, below which an answer omits `elapsedMs`."""
 
 
 LOAD_VALUE_PATTERN: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
@@ -219,7 +219,7 @@ _CLOJURE_REPORT_PATTERN: Final = re.compile(
 )
 """Matches the first line of Clojure's error report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
 _INTERRUPTION_MARKERS: Final = ("(InterruptedException)", "(ThreadDeath)")
-"""Texts in the first line of Clojure's report that identify an interrupted thread."""
+"""Texts in the first line of Clojure's error report that identify an interrupted thread."""
 _EXIT_MESSAGE_PATTERN: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
 """Matches Codriver's message for `SystemExit`. See `codriver.repls.worker.basics.error_report`."""
 MAX_LINK_LINES = 5
@@ -229,9 +229,9 @@ MAX_LINK_CHARACTERS = 200
 MAX_DATA_CHARACTERS = 500
 """Maximum number of characters in an error's data."""
 _CALLED_FUNCTION_PATTERN: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
-"""Matches names of functions that the sent code called, but not those of the sent code itself."""
+"""Matches the names of functions that the sent code called, but not the names of the sent code itself."""
 _SENT_CODE_PREFIXES: Final = ("<", "REPL", "NO_SOURCE")
-"""Prefixes of the pseudo file names of sent code."""
+"""Prefixes of the pseudo file names that sent code has."""
 _INSTALLED_PATH_PARTS: Final = ("-packages", ".venv", "venv", "node_modules")
 """Parts of the paths to installed packages."""
 

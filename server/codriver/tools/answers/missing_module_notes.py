@@ -26,7 +26,7 @@ MAX_SEARCH_DEPTH: Final = 7
 MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that are scanned for a missing module."""
 SEARCH_TIMEOUT_S: Final = 0.5
-"""Maximum time of the search for a missing module, in seconds."""
+"""Maximum time to search for a missing module, in seconds."""
 MAX_NAMED_DIRECTORIES: Final = 3
 """Maximum number of directories named in a note about a missing module."""
 MAX_PATH_CHARACTERS: Final = 300
@@ -50,7 +50,7 @@ async def describe_missing_module(call: Call, evaluation: Evaluation) -> list[st
     first, *others = map(repr, found)
     more = f" (or {', '.join(others)})" if others else ""
     how = f"evaluate import sys; sys.path.append({first}){more} at each start"
-    return [f"{match['name']} is in a folder of the workspace that this REPL does not search: {how}"]
+    return [f"{match['name']} is in a folder in the workspace that this REPL does not search: {how}"]
 
 
 def find_import_directories(workspace: Path, name: str) -> list[str]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 START_FIELDS: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
-"""Names of the fields with the position at which a stream begins in an answer, omitted if it is 0."""
+"""Names of the fields that contain the position at which a stream starts in an answer, if that is not 0."""
 FLOOD_POSITIONS: Final[dict[Part, str]] = {"stdout": "stdout flooded", "stderr": "stderr flooded"}
-"""Names of the positions up to which each stream was delivered as a flood."""
+"""Names of the positions up to which each stream has been delivered as a flood."""
 NOTHING_NEW_MESSAGE: Final = "nothing new was printed"
 
 

@@ -26,7 +26,7 @@ CONTEXT_LINES: Final = 5
 MAX_LINE_CHARACTERS: Final = 160
 """Maximum number of characters in a quoted line."""
 CLOSING_BRACKETS: Final = (")", "]", "}")
-"""Brackets at the start of lines that may have any indentation."""
+"""Closing brackets, which may start a line with any indentation."""
 COMMENT_OR_QUOTE_PATTERN: Final = re.compile(r"#|\"\"\"|'''|\"|'")
 """Matches the start of a comment or a string."""
 STRING_REST_PATTERNS: Final = {
@@ -36,7 +36,7 @@ STRING_REST_PATTERNS: Final = {
 DOCSTRING_START_PATTERN: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
 """Matches a line that starts with a docstring, up to its opening quote."""
 LINE_NUMBER_PATTERN: Final = re.compile(r"^(?P<mark>[ >]) *\d+(?: |$)(?P<first>[ \t]?)", re.MULTILINE)
-"""Matches the number before a line in an excerpt, and the line's first blank."""
+"""Matches the number before a line in an excerpt, and the first blank of the line."""
 DEFINITION_PATTERN: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 """Matches the start of the definition of a function or class, including its indentation."""
 

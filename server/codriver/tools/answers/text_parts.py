@@ -29,7 +29,7 @@ The time for a comparison can grow with the product of both texts' line counts.
 MAX_DIFF_CHARACTERS = 8 * 2**20
 """Maximum number of characters in two texts that are compared, because both are loaded into memory."""
 MATCH_OVERHEAD_BYTES = 45
-"""Bytes counted for a matching line in addition to its text."""
+"""Number of bytes counted for a matching line in addition to its text."""
 MAX_LINE_BYTES = 2000
 """Maximum number of bytes in a matching line."""
 MAX_SEARCHED_CHARACTERS = 2**14

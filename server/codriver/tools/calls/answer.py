@@ -41,15 +41,15 @@ class Answer:
 
 
 STRINGS_SCHEMA: Final = {"type": "array", "items": {"type": "string"}}
-"""Schema of a list of strings."""
+"""JSON schema of a list of strings."""
 
 
 ROWS_SCHEMA: Final = {"type": "array", "items": {"type": "object"}}
-"""Schema of a list of objects."""
+"""JSON schema of a list of objects."""
 
 
 ANY_ANSWER_SCHEMA: Final[Schema] = {"type": "object", "required": ["ok"]}
-"""Schema that every answer has."""
+"""JSON schema that every answer satisfies."""
 
 
 def answer_schema(**properties: Schema | str) -> Schema:

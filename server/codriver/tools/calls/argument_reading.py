@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 Position: TypeAlias = tuple[str | int, ...]
-"""Position of an argument: names of arguments and indexes of lists."""
+"""Position of an argument, as a path of argument names and list indexes."""
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
     {
@@ -60,19 +60,19 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
 """
 
 COMMON_ARGUMENTS: Final = frozenset({"detail", "who"})
-"""Arguments that many tools have. They are listed last."""
+"""Arguments that many tools have, which are listed last."""
 
 HALF_CHARACTER_MESSAGE: Final = (
-    "it has half of a surrogate pair, which is not valid in UTF-8; send the whole character, or in code its escape "
-    "sequence"
+    "the text has half of a surrogate pair, which is not valid in UTF-8; send the whole character, or its escape "
+    "sequence if the text is code"
 )
 """Error message about text with half of a surrogate pair."""
 
 MIN_SUGGESTION_SIMILARITY: Final = 0.6
-"""Minimum similarity of a suggested name, from 0 to 1."""
+"""Minimum similarity, from 0 to 1, between a suggested name and the name that was passed."""
 
 MIN_MISSPELLING_SIMILARITY: Final = 0.8
-"""Minimum similarity of a name that counts as a misspelling even if a different argument is missing."""
+"""Minimum similarity, from 0 to 1, of a name that counts as a misspelling even if a different argument is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ def _is_null_text(field: ArgumentField, value: object) -> bool:
 
 
 def _accepts_unlisted(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a value is accepted as is, without being an item in a list."""
+    """Return whether a value is accepted as it is, without being an item in a list."""
     if isinstance(value, str):
         return expected.accepts_text
     if isinstance(value, dict):
@@ -341,7 +341,7 @@ def _parse_json(expected: ExpectedValues, text: str) -> object:
 
 
 def _expects_non_text(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a value that is not text is expected, by itself or as a single item in a list."""
+    """Return whether a value that is not text is accepted, either by itself or as the only item in a list."""
     if isinstance(value, list):
         return expected.item is not None
     if isinstance(value, dict) and expected.is_object:

@@ -18,7 +18,7 @@ Schema = dict[str, Any]
 
 
 UNLISTED_KEY: Final = "unlisted"
-"""Key in an argument's schema: the argument is accepted, but not listed, to keep the list short."""
+"""Key in the schema of an argument that is accepted but not listed, which keeps the list short."""
 
 
 class ArgumentModel(BaseModel):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AddRows = Callable[[list[dict[str, object]]], list[dict[str, object]]]
-"""Return the rows of `list_sessions` with additional fields and rows."""
+"""A function that returns the rows of `list_sessions` with additional fields and rows."""
 
 
 class LiveSettings(Protocol):

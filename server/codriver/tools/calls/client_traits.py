@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 ENVELOPE_BYTES = 1000
-"""Size of an answer without its text: other fields, and notes about other callers."""
+"""Size of an answer without its text, in bytes: other fields, and notes about other callers."""
 
 
 MAX_LIFTED_CHARACTERS = 300_000
-"""Length of the longest answer that Claude Code accepts from tools with `anthropic/maxResultSizeChars` in `_meta`."""
+"""Maximum length of an answer that Claude Code accepts from tools with `anthropic/maxResultSizeChars` in `_meta`."""
 
 
 LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
-"""Tools whose callers ask for more than a usual answer contains."""
+"""Tools whose callers request more than a usual answer contains."""
 
 
 MAX_COMMAND_CHARACTERS = 64 * 2**20
@@ -120,7 +120,7 @@ _DEFAULT_TRAITS = ClientTraits()
 
 
 _KNOWN_NAME_PREFIXES = tuple(TRAITS)
-"""Prefixes of known clients' names."""
+"""Prefixes that identify the names of known clients."""
 
 
 @lru_cache(maxsize=64)

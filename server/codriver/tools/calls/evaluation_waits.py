@@ -35,8 +35,8 @@ def find_evaluation(state: State, given: str) -> Evaluation:
         raise refused(
             "unknown-evaluation",
             f"no evaluation {given!r} is known",
-            hint="Ids are discarded after about a thousand evaluations and when the server restarts. "
-            "repl_output_log has the code and output, and its $history the code of earlier servers.",
+            hint="Ids are discarded after about a thousand evaluations, and when the server restarts. repl_output_log "
+            "still has the code and output, and its source $history has the code sent to earlier servers.",
         )
     return evaluation
 
@@ -109,8 +109,9 @@ def _describe_cancellation(call: Call) -> str:
     """Explain why a call was cancelled."""
     client = f"its client {call.client_name}" if call.client_name else "its client"
     if call.state.lifecycle.phase != "started":
-        return "the server stops"
-    return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
+        return "the server is stopping"
+    how = "disconnected while the code was running" if call.has_left() else "cancelled the call that waited for it"
+    return f"{client} {how}"
 
 
 async def send_line(call: Call, evaluation: Evaluation, text: str) -> None:
@@ -145,10 +146,10 @@ async def stop_evaluation(call: Call, evaluation: str, why: str, *, allow_restar
     """
     current = find_evaluation(call.state, evaluation)
     if current.status == "queued":
-        call.dispatch(CancelQueued(evaluation, f"removed from the queue before it ran: {why}"))
-        return ("it was removed from the queue: its code never ran",)
+        call.dispatch(CancelQueued(evaluation, f"the code was removed from the queue before it ran: {why}"))
+        return ("the code was removed from the queue and never ran",)
     if current.is_finished:
-        return ("it had already finished",)
+        return ("the code had already finished",)
     settle_s = call.services.durations.settle_s
     if current.is_job:
         return await call.services.tests.stop(current, why)
@@ -177,7 +178,7 @@ def describe_how_to_stop(call: Call, evaluation: Evaluation) -> str:
         return "interrupt_evaluation"
     if repl.is_owned or "restart" in profile.capabilities:
         return f"restart_repl ({repl.key} cannot interrupt)"
-    return f"restarting {repl.key} with the program that started it (it cannot interrupt)"
+    return f"restarting {repl.key}, which cannot interrupt, with the program that started it"
 
 
 def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
@@ -191,10 +192,10 @@ def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
         return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
     ahead = queue_occupant(state, evaluation)
     if ahead is None:
-        return ["other evaluations are ahead of it in this session"]
+        return ["other evaluations are ahead of this one in the session"]
     now = call.services.now()
     since_s = max(0, now - (ahead.started_at or now)) // 1000
-    how = ", which waits for input," if ahead.status == "needs-input" else ""
+    how = ", which is waiting for input," if ahead.status == "needs-input" else ""
     ways = ways_to_free_session(call, ahead)
     is_same_caller = caller_names.is_by_caller(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
     occupant = f"your evaluation {ahead.id}" if is_same_caller else f"evaluation {ahead.id} of {ahead.who}"
@@ -205,7 +206,7 @@ def _describe_waiting_job(call: Call, job: Evaluation) -> list[str]:
     """Describe the test run that a queued test run is waiting for, and its progress."""
     ahead = queue_occupant(call.state, job)
     if ahead is None:
-        return ["other test runs are ahead of it"]
+        return ["other test runs are ahead of this one"]
     since_s = max(0, call.services.now() - (ahead.started_at or 0)) // 1000
     is_same_caller = caller_names.is_by_caller(call.state, job.client, job.who, (ahead.client, ahead.who))
     whose = f"your test run {ahead.id}" if is_same_caller else f"the test run {ahead.id} of {ahead.who}"
@@ -223,7 +224,7 @@ def describe_test_progress(call: Call, job: Evaluation) -> str:
 
 def ways_to_free_session(call: Call, ahead: Evaluation) -> list[str]:
     """Return the ways in which a caller can deal with an evaluation occupying its session."""
-    ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
+    ways = ["send it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
     ways.append(f"stop it with {describe_how_to_stop(call, ahead)}")
     repl = call.state.repls.get(ahead.repl)
     profile = repl.profile if repl is not None else None

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=ArgumentModel)
 
 CHECK_INTERVAL_S = 0.02
-"""Interval for checking the state that a call is waiting for, in seconds."""
+"""Interval, in seconds, for checking the state that a call is waiting for."""
 MIN_TIMEOUT_MS = 100
 """Maximum wait for REPLs that does not reduce the timeout of a call, and the minimum of a reduced timeout."""
 CONNECT_TIMEOUT_S = 2.0
@@ -69,7 +69,7 @@ def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = 
         )
     return refused(
         "switched-off",
-        f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
+        f"{tool} is switched off by this workspace's setting {setting}{outcome}",
         hint=f"Only the user can switch it on with {setting} = true. `codriver config show` prints where it is set.",
     )
 
@@ -236,10 +236,10 @@ def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
     if waiting := [repl.note for repl in state.repls.values() if repl.note and repl.is_not_accepted]:
         return "; ".join(waiting)
     why = f" ({gone})" if gone else ""
-    start = "start one, which is found by its port file within a second"
+    start = "start one, which Codriver finds by its port file within a second"
     if settings.repl or why:
-        return f"no connected REPL supports it{why}: {start}, or see status"
-    return f"no connected REPL supports it: {describe_repl_setup(state)}, or {start}"
+        return f"no connected REPL supports {tool.name}{why}: {start}, or see status"
+    return f"no connected REPL supports {tool.name}: {describe_repl_setup(state)}, or {start}"
 
 
 def describe_repl_setup(state: State) -> str:
@@ -316,8 +316,8 @@ async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
         fields = {"reason": "repl-disconnected", "message": str(error), "hint": hint}
     except Exception as error:
         logger.exception("the tool %s failed", tool.name)
-        message = f"{tool.name} failed inside codriver: {type(error).__name__}"
-        hint = "This is a bug in codriver. server_health counts it, and the server's log has the details."
+        message = f"{tool.name} failed because of an internal error: {type(error).__name__}"
+        hint = "This is a bug in Codriver. server_health counts it, and the server's log has the details."
         fields = {"reason": "internal-error", "message": message, "hint": hint}
     return Answer({"ok": False, **fields}, ok=False)
 
@@ -430,4 +430,4 @@ def _bad_arguments_error(tool: Tool, errors: list[ArgumentError]) -> RefusedErro
 
 
 BASE_REASONS: Final = frozenset(get_args(Reason))
-"""All values that the `reason` of a base tool's answer can have."""
+"""All values of `reason` in the answers of base tools."""

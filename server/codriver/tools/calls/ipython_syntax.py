@@ -27,11 +27,11 @@ MAGIC_EQUIVALENTS: Mapping[str, str] = MappingProxyType(
         "%matplotlib": "leave it out, because figures need no setting",
     }
 )
-"""What to do instead of using each of IPython's magics."""
+"""The advice for each IPython magic on what to do instead."""
 _ASSIGNMENT_START_PATTERN = re.compile(r"[^=!%]+=\s*(?=[!%])")
 """Matches the start of a line that assigns the result of an IPython command."""
 _STATEMENTS_BEFORE_PATTERN = re.compile(r"[^!%]*;\s*(?=[!%])")
-"""Matches the statements before an IPython command on the same line."""
+"""Matches the statements that precede an IPython command on the same line."""
 _LOOKUP_PATTERN = re.compile(r"\?{1,2}([\w.]+)|([\w.]+)\?{1,2}")
 """Matches a name with question marks before or after it, which display its documentation or source."""
 

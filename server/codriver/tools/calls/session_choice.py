@@ -59,10 +59,10 @@ def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
     tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
     return refused(
         "no-repl",
-        "no REPL is connected" + (f"; these could not be reached: {tried}" if tried else ""),
+        "no REPL is connected" + (f"; these REPLs could not be reached: {tried}" if tried else ""),
         hint=f"To use a kernel that somebody else started, pass replSessionKey {' or '.join(found)}."
         if found
-        else "Start an nREPL in the workspace, which is found by its port file within a second, "
+        else "Start an nREPL in the workspace, which Codriver finds by its port file within a second, "
         f"or {to_name_one}, which a running server reads at once.",
     )
 
@@ -70,7 +70,7 @@ def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
 def _ambiguous_session_error(repls: Sequence[Repl]) -> RefusedError:
     """Create the error for a call that could refer to several sessions."""
     keys = [repl.key for repl in repls]
-    descriptions = [f"{repl.key} (of another working tree)" if repl.other_working_tree else repl.key for repl in repls]
+    descriptions = [f"{repl.key} (in another working tree)" if repl.other_working_tree else repl.key for repl in repls]
     return refused(
         "ambiguous-session",
         f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
@@ -94,7 +94,7 @@ def repl_stopped_error(repl: Repl) -> RefusedError:
     return refused(
         "repl-stopped",
         f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
-        hint="Call restart_repl if codriver started it. Otherwise start the REPL itself.",
+        hint="If Codriver started the REPL, call restart_repl. Otherwise, start the REPL again yourself.",
     )
 
 
@@ -104,8 +104,8 @@ def _other_tree_error(target: Target, tree: str) -> RefusedError:
         "other-worktree",
         f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
         "another working tree of the same repository, whose code may differ",
-        hint=f"To use it anyway, pass replSessionKey {target.key}. Otherwise start a REPL in this workspace, and "
-        f"delete the port file {target.repl.origin.text} if it is stale.",
+        hint=f"To use this REPL anyway, pass replSessionKey {target.key}. Otherwise start a REPL in this workspace, "
+        f"and delete the port file {target.repl.origin.text} if it is stale.",
         details={"sessionKey": target.key},
     )
 
@@ -139,11 +139,11 @@ def describe_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple
     """
     if not target.alternatives and not target.displaced:
         return ()
-    others = f"replSessionKey selects another: {', '.join(target.alternatives)}"
+    others = f"replSessionKey selects another REPL: {', '.join(target.alternatives)}"
     note = f"in {target.repl.key}, {target.reason}; {others}"
     if target.displaced:
-        others = f"{', '.join(target.displaced)} gave way; replSessionKey selects that"
-        note = f"in {target.repl.key}, the project's REPL, to which {others}"
+        others = f"replSessionKey still selects {', '.join(target.displaced)}"
+        note = f"in {target.repl.key}, the project's REPL; {others}"
     is_new = call.services.delivered.repls.is_new(evaluation, f"in {target.repl.key}; {others}")
     return (note,) if is_new else ()
 
@@ -172,7 +172,7 @@ def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[li
 
 
 def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
-    """Return the REPLs, but only the first one, by key, of a program with several processes."""
+    """Return the REPLs, but for a program with several processes only the first one by key."""
     first: dict[str, Repl] = {}
     for repl in sorted(repls, key=lambda candidate: candidate.key):
         first.setdefault(repl.origin.text if repl.origin.has_several_processes else repl.id, repl)
@@ -347,7 +347,9 @@ def find_serving_repl(
     if not best:
         in_other_tree = next((repl for repl in repls if _can_load(repl, file)), None)
         return f"{in_other_tree.key} runs in another working tree" if in_other_tree else None
-    return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
+    return (
+        f"{' and '.join(sorted(repl.key for repl in best))} could all serve this file: select one with replSessionKey"
+    )
 
 
 def check_serving_repl(call: Call, file: Path, who: str) -> None:
@@ -493,7 +495,7 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
             "too-many-in-background",
             f"the code was not sent: this client has {len(background)} evaluations in the background, and the limit is "
             f"{MAX_BACKGROUND_EVALUATIONS}",
-            hint=f"Wait with get_evaluation, or stop one with interrupt_evaluation: {', '.join(background)}.",
+            hint=f"Wait for one with get_evaluation, or stop one with interrupt_evaluation: {', '.join(background)}.",
             details={"running": list(background), "most": MAX_BACKGROUND_EVALUATIONS},
         )
     return Target(repl, Session(free_name(f"{who}-background", repl.sessions), who, is_leaving=True))
@@ -507,5 +509,7 @@ def _check_connected(call: Call, repl: Repl) -> Repl:
     """
     known = call.state.repls.get(repl.id)
     if known is None or known.profile is None:
-        raise ReplDisconnectedError("the connection was lost while opening a session; call again when it is connected")
+        raise ReplDisconnectedError(
+            "the connection to the REPL was lost while opening a session; call again when it is connected"
+        )
     return known

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MAX_FORMS = 1_000_000
-"""Maximum number of forms, about 5 MB of source. Reading needs 40 bytes for each."""
+"""Maximum number of forms, which correspond to about 5 MB of source. Reading takes 40 bytes for each."""
 MAX_TOP_LEVEL_FORMS = 100_000
 """Maximum number of top-level forms.
 
@@ -53,7 +53,7 @@ def _unbalanced_error(unbalanced: Unbalanced, proposal: str | None) -> RefusedEr
     hint = "Nothing was evaluated. Correct the code and call again."
     if proposal is not None:
         details["balancedText"] = proposal
-        hint += " balancedText is what its indentation suggests; check that it is what you intended."
+        hint += " balancedText is what the indentation suggests; check that it is what you intended."
     return refused("unbalanced", f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
 
 
@@ -62,7 +62,7 @@ def _too_many_forms_error(most: int, which: str) -> RefusedError:
     return refused(
         "too-many-forms",
         f"nothing was evaluated: this code has too many forms, and the limit is {most:,} {which}",
-        hint="Evaluate it in several parts, or let the code read its data from a file.",
+        hint="Evaluate the code in several parts, or let it read its data from a file.",
         details={"most": most},
     )
 
@@ -88,14 +88,14 @@ def _invalid_python_error(error: SyntaxError, code: str) -> RefusedError:
 
 def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
     """Create the error for a file in a different language from the session's."""
-    hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
+    hint = f"this session loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
-        hint += ", and one without an ending whose first line is #!…"
+        hint += ", and files without an ending whose first line is #!…"
     needed = describe_session_for_suffix(path.suffix)
-    more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
+    more = f"{path.suffix} needs {needed}" if needed else "data is read by code in the data's own language"
     return refused(
         "wrong-language",
-        f"{path.name} is not a source file for the session {key}, which speaks {dialect}: nothing was loaded",
+        f"{path.name} is not a source file for the session {key}, whose language is {dialect}: nothing was loaded",
         hint=f"{hint}; {more}",
     )
 
@@ -104,11 +104,11 @@ NON_CODE_FILE_NAMES = frozenset({
     "authors", "changelog", "codeowners", "containerfile", "copying", "dockerfile", "jenkinsfile", "justfile",
     "license", "makefile", "notice", "pipfile", "procfile", "readme",
 })  # fmt: skip
-"""Names of files without a suffix that are not code, but might parse as code: `web: app`, `A = 1`."""
+"""Names of files without a suffix whose content is not code, but might parse as code, such as `web: app`."""
 
 
 _MAY_CAUSE_WARNINGS = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
-"""Code for which Python's parser may emit warnings: escapes, numbers joined to words, and jumps out of `finally`.
+"""Matches code for which Python's parser may emit warnings: escapes, numbers joined to words, jumps out of `finally`.
 
 Searching for them is cheaper than changing and restoring the process's warning filters. Source: CPython's tokenizer,
 and PEP 765.

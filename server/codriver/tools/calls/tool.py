@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 UNLISTED_SCHEMA_KEYS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
-"""Keys of a schema that are not listed, because a refusal explains their effect when necessary."""
+"""Schema keys that are not listed, because a refusal explains their effect when necessary."""
 
 
 Run = Callable[[Call, Any], Awaitable[Answer]]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MAX_EDITED_FILES: Final = 100
 """Maximum number of files whose edits are remembered."""
 MAX_FILE_EDITS: Final = 4
-"""Maximum number of edits that are remembered per file."""
+"""Maximum number of edits remembered for each file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,15 +204,15 @@ def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
 
 
 REBOUND_DIGEST: Final = b"rebound"
-"""Stands in for the digest of an unknown form."""
+"""Placeholder for the digest of an unknown form."""
 REBINDING_PATTERN: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
 """Matches code that may change the root value of a var without defining it."""
 NO_VAR_STATE: Final = ("", None, "", "")
-"""State of a definition without a var."""
+"""The state that is recorded for a definition without a var."""
 NO_BROKEN_FILES: Final[Mapping[str, DriftKind]] = MappingProxyType({})
-"""No broken files."""
+"""An empty mapping, for a comparison without broken files."""
 TIMESTAMP_SLACK_MS: Final = 20
-"""Tolerance for files' modification times, which the kernel takes from its last tick."""
+"""Tolerance for files' modification times, in milliseconds, because the kernel takes them from its last tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -603,7 +603,7 @@ class _Comparison:
             yield self._difference(var.name, "gone")
 
     def _is_at_unknown_form(self, var: LoadedVar, source: Source) -> bool:
-        """Return whether a form of unknown effect may have been at the line of a var when the file was loaded.
+        """Return whether a form with unknown effects may have been at a var's line when the file was loaded.
 
         Lines between known definitions may have moved since then by as much as the definitions around them.
         """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 MAX_CLIENT_WAITS = 64
-"""Maximum number of one client's queries that may wait at the same time."""
+"""Maximum number of queries by one client that may wait at the same time."""
 MAX_TOTAL_WAITS = 512
 """Maximum number of waiting queries across all clients."""
 GUARANTEED_CLIENT_WAITS = 8
@@ -30,7 +30,7 @@ def _too_many_waits_error(standing: int, most: int, whose: str, unit: str) -> Re
     """Create the error for a query that exceeds the limit for one client or for all clients."""
     return refused(
         "too-many-waits",
-        f"{standing} {unit} of {whose} are waiting already, and the limit is {most}",
+        f"{standing} {unit} of {whose} are already waiting, and the limit is {most}",
         hint="Wait for fewer things at once: combine queries with or, or cancel calls of wait_for that are not needed.",
         details={"standing": standing, "most": most},
     )
