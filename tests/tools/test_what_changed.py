@@ -144,7 +144,7 @@ def test_a_module_and_its_importers_are_reloaded_and_old_objects_are_listed(live
     client.call("evaluate_code", code=code)
     write(live, whole_low="TABLE = {'a': 1, 'b': 2}\nclass Shape: __slots__ = ('a', 'b')\n")
     refused = load(client, "whole_low", dependents=True)
-    assert (refused["reason"], refused["hint"].partition(" to ")[0]) == ("bad-arguments", "Add whole: true")
+    assert (refused["reason"], refused["hint"].partition(" to ")[0]) == ("bad-arguments", "Add `whole: true`")
     notes = load(client, "whole_low", whole=True, dependents=True)["notes"]
     assert notes[0] == "also loaded: whole_mid, whole_top"
     assert "not updated: whole_low.TABLE, the previous dict is held by __main__.kept[...]" in notes
