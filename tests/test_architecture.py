@@ -88,7 +88,7 @@ MAY_IMPORT |= {
 
 # Libraries, and the packages that may import them.
 IMPORTERS = {
-    "codriver_datalog": {"features/applications", "features/traces", "log", "tools", "tools/calls"},
+    "codriver_datalog": {"features/applications", "features/traces", "log", "tools", "tools/answers", "tools/calls"},
     "codriver_lisp": {
         "editing",
         "features/export",

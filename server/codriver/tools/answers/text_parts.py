@@ -117,13 +117,13 @@ class _RegexSearch:
         """Yield the number and text of each line that contains the pattern or its text. Long lines are truncated."""
         number, line = 1, ""
         for chunk in _whole_line_ends(chunks):
-            first, *others = f"{chunk}$".splitlines()  # the mark makes an empty unfinished line appear as well
-            texts = [line + first, *others]
-            for text in texts[:-1]:
+            first, *others = f"{chunk}$".splitlines()  # the marker makes an empty unfinished line appear as well
+            lines = [line + first, *others]
+            for text in lines[:-1]:
                 if self._matches(text):
                     yield number, text
                 number += 1
-            line = texts[-1][:-1][:MAX_SEARCHED_CHARACTERS]
+            line = lines[-1][:-1][:MAX_SEARCHED_CHARACTERS]
         if line and self._matches(line):
             yield number, line
 
@@ -145,7 +145,7 @@ def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, 
     number = 1
     started_line = _Line(pattern)
     for chunk in _whole_line_ends(chunks):
-        *lines, last = f"{chunk}$".splitlines()  # the mark makes an empty unfinished line appear as well
+        *lines, last = f"{chunk}$".splitlines()  # the marker makes an empty unfinished line appear as well
         if not lines:
             started_line.add(chunk)
             continue
