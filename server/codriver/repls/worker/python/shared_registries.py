@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from .import_effects import Effects
     from .module_text import Text
     from .statements import Change
 
@@ -34,6 +35,8 @@ IMPORT_NODES = (ast.Import, ast.ImportFrom)
 """The syntax nodes of imports."""
 MAX_ENTRIES = 2_000
 """Maximum number of entries in the registries that are filled again."""
+MAX_STATEMENTS = 200
+"""Maximum number of statements that are run again. More would delay the load by more than half a second."""
 MAX_NESTING = 4
 """Maximum nesting of the collections and wrappers in an entry that are searched for definitions."""
 
@@ -206,6 +209,7 @@ class SharedRegistries:
         sources = followers.find_sources_in_import_order()
         is_growing = True
         chain: list[tuple[Text, int]] = []
+        named: set[int] = followers.registrations.named_objects()
         while is_growing:
             is_growing, chain, ids = False, [], self.ids
             for text in sources:
@@ -213,13 +217,16 @@ class SharedRegistries:
                     node = text.body[top]
                     if isinstance(node, IMPORT_NODES):
                         continue
-                    fills = followers.effects(node, text).fills
-                    if fills.isdisjoint(ids):
+                    effects = followers.effects(node, text)
+                    if effects.fills.isdisjoint(ids):
                         continue
                     chain.append((text, top))
+                    if len(chain) > MAX_STATEMENTS:
+                        return None
                     if text.name == followers.name and top in changed:
                         continue
-                    others = self._other_ids(text, node, ids)
+                    others = self._other_ids(text, node, ids, effects)
+                    others = None if others is None else others & named
                     if others is None:
                         return None
                     if others:
@@ -228,10 +235,9 @@ class SharedRegistries:
                         is_growing = True
         return chain
 
-    def _other_ids(self, text: Text, node: Any, ids: set[int]) -> set[int] | None:
-        """Return the ids of other named objects that a statement fills. Return None if it cannot run again."""
+    def _other_ids(self, text: Text, node: Any, ids: set[int], effects: Effects) -> set[int] | None:
+        """Return the ids of other objects that a statement fills. Return None if it cannot run again."""
         followers = self._followers
-        effects = followers.effects(node, text)
         fills: set[int] = set(effects.fills)
         bound = {id(text.space.get(name)) for name in assigned_names(node) if name in text.space}
         if isinstance(node, FUNCTION_NODES):
@@ -255,8 +261,7 @@ class SharedRegistries:
             effects = creation if creation.effect is not None else decorators
         elif not isinstance(node, (ast.Expr, ast.Assign, ast.AugAssign)) or bound:
             return None
-        named: set[int] = followers.registrations.named_objects()
-        return None if effects.effect is not None else (fills - ids - bound) & named
+        return None if effects.effect is not None else fills - ids - bound
 
     def _has_plain_hook(self, node: ast.ClassDef, kind: Any, creation: Any) -> bool:
         """Return whether only `__init_subclass__` registers a class, so that it can be called again."""
