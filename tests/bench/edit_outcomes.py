@@ -32,6 +32,7 @@ TABLES = (
     "commits",
     "workflows",
     "weeks",
+    "layouts",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

@@ -14,6 +14,7 @@ import edits_of_commits
 import edits_of_features
 import edits_of_frameworks
 import edits_of_idioms
+import edits_of_layouts
 import edits_of_libraries
 import edits_of_objects
 import edits_of_patterns
@@ -43,6 +44,7 @@ TABLES = {
     "frameworks": edits_of_frameworks.ALL[::EVERY],
     "features": edits_of_features.ALL[::EVERY],
     "idioms": edits_of_idioms.ALL[::EVERY],
+    "layouts": edits_of_layouts.ALL[::EVERY],
     "libraries": edits_of_libraries.ALL[::EVERY],
     "programs": edits_of_programs.ALL[::EVERY],
     "applications": edits_of_applications.ALL[::EVERY],
