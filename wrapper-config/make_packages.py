@@ -29,7 +29,7 @@ ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"
 PLUGIN: Final = Path("wrapper-config/plugin")
 NO_SKILLS: Final = "--no-skills"
-"""The relay's option in the plugin's entries: the plugin has the skills as files, and clients would show them twice."""
+"""The relay's option in the plugin's entries. The plugin has the skills as files, so clients would list them twice."""
 CODEX_ENTRY: Final = ".codex-plugin/mcp.json"
 MANIFEST: Final = Path("wrapper-config/mcpb/manifest.json")
 BUNDLED: Final = ("pyproject.toml", "README.md", "LICENSE", "server", "relay", "skills", "wrapper-config")

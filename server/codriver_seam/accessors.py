@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .streams import Write
 
 SENSITIVE_ACCESSOR = "sensitive"
-"""Name of the accessor that returns the values for the server to remove from the results of evaluated code."""
+"""Name of the accessor that returns the values for the server to redact in the results of evaluated code."""
 ACCESSORS: Mapping[str, Accessor] = {
     "health": health,
     "state": state,
@@ -73,9 +73,14 @@ def _answer(name: str, request: Json, write: Write | None) -> Json:
     """Call an accessor and return its answer. A refusal is returned as an answer too."""
     function = sensitive if name == SENSITIVE_ACCESSOR else ACCESSORS.get(name)
     if seam.session_id is None:
-        return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
+        return Refusal(
+            "not-enabled",
+            "the seam is off: the application must call install(True), or be started with CODRIVER_SEAM=1",
+        ).answer
     if function is None:
-        return Refusal("no-such-accessor", f"accessors: {', '.join(ACCESSORS)}").answer
+        return Refusal(
+            "no-such-accessor", f"there is no accessor {name!r}; the accessors are: {', '.join(ACCESSORS)}"
+        ).answer
     try:
         return {"ok": True, **(subscribe(request, write) if function is subscribe else function(request))}
     except Refusal as refusal:

@@ -32,9 +32,9 @@ def requested_frame(request: Json) -> Frame:
     found: Frame | None = seam.frames.get(chosen) if isinstance(chosen, str) else None
     if found is not None:
         return found
-    names = ", ".join(frames) or "none is registered: the application calls frame(name, get=…)"
+    names = ", ".join(frames) or "no frame is registered: the application must call frame(name, get=…)"
     if name is not None:
-        raise Refusal("no-such-frame", f"frames: {names}")
+        raise Refusal("no-such-frame", f"there is no frame {name!r}; the frames are: {names}" if frames else names)
     raise Refusal(
         "ambiguous-frame" if frames else "no-frame-resolved",
         (f"there are several frames: pass one of them as the argument frame: {names}"),

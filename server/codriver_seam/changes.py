@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_EVENTS = 200
 """Maximum number of queued events waiting for their epochs."""
-STATE_NOT_STORED_MESSAGE = "the state of this epoch was not stored: the application passes frame() snapshot="
-"""The message if the state of an epoch was not stored."""
+STATE_NOT_STORED_MESSAGE = "the state of this epoch was not stored: the application must pass snapshot= to frame()"
+"""Message for an epoch whose state was not stored."""
 
 
 def dispatch(request: Json) -> Json:
@@ -129,7 +129,7 @@ def restore(request: Json) -> Json:
     """Restore the state after an epoch. A negative number means the state before that epoch."""
     found, number = _settable_frame(request), request.get("epochId")
     if number is None:
-        raise Refusal("unknown-epoch", "epochId is missing: pass one of those that the accessor epochs lists")
+        raise Refusal("unknown-epoch", "epochId is missing: pass one of the ids that the accessor epochs lists")
     recorded = find_epoch(found, abs(number), "unknown-epoch")
     if number < 0:
         return {"frame": found.name, **_replace(found, _state_before(found, recorded), "restored")}

@@ -79,7 +79,7 @@ def _predicate_test(name: Any) -> Callable[[Event], Any]:
     if test is None:
         raise Refusal(
             "no-such-predicate",
-            (f"there is no such predicate; the registered predicates are: {', '.join(seam.predicates) or 'none'}"),
+            (f"there is no predicate {name!r}; the registered predicates are: {', '.join(seam.predicates) or 'none'}"),
         )
     registered = test
     return lambda event: registered(event_fields(event))

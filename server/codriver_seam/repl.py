@@ -63,7 +63,7 @@ def start_repl(
     the outcome.
     """
     if not (_is_enabled() if enabled is None else enabled):
-        _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
+        _log("warning", "no REPL is started: neither install(True) nor CODRIVER_SEAM=1 has enabled the seam")
         return None
     loop = loop or _running_loop()
     shared = _shared_run_state()
@@ -75,7 +75,7 @@ def start_repl(
         return _started[0]
     if WORKER_PACKAGE_NAME in sys.modules and not _started:
         sys.modules[WORKER_PACKAGE_NAME].declined += 1  # type: ignore[attr-defined]  # reported with evaluations
-        _log("info", "no REPL is started: this process is a REPL of Codriver's")
+        _log("info", "no REPL is started: this process is already one of Codriver's REPLs")
         return None
     return _start(os.path.abspath(folder or os.getcwd()), loop)
 
@@ -123,7 +123,7 @@ def _start(directory: str, loop: asyncio.AbstractEventLoop | None) -> Repl | Non
     try:
         repl.start()  # type: ignore[attr-defined]  # not part of the public interface
     except FileExistsError as error:
-        _log("info", "no REPL is started: this process helps the one that wrote %s", error.args[0])
+        _log("info", "no REPL is started: this is a helper of the process that wrote %s", error.args[0])
         return None
     except OSError as error:
         if not repl.port:

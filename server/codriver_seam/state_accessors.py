@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_LISTED_CHANGES = 100
 """Maximum number of changes in a diff."""
-NO_EPOCH_HINT = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
+NO_EPOCH_HINT = "to record an epoch, handle an event inside `with seam.epoch(frame, name)`, or call change_app"
 """The hint if there is no epoch. Changes that an application makes in place outside of `epoch` are not recorded."""
 
 
@@ -101,7 +101,7 @@ def changes_between(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> t
     if not (first.is_comparable and last.is_comparable):
         raise Refusal("band-missing",(
             "the changes are unknown, because the state is the same object as before and no snapshot was made; "
-            "the application must give frame() snapshot='deepcopy' or 'pickle', or 'none' if no state is ever "
+            "the application must pass snapshot='deepcopy' or 'pickle' to frame(), or 'none' if no state is ever "
             "changed in place"
         ))  # fmt: skip
     for unread in (first.before, last.after):

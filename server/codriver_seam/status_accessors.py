@@ -38,7 +38,7 @@ def health(_request: Json) -> Json:
         "buildTick": seam.loads, "language": "python", "enabled": True, "frames": [frame.name for frame in frames],
         "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
         "events": len(seam.events), "handlers": len(seam.handlers), "issues": issues({})["total"],
-        **({} if frames or seam.routes else watch_hint("notes requests and lists the routes")),
+        **({} if frames or seam.routes else watch_hint("records requests and lists the routes")),
     }  # fmt: skip
 
 

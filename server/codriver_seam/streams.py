@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 
 CALLS_TOPIC = "calls"
 """The topic for calls to a function, which seams for other languages have."""
-NO_CALLS_HINT = "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
-"""The hint if that topic is requested."""
+NO_CALLS_HINT = "in Python 3.12 and later, the tool watch_calls records calls to a function"
+"""The hint if the topic `calls` is requested."""
 OP_TYPE_BY_TOPIC: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
 """The op-type of each topic's events, or None for all events."""
 MAX_SUBSCRIPTIONS = 10
@@ -66,7 +66,7 @@ BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
 MAX_QUEUED_FAILURES = 100
 """Maximum number of queued exceptions that are remembered."""
 LEASE_S = 60.0
-"""A subscription ends after this many seconds unless it is renewed."""
+"""Number of seconds after which a subscription ends unless it is renewed."""
 MAX_WRITER_SLEEP_S = 1.0
 """Maximum number of seconds that the writer sleeps before it checks for overdue events."""
 APPROXIMATE_EVENT_BYTES = 200

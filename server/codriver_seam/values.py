@@ -23,7 +23,7 @@ LISTED_END_ITEMS = ITEMS // 2
 MIN_SECRET_CHARACTERS = 8
 """Minimum length of a string that is redacted as a secret."""
 MIN_CUT_SECRET_CHARACTERS = 4
-"""The beginning of a secret at the end of a truncated text is redacted if it has at least this many characters."""
+"""Minimum length of a partial secret at the end of a truncated text that is redacted."""
 REDACTED = "<redacted>"
 """The text that replaces a secret."""
 LEAF_TYPES = frozenset({int, float, bool, type(None), bytes, str})

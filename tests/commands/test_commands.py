@@ -542,9 +542,8 @@ def test_a_command_in_a_subdirectory_uses_and_names_the_workspace_that_contains_
         exact = run(inner, "status", "--workspace", ".", env=live.environ)
         assert (exact.returncode, f"is running for {inner}:" in exact.stdout) == (3, True)
         with serving(inner, "--repl", "none", "--workspace", str(inner)) as own:
-            assert (
-                own.greeting
-                == f"codriver: a server is also running for a folder above: see `codriver status -w {live.workspace}`\n"
+            assert own.greeting == (
+                f"codriver: a server is also running for a parent folder: see `codriver status -w {live.workspace}`\n"
             )
             assert str(inner) in own.process.stdout.readline()
 

@@ -44,7 +44,7 @@ def test_init_reports_settings_that_prevent_a_server_from_starting(workspace):
     (workspace / "codriver.toml").write_text("repl = [")
     done = run(workspace, "init", "--client", "claude-code")
     assert done.returncode == 1
-    assert "no server can start here until this is fixed: " in done.stderr
+    assert "no server can start in this workspace until this is fixed: " in done.stderr
     assert "codriver.toml" in done.stderr
 
 

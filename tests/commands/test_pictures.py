@@ -72,7 +72,7 @@ def test_images_are_saved_unchanged_and_the_newest_image_is_the_default(live, tm
 
 def test_an_evaluation_without_an_image_is_reported(live):
     for words, told in [
-        (("image", "nope"), "no image of an evaluation nope"),
+        (("image", "nope"), "no image from the evaluation nope"),
         (("image", live.ids[0], "-n", "2"), "the evaluation has 1 image"),
         (("image", "--run", "-9"), "no stored run -9"),
     ]:

@@ -162,7 +162,7 @@ def test_watched_application_events_are_printed_and_listed_by_category(live, cli
     ]
     assert "there is 1 event of applications too; --category appEvent" in live.run("log").stderr
     refused = live.run("log", "--run", "-1", "--category", "appEvent")
-    assert (refused.returncode, "are only available while their server runs" in refused.stderr) == (2, True)
+    assert (refused.returncode, "are only available while their server is running" in refused.stderr) == (2, True)
     with watching(live, "--limit", "2") as terminal:
         terminal.shows("fx db/write shop")
     client.call("watch_app", stop=watch["subId"])

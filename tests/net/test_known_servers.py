@@ -106,5 +106,5 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     assert (status, said) == (0, f"left out: {second}: the server ended unexpectedly\n")
     assert command("stop", "-w", workspace, env=env)[0] == 0
     status, listed, said = command("status", "--all", env=env)
-    assert (status, listed) == (3, "none of your codriver servers is running\n")
+    assert (status, listed) == (3, "no codriver server of yours is running\n")
     assert str(workspace) not in said

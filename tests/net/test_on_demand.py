@@ -157,7 +157,7 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
     relayed.call("server_health")
     stopped = run("stop", "--for-good")
     assert stopped.stdout.endswith(
-        "no server is started here until you run `codriver serve` or a command with --start\n"
+        "no server is started in this workspace until you run `codriver serve` or a command with --start\n"
     )
     refused = call(relayed, "server_health")["error"]["message"]
     assert f"the server of {workspace} was stopped for good" in refused

@@ -41,7 +41,7 @@ def test_watching_a_loaded_web_framework_is_suggested_if_no_handlers_are_known(s
     assert query("handlers")["hint"] == "seam.watch_flask(app) lists the routes"
     assert "hint" not in query("health"), "a frame shows itself"
     seam.recording.seam.frames.clear()
-    assert query("health")["hint"] == "seam.watch_flask(app) notes requests and lists the routes"
+    assert query("health")["hint"] == "seam.watch_flask(app) records requests and lists the routes"
     assert query("trace")["hint"] == "seam.watch_flask(app) notes requests"
 
 

@@ -34,7 +34,7 @@ def show_all_servers(*, as_json: bool) -> None:
     else:
         with convert_field_errors("server_health"):
             lines = [server_line(health) for health in servers]
-        for line in lines or ["none of your codriver servers is running"]:
+        for line in lines or ["no codriver server of yours is running"]:
             echo(escape_to_one_line(line))
         for server in gone:
             echo(escape_to_one_line(f"left out: {server.workspace}: {server.why}"), err=True)

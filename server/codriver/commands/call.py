@@ -48,7 +48,7 @@ REPL_DEPENDENT_REASONS = frozenset({"capability-missing", "no-repl"})
 STATUS_BY_REASON = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 """Exit statuses for reasons of refusals."""
 HINTS_BY_REASON = {
-    "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; for a Lisp, load its "
+    "no-tests": "pass a file, folder, module or namespace that has tests: `codriver test tests`; for a Lisp, load its "
     "file first: `codriver load FILE`",
     "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
     "no-repl": "`codriver status` shows the state of the REPLs, and `codriver doctor` suggests how to start one",
@@ -303,8 +303,8 @@ def no_repl_message(workspace: Path) -> str:
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
     project = next(iter(find_projects(workspace)), None)
-    why = "no REPL is connected, because none is running in this workspace. The server only starts one by itself for"
-    found = "start an nREPL here, which the server finds within a second"
+    why = "no REPL is connected, because none is running in this workspace. The server only starts a REPL by itself for"
+    found = "start an nREPL in the workspace, which the server finds within a second"
     if project is None:
         named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"
         return f"{why} Python, Basilisp, or a directory without sources in another language. {named}, or {found}"
@@ -330,7 +330,9 @@ def _not_accepted(workspace: Path) -> str:
     lapsed = trust.environment_acceptance(workspace).lapsed
     why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed ({lapsed})"
     command = trust.accept_command(workspace)
-    return f"nothing was run, because {why} and this would run its code. Review the project, then run `{command}`"
+    return (
+        f"nothing was run, because {why} and the command would run its code. Review the project, then run `{command}`"
+    )
 
 
 def repl_phases(connection: client.Connection) -> dict[str, bool]:
@@ -433,7 +435,7 @@ def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
         yield f"evaluation {name} was interrupted because it reads standard input, which requires a terminal"
         return
     yield f"evaluation {name} is {status}; to wait for its result: {command('get_evaluation', waitMs=25_000)}"
-    yield f"to interrupt it: {command('interrupt_evaluation')}"
+    yield f"to interrupt the evaluation: {command('interrupt_evaluation')}"
 
 
 def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
@@ -448,7 +450,7 @@ def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
     if message:
         yield message
     if answer.get("reason") == "other-worktree":
-        yield f"to use it anyway, pass --session {answer.get('sessionKey')}; otherwise start a REPL here"
+        yield f"to use that REPL anyway, pass --session {answer.get('sessionKey')}; otherwise start a REPL here"
         return
     if "balancedText" in answer:
         yield f"balanced according to its indentation: {answer['balancedText']}"
@@ -462,7 +464,7 @@ def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
 @click.command(
     "drift",
     short_help="Show where loaded code differs from its files.",
-    epilog="Exit status: 0 nothing differs, 1 something does, 2 wrong usage, 3 no server.",
+    epilog="Exit status: 0 no differences, 1 differences found, 2 wrong usage, 3 no server.",
 )
 @session_option
 @workspace_option

@@ -58,7 +58,7 @@ SUGGESTED_COMMANDS = {
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",
 }  # fmt: skip
-"""Command names that other programs use, each with the Codriver command that is probably meant."""
+"""Command names that other programs use, each with the Codriver command that users probably want."""
 
 
 def _feature_commands() -> dict[str, Command]:

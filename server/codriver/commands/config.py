@@ -73,5 +73,5 @@ def config_check(*, workspace: Path) -> None:
     for finding in findings:
         echo(finding, err=not usable)
     if not findings:
-        echo("the settings are fine")
+        echo("the settings are valid")
     sys.exit(1 if findings else 0)

@@ -148,4 +148,4 @@ def _error_message(found: object) -> str:
     given: dict[str, Any] = found if isinstance(found, dict) else {}
     if error := given.get("error"):
         return f"{error['class']}: {error['message']}"
-    return "; ".join(filter(None, (given.get("message"), given.get("hint")))) or f"it answered {found}"
+    return "; ".join(filter(None, (given.get("message"), given.get("hint")))) or f"the server returned {found}"

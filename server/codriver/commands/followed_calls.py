@@ -187,7 +187,7 @@ class FollowedTestRun:
         is_unknown = "tests" in answer and "stoppedIn" not in answer
         message = f"the tests did not finish within {self.timeout_s:g} s and were interrupted, if the REPL supports it"
         message += ", in an unknown test" if is_unknown else ""
-        hint = "give a longer --timeout, or run fewer tests"
+        hint = "pass a longer --timeout, or run fewer tests"
         return {
             **answer,
             "ok": False,

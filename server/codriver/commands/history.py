@@ -39,7 +39,11 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, including earlier runs, and print it ready to paste."""
     found = history_rows(workspace.resolve(), text)[-limit:]
     if not found:
-        message = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
+        message = (
+            f"nothing in the history contains {text!r}"
+            if text
+            else ("nothing has been evaluated in this workspace yet")
+        )
         echo(message, err=True)
     signs = comment_markers([(key, code) for _, _, _, key, code, _ in found])
     for line, when, who, key, code, file in found:

@@ -63,7 +63,7 @@ class Image:
 @click.command(
     "image",
     short_help="Save the images of an evaluation.",
-    epilog="Exit status: 0 listed or written, 1 there is none, 2 wrong usage, 3 no server.",
+    epilog="Exit status: 0 listed or written, 1 no image, 2 wrong usage, 3 no server.",
 )
 @click.argument("evaluation", default="", metavar="[ID]")
 @click.option("--number", "-n", type=WholeNumberRange(1), metavar="N", help="Only the Nth image of the evaluation.")
@@ -116,7 +116,7 @@ def _no_image(evaluation: str, count: int) -> str:
     if count:
         return f"the evaluation has {format_count(count, 'image')}: -n counts from 1"
     if evaluation:
-        return f"the log has no image of an evaluation {evaluation}: `codriver log` shows what it has"
+        return f"the log has no image from the evaluation {evaluation}: `codriver log` prints the log"
     return "the log has no image; use --run to search an earlier run from `codriver runs`"
 
 

@@ -65,12 +65,12 @@ if TYPE_CHECKING:
     "--skills",
     is_flag=True,
     help="Also write the skills as files for agents, in .agents/skills and .claude/skills. --remove --skills removes "
-    "only them out.",
+    "only them.",
 )
 @click.option(
     "--agents-md",
     is_flag=True,
-    help="Also write six lines about the REPL to AGENTS.md, between marks. --remove --agents-md removes only them.",
+    help="Also write six lines about the REPL to AGENTS.md, between markers. --remove --agents-md removes only them.",
 )
 @click.option(
     "--hooks",
@@ -150,7 +150,10 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     report = run_init(launch, options, machine, features.project_finders())
     echo(report.text, hang=None if options.dry_run else REPORT_INDENT)
     for message in messages:
-        echo(f"codriver: no server can start here until this is fixed: {escape_to_one_line(message)}", err=True)
+        echo(
+            f"codriver: no server can start in this workspace until this is fixed: {escape_to_one_line(message)}",
+            err=True,
+        )
     if options.remove and not (options.dry_run or options.is_partial or options.clients):
         _revoke_acceptance(workspace)
     if not options.dry_run and not options.remove:

@@ -94,7 +94,7 @@ def selection_options(function: F) -> F:
         function(selection=Selection(who, categories, since, limit, search), **others)
 
     options = (
-        click.option("--who", help="Only entries of this caller."),
+        click.option("--who", help="Only entries from this caller."),
         click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated."),
         click.option("--search", default="", metavar="TEXT", help="Only entries that contain this text."),
         click.option("--since", type=int, help="Only entries after this line."),
@@ -144,8 +144,8 @@ def log_command(  # one argument an option
         for log in event_logs():
             if log.category in selection.categories:
                 raise click.UsageError(
-                    f"--run cannot print {log.category}: events of {log.owner} are only available while their server "
-                    "runs"
+                    f"--run cannot print {log.category}: events from {log.owner} are only available while their server "
+                    "is running"
                 )
         entries = selection.select_from_run(run_entries(workspace, run))
         print_entries(
@@ -163,7 +163,7 @@ def log_command(  # one argument an option
             print_entries(entries, as_json=as_json)
             for log, count in events:
                 are = "is 1 event" if count == 1 else f"are {count} events"
-                echo(f"there {are} of {log.owner} too; --category {log.category} prints them", err=True)
+                echo(f"there {are} from {log.owner} too; --category {log.category} prints them", err=True)
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:

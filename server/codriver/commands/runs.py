@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RUNS_KIND = "runs"
 """The kind that `codriver forget` uses for the logs of earlier runs."""
 
-STORE_DELAY_TEXT = "a server stores its own within 30 s of a change, usually within 2, and when it stops"
+STORE_DELAY_TEXT = "a server stores its log within 30 s of a change, usually within 2 s, and when it stops"
 
 
 @click.command("runs", short_help="List the runs whose output log is remembered.")

@@ -74,7 +74,7 @@ class _ReplOption(click.Option):
     help="When the start was requested, in epoch milliseconds: a later `codriver stop` cancels it.",
 )
 @quiet_option("Print only errors, and not the address.")
-@click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Also log to standard error what the server does.")
+@click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Also log the server's activity to standard error.")
 @click.option("--detach", is_flag=True, help="Continue in the background once the server accepts connections.")
 def serve_command(  # noqa: PLR0913  # one parameter per option
     *,
@@ -158,7 +158,7 @@ def _warn_of_server_above(workspace: Path) -> None:
     above = _find_server_above(workspace)
     if above is not None:
         path = escape_to_one_line(str(above))
-        echo(f"codriver: a server is also running for a folder above: see `codriver status -w {path}`", err=True)
+        echo(f"codriver: a server is also running for a parent folder: see `codriver status -w {path}`", err=True)
 
 
 def _find_server_above(workspace: Path) -> Path | None:

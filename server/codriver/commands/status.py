@@ -106,13 +106,13 @@ def _unfinished_in_repl(health: dict[str, Any], key: str) -> list[dict[str, Any]
 
 
 def _describe_evaluation(row: dict[str, Any]) -> str:
-    """Describe an unfinished evaluation: its caller, how long it has been running, and what it waits for."""
+    """Describe an unfinished evaluation: its caller, how long it has been running, and what it is waiting for."""
     head = str(row["code"]).strip().partition("\n")[0][:MAX_CODE_CHARACTERS]
-    since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
+    since = f"{row['who']} for {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":
         return f"{row['who']} is waiting to run {head} ({row['evaluationId']}): {row.get('waits', '')}"
     what = f"runs {head}" if row["kind"] == "run-tests" else head
-    waits = ", waits for input" if row["status"] == "needs-input" else ""
+    waits = ", waiting for input" if row["status"] == "needs-input" else ""
     return f"{since}{waits}: {what} ({row['evaluationId']})"
 
 

@@ -56,7 +56,7 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     if unkept:
         echo(f"the most recently evaluated code may not be stored: {escape_to_one_line(unkept)}", err=True)
     if for_good:
-        echo("no server is started here until you run `codriver serve` or a command with --start")
+        echo("no server is started in this workspace until you run `codriver serve` or a command with --start")
     elif keepers:
         echo(
             f"{escape_to_one_line(keepers)} may start another one immediately; "
@@ -127,8 +127,8 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
         lock = server_record.lock_file(directory)
         echo(
             f"pid {claimed.pid}, which {directory} names, is not known to be the server of this workspace: "
-            f"`{open_file_users_command(lock)}` names who holds its lock; if that is a server that hangs, end it with "
-            f"`{kill_command('PID')}`",
+            f"`{open_file_users_command(lock)}` lists the processes that hold its lock; if one of them is a server "
+            f"that hangs, end it with `{kill_command('PID')}`",
             err=True,
         )
         sys.exit(1)
@@ -144,15 +144,15 @@ def _wait_for_record(directory: Path) -> ServerRecord | None:
         if claimed is not None and is_running(claimed.pid):
             return claimed
         if not is_reported:
-            echo("a server is just starting or stopping here: waiting until it has", err=True)
+            echo("a server is just starting or stopping in this workspace: waiting until it has finished", err=True)
             is_reported = True
         time.sleep(POLL_INTERVAL_S)
     if is_locked:
         lock = server_record.lock_file(directory)
         echo(
             f"a process has held {lock} for {STARTING_TIMEOUT_S:g} s and cannot be reached: "
-            "a server that hangs while it starts "
-            f"or ends. `{open_file_users_command(lock)}` names its pid; end it with `{kill_command('PID')}`",
+            "it is a server that hangs on starting or stopping. "
+            f"`{open_file_users_command(lock)}` prints its pid; end it with `{kill_command('PID')}`",
             err=True,
         )
         sys.exit(1)

@@ -92,7 +92,7 @@ PYTEST_ARGUMENTS_KEY = "codriver.pytest"
 @click.option("--match", "-k", metavar="WORDS", help="Only tests whose names match, as for pytest's -k.")
 @click.option("--failed", is_flag=True, help="Only tests that failed in the last run.")
 @click.option("--directory", "-C", metavar="DIR", help="Where to run the tests, as in cd DIR && pytest.")
-@click.option("--fresh", is_flag=True, help="Run in a new process, in which nothing has been imported.")
+@click.option("--fresh", is_flag=True, help="Run in a new process, which has not imported anything yet.")
 @session_option
 @click.option(
     "--timeout",

@@ -55,10 +55,10 @@ def _list_accepted() -> None:
     for entry in accepted:
         echo(
             escape_to_one_line(entry.workspace)
-            + ("" if entry.lapsed is None else f": lapsed, as {escape_to_one_line(entry.lapsed)}")
+            + ("" if entry.lapsed is None else f": lapsed because {escape_to_one_line(entry.lapsed)}")
         )
     if not accepted:
-        echo("you have accepted no workspace", err=True)
+        echo("you have not accepted any workspace", err=True)
 
 
 def _accept_current_settings(workspace: Path) -> None:
@@ -69,4 +69,4 @@ def _accept_current_settings(workspace: Path) -> None:
     accept_workspace(workspace, loaded, os.environ)
     echo(f"{escape_to_one_line(str(workspace))}: accepted, with its current settings and environment")
     for setting in loaded.withheld:
-        echo(f"  counts from now on: {escape_to_one_line(str(setting))}")
+        echo(f"  now takes effect: {escape_to_one_line(str(setting))}")

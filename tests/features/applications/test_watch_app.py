@@ -288,7 +288,7 @@ def test_requests_are_served_while_all_topics_are_streamed(web):
 def test_streaming_calls_of_a_python_function_is_refused_with_a_pointer_to_watch_calls(watching):
     answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:pay"})
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
-    assert answer["hint"] == "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
+    assert answer["hint"] == "in Python 3.12 and later, the tool watch_calls records calls to a function"
     assert watching.call("watch_app")["lines"] == []
 
 
