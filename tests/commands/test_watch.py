@@ -160,7 +160,7 @@ def test_watched_application_events_are_printed_and_listed_by_category(live, cli
     assert [(one["op"], one["name"], one["frame"]) for one in map(json.loads, listed.stdout.splitlines())] == [
         ("fx", "db/write", "shop")
     ]
-    assert "there is 1 event of applications too; --category appEvent" in live.run("log").stderr
+    assert "there is 1 event from applications too; --category appEvent" in live.run("log").stderr
     refused = live.run("log", "--run", "-1", "--category", "appEvent")
     assert (refused.returncode, "are only available while their server is running" in refused.stderr) == (2, True)
     with watching(live, "--limit", "2") as terminal:

@@ -175,7 +175,7 @@ def test_clojure_refuses_a_missing_or_evicted_part_with_a_reason(jvm):
     answer = evaluate(jvm, "(vec (range 30))", key="clj")
     missing = part(jvm, answer, path=[30])
     assert (missing["ok"], missing["reason"]) == (False, "forgotten")
-    assert "the step 30 of the path is not in the PersistentVector there" in missing["message"]
+    assert "the PersistentVector has no 30, which is the next step of the path" in missing["message"]
     for n in range(8):
         evaluate(jvm, f"(vec (range {n} 100))", key="clj")
     assert "keeps the 8 newest" in part(jvm, answer, path=[])["message"]

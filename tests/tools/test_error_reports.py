@@ -118,7 +118,7 @@ def test_a_report_that_only_repeats_the_message_is_removed():
 
 @pytest.mark.parametrize("status", ["3", "words", "None", ""])
 def test_the_report_of_an_exit_is_not_repeated(status):
-    error = {"class": "SystemExit", "message": f"code called exit({status}); the REPL goes on"}
+    error = {"class": "SystemExit", "message": f"code called exit({status}); the REPL keeps running"}
     report = f'Traceback (most recent call last):\n  File "<eval 4>", line 1, in <module>\nSystemExit: {status}'
     assert without_report(f"said\n{report.removesuffix(': ')}\n", error, "/w") == ("said\n", [])
 

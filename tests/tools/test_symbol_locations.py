@@ -137,7 +137,7 @@ def test_a_library_can_be_looked_up_without_importing_it(client, symbol, arglist
     assert client.call("evaluate_code", code=loaded)["result"] == "False"
     found = about(client, symbol)
     assert found["arglists"] == [arglist]
-    assert found["notes"] == ["not imported here: this is from its file"]
+    assert found["notes"] == ["the module is not imported: this is from its file"]
     assert found["extra"]["imported"] == "no"
     assert client.call("evaluate_code", code=loaded)["result"] == "False", "looking it up imports nothing"
 
@@ -173,7 +173,7 @@ def test_an_assigned_name_is_found_where_it_is_defined(client, live, assignment,
     lines = f"def lend(book): pass\n\nclass Rule:\n    def check(self): pass\n\n{assignment}\n"
     (live.workspace / "counter.py").write_text(lines)
     found = about(client, f"counter.{symbol}")
-    assert (found["name"], found["notes"]) == (name, ["not imported here: this is from its file"])
+    assert (found["name"], found["notes"]) == (name, ["the module is not imported: this is from its file"])
 
 
 @pytest.mark.parametrize(

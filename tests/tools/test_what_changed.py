@@ -147,7 +147,7 @@ def test_a_module_and_its_importers_are_reloaded_and_old_objects_are_listed(live
     assert (refused["reason"], refused["hint"].partition(" to ")[0]) == ("bad-arguments", "Add `whole: true`")
     notes = load(client, "whole_low", whole=True, dependents=True)["notes"]
     assert notes[0] == "also loaded: whole_mid, whole_top"
-    assert "not updated: whole_low.TABLE, the previous dict is held by __main__.kept[...]" in notes
+    assert "not updated: whole_low.TABLE, the previous dict is still referenced by __main__.kept[...]" in notes
     assert "1 of the old class whole_low.Shape still exists, referenced by __main__.shape" in notes
     code = "import whole_mid, whole_top\n(whole_mid.SIZE, whole_top.DOUBLE)"
     assert client.call("evaluate_code", code=code)["result"] == "(2, 4)"

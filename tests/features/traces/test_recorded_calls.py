@@ -238,13 +238,13 @@ def test_a_failure_and_an_interrupt_end_a_recording(python):
 def test_another_monitoring_tool_is_not_disturbed_and_is_named_if_it_conflicts(python):
     if has_monitoring(python):
         python.evaluate("m = sys.monitoring\nfor n in (2, 3, 4, 5): m.use_tool_id(n, 'other')")
-        assert "all ids" in recorded(python, "shop.square(1)")["refused"]
+        assert "all tool ids" in recorded(python, "shop.square(1)")["refused"]
         python.evaluate("m.free_tool_id(3)")
         assert len(recorded(python, "shop.square(1)")["calls"]) == 1
         python.evaluate("for n in (2, 4, 5): m.free_tool_id(n)")
     else:
         python.evaluate("sys.setprofile(lambda *_: None)")
-        assert "a profile function is set" in recorded(python, "shop.square(1)")["refused"]
+        assert "has set a profile function" in recorded(python, "shop.square(1)")["refused"]
         python.evaluate("sys.setprofile(None)")
 
 

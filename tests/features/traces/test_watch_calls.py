@@ -129,7 +129,7 @@ def test_earlier_versions_of_python_lack_the_capability_to_watch_calls(tmp_path)
         assert evaluate(client, "1") == "1"
         answer = client.call("watch_calls", function="json.dumps", replSessionKey="py")
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
-    assert "sys.monitoring, which Python has since 3.12" in answer["message"]
+    assert "sys.monitoring, which requires Python 3.12 or later" in answer["message"]
 
 
 def test_watching_calls_is_refused_if_evaluation_is_disabled(tmp_path):

@@ -104,7 +104,7 @@ def test_a_module_whose_import_ends_its_process_is_not_compared(project):
     (found,) = texts(project.repl.ask("codriver/fresh", demand=1), "finding")
     project.evaluate("del os.environ['ENDS']")
     name = project.names["m"]
-    assert json.loads(found)["why"].split("; ")[-1] == f"the import of {name} ended the process that did it"
+    assert json.loads(found)["why"].split("; ")[-1] == f"the import of {name} ended the importing process"
 
 
 OUTLIVES = """

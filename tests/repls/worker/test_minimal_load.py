@@ -264,7 +264,7 @@ def test_running_generators_and_cached_values_are_reported(project):
     rows = project.edit(
         "shop_e", ('yield "old"', 'yield "new"'), ("def slow(self): return 1", "def slow(self): return 2")
     )
-    assert ("counting", "stays", "a generator of it still runs the previous code") in rows
+    assert ("counting", "stays", "a generator still runs the previous code") in rows
     assert ("Cart.slow", "stays", "1 instances keep the value that they have cached") in rows
     assert (next(running), cart.slow, shop.Cart().slow) == ("old", 1, 2)
 
@@ -441,7 +441,7 @@ def test_an_argparse_argument_that_conflicts_with_its_previous_version_is_report
     module = project.load("arguments_c", text)
     rows = project.edit("arguments_c", ("const=0", "const=9"), ("LIMIT = 1", "LIMIT = 2"))
     reasons = [reason for _, kind, reason in rows if kind == "stays"]
-    assert any(one.startswith("line 4: it was not applied, because its previous version still is") for one in reasons)
+    assert any(one.startswith("line 4: the statement was not applied, because its previous version still is") for one in reasons)
     assert module.parser.parse_args(["--all"]).all == 0
     assert module.LIMIT == 2
 

@@ -23,5 +23,5 @@
      :size (count text) :count (when (counted? v) (count v))})
    (catch clojure.lang.ExceptionInfo e
     (if-let [at (:codriver/step (ex-data e))]
-     {:missing (str "the step " at " of the path is not in the " (:codriver/in (ex-data e)) " there")}
+     {:missing (str "the " (:codriver/in (ex-data e)) " has no " at ", which is the next step of the path")}
      (throw e))))))

@@ -84,7 +84,7 @@ def error_summary(error: BaseException) -> dict[str, Any]:
         name = type(error).__module__ + "." + name
     message = str(error)
     if isinstance(error, SystemExit):
-        message = f"code called exit({message}); the REPL goes on"
+        message = f"code called exit({message}); the REPL keeps running"
     words: dict[str, Any] = {"type": name, "message": message}
     notes = getattr(error, "__notes__", None)
     if isinstance(notes, (list, tuple)) and notes:

@@ -199,7 +199,7 @@ class Job:
 
 
 ABANDONED_MESSAGE = (
-    "it was abandoned: its call blocks outside of Python, where it cannot be interrupted. Its thread lives until "
+    "the evaluation was abandoned, because it is blocked in a call outside of Python. Its thread lives until "
     "that call returns; further code is evaluated in another thread"
 )
 INTERRUPT_TIMEOUT_S = 2.0

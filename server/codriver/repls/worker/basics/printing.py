@@ -268,7 +268,9 @@ def get_part(value: Any, path: Iterable[object]) -> Any:
         for step in path:  # the message below uses it
             value = _part(value, step)
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
-        raise NoSuchPartError(f"the step {step!r} of the path is not in the {type(value).__name__} there") from None
+        raise NoSuchPartError(
+            f"the {type(value).__name__} has no {step!r}, which is the next step of the path"
+        ) from None
     return value
 
 

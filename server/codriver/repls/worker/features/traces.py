@@ -38,7 +38,7 @@ If recording was not possible, it only has `refused` with the reason.
 
 
 PROFILE_FIELD = "codriver/profile"
-"""The request field that asks for the slowest functions."""
+"""The request field that requests the slowest functions."""
 WATCH_OP = "codriver/watch-calls"
 """The op that starts or ends a watch.
 
@@ -47,7 +47,9 @@ Its field `watch` is an id chosen by the client, and `args` is a JSON object tha
 """
 WATCHED_CALLS_FIELD = "codriver/watched-calls"
 """The field with calls to a watched function as JSON, sent with the id of the request that started the watch."""
-STREAM_MISSING_MESSAGE = "watch_calls needs ipykernel, because this kernel cannot send messages while it runs no code"
+STREAM_MISSING_MESSAGE = (
+    "watch_calls needs ipykernel, because this kernel cannot send messages while no code is running"
+)
 MAX_PROFILED_FUNCTIONS = 10
 """Maximum number of functions in a profile."""
 

@@ -33,11 +33,11 @@ _JUMP_INSTRUCTIONS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
 _ATTRIBUTE_INSTRUCTIONS = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
 _CALL_INSTRUCTIONS = frozenset(opcode.opmap[name] for name in ("CALL_METHOD", "CALL_FUNCTION") if name in opcode.opmap)
 _ATTRIBUTE_SHIFT = 1 if "LOAD_METHOD" not in opcode.opmap or opcode.opmap["LOAD_METHOD"] > 255 else 0
-"""From Python 3.12 on, the lowest bit of an attribute's index shows whether the attribute is called."""
+"""Number of extra low bits in an attribute's index. From Python 3.12 on, one bit shows whether it is called."""
 
 _LOAD_GLOBAL = opcode.opmap["LOAD_GLOBAL"]
 _GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
-"""From Python 3.11 on, the lowest bit of a global's index shows whether NULL is pushed for a call."""
+"""Number of extra low bits in a global's index. From Python 3.11 on, one bit shows whether a call pushes NULL."""
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_DIGESTS)

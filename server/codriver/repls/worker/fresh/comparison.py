@@ -276,7 +276,7 @@ class Comparison:
                 return {"rows": [], "more": 0, "why": "an evaluation is running: call again when it has finished"}
             edits = _merge_edits(self._first, self._pending)
         if not edits:
-            return {"rows": [], "more": 0, "why": "no module was loaded again with another source"}
+            return {"rows": [], "more": 0, "why": "no module has been reloaded with a different source"}
         for edit in edits.values():
             edit.resolve_code_numbers()
         with self._serial:
@@ -431,7 +431,7 @@ class Comparison:
                 return (
                     NO_LONGER_NEEDED_REASON
                     if not is_requested()
-                    else f"the second import of {', '.join(edits)} did not succeed",
+                    else f"the second import of {', '.join(edits)} failed",
                     {},
                     [],
                 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
 OBJECTS_PER_CHECK = 8192
-"""A scan checks whether the process is still idle after each batch of this many objects."""
+"""Number of objects that a scan visits before it checks again whether the process is idle."""
 MAX_FOLLOWED_FUNCTIONS = 300
 """Maximum number of functions that are followed from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__

@@ -27,7 +27,7 @@ def _parse_result(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(data)
     except ValueError:
-        return {"failed": f"the import of {', '.join(spec['edited'])} ended the process that did it"}
+        return {"failed": f"the import of {', '.join(spec['edited'])} ended the importing process"}
     return found
 
 

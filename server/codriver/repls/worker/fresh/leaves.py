@@ -43,7 +43,7 @@ MAX_TEXT_CHARACTERS = 120
 TEXT_PREFIX_CHARACTERS = 80
 """Number of characters included from the start of a longer string."""
 LEAVES_PER_CHECK = 64
-"""The time limit is checked each time this many leaves have been described."""
+"""Number of leaves to describe before the time limit is checked again."""
 
 _PLAIN_TYPE_IDS = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
 """The ids of types whose values are described by their `repr`."""

@@ -33,7 +33,7 @@ _WORD_BY_TYPE = {
 FRAME_WORD = "frame"
 """The word used for a running call."""
 OBJECTS_PER_CHECK = 8192
-"""A scan checks whether the process is still idle after each batch of this many objects."""
+"""Number of objects that a scan visits before it checks again whether the process is idle."""
 
 
 def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:

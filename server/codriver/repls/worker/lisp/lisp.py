@@ -487,6 +487,6 @@ def _warm_up() -> None:
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
     if not os.path.exists(_cache_path(core)):
-        words = "codriver-worker: Basilisp compiles its core at its first start, for about 20 seconds\n"
+        words = "codriver-worker: on its first start, Basilisp compiles its core for about 20 seconds\n"
         sys.stderr.write(words)
         sys.stderr.flush()

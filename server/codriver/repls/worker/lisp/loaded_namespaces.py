@@ -74,7 +74,7 @@ class LispLoaded:
         return {"began": str(self._started_ms), **report}
 
     def _mark(self, name: str, variables: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
-        """Return a mark that changes whenever a var in the namespace changes."""
+        """Return a fingerprint that changes whenever a var in the namespace changes."""
         newest = 0
         for var_name, var in variables:
             value, meta = var.root, var.meta

@@ -148,7 +148,7 @@ class LispValues:
         for step in path:
             found = list(itertools.islice(self._matching(value, step), 1))
             if not found:
-                words = f"the step {step!r} of the path is not in the {type(value).__name__} there"
+                words = f"the {type(value).__name__} has no {step!r}, which is the next step of the path"
                 raise NoSuchPartError(words)
             value = found[0]
         return value

@@ -31,7 +31,7 @@ The ids of debuggers and coverage tools are never used.
 TOOL_NAME = "codriver"
 """The name under which the recorder uses `sys.monitoring`."""
 FRAME_AT = sys._getframe  # noqa: SLF001  # no public API gives the frame of a call
-NO_FREE_ID_MESSAGE = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
+NO_FREE_ID_MESSAGE = "all tool ids of sys.monitoring are in use, by debuggers or profilers: end one of them"
 
 
 class CallMonitor:

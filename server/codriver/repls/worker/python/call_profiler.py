@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 SUSPENDABLE_FLAGS = 0x20 | 0x80 | 0x200
 """Flags of the code objects of generators, coroutines and asynchronous generators. Source: `inspect`."""
 PROFILER_REPLACED_NOTE = (
-    "another profile function was set in the meantime, by a profiler: the calls since then are not recorded"
+    "a profiler has set another profile function in the meantime: the calls since then are not recorded"
 )
-OTHER_THREADS_NOTE = "threads that were already running are not recorded, which needs Python 3.12 or later"
+OTHER_THREADS_NOTE = "threads that were already running are not recorded, because this requires Python 3.12 or later"
 UNKNOWN_ERROR_TEXT = "an error"
-"""Reported in place of the error that ended a call, because a profile function does not receive the error."""
+"""Text reported in place of the error that ended a call, because a profile function does not receive the error."""
 LACKS_SUSPENDABLE_CALLS = sys.version_info < (3, 11)
-"""Whether this version of Python cannot record calls of generators and coroutines."""
-NO_GENERATORS_NOTE = "calls of generators and coroutines are not recorded, which needs Python 3.11 or later"
+"""Whether this version of Python cannot record calls to generators and coroutines."""
+NO_GENERATORS_NOTE = "calls to generators and coroutines are not recorded, because this requires Python 3.11 or later"
 YIELD_INSTRUCTION_PREFIX = "YIELD"
 """Name prefix of the instructions that suspend a call."""
 
@@ -60,7 +60,7 @@ class CallProfiler:
         """Start recording. Return the reason if that is not possible, or "" on success."""
         self._previous = sys.getprofile()
         if self._previous is not None:
-            return "a profile function is set, by a profiler or by coverage: end that first"
+            return "a profiler or coverage tool has set a profile function: end it first"
         this_thread = threading.get_ident()
         self._are_unseen = any(one.ident != this_thread and one.name != THREAD_NAME for one in threading.enumerate())
         self._profile = self._profile_function()

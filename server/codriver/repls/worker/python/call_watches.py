@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Condition = Callable[[Any], object]
     Call = list[Any]
 
-MONITORING_MISSING_MESSAGE = "watch_calls needs sys.monitoring, which Python has since 3.12"
+MONITORING_MISSING_MESSAGE = "watch_calls needs sys.monitoring, which requires Python 3.12 or later"
 TOOL_NAME = "codriver watch_calls"
 """The name under which watches use `sys.monitoring`."""
 DEFAULT_LIMIT, MAX_LIMIT = 50, 1000
@@ -99,7 +99,7 @@ class Target:
             return self._attribute(self._home, self._home.__name__, steps)
         raise WatchRefusedError(
             "bad-arguments",
-            f"no loaded module contains {self.name}: give the module and the function, such as shop.orders.total",
+            f"no loaded module contains {self.name}: pass the module and the function, such as shop.orders.total",
         )
 
     def _attribute(self, value: Any, module: str, path: list[str]) -> Any:
@@ -327,7 +327,7 @@ class CallWatches:
         watch = CallWatch(identity, target, condition, max(1, min(limit, MAX_LIMIT)), client)
         with self._lock:
             if len(self._watches) >= MAX_WATCHES:
-                message = f"{MAX_WATCHES} functions are watched already, which is the maximum: end one with limit 0"
+                message = f"{MAX_WATCHES} functions are already watched, which is the maximum: end one with limit 0"
                 raise WatchRefusedError("bad-arguments", message)
             if self._tool < 0:
                 self._begin()

@@ -53,7 +53,7 @@ class ClassFollowUp:
             effects = self._followers.effects(node, text)
             if self._changes.is_affected(effects):
                 self._followers.report_in_module(
-                    text, node, f"it was made with {self._changes.cause(effects)}, which changed"
+                    text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
                 )
             return
         if (text.name, top) in self._followers.rebuilds.done:
@@ -86,7 +86,7 @@ class ClassFollowUp:
         elif effects.effect is None and effects.fills:
             self._followers.rebuilds.rebuild_filled(text, top, node, effects)
         else:
-            why = f"its decorators ran with {self._changes.cause(effects)}, which changed"
+            why = f"the decorators ran with {self._changes.cause(effects)}, which changed"
             self._followers.report_in_module(text, node, why)
 
     def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
@@ -145,7 +145,7 @@ class ClassFollowUp:
         return None
 
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Call the hooks that ran when a class was created again if they have changed.
+        """Call again the hooks that ran when a class was created, if they have changed.
 
         Returns False if nothing else remains to be done.
         """
@@ -174,7 +174,7 @@ class ClassFollowUp:
             self._make_class(text, node, kind, effects)
         else:
             self._followers.report_in_module(
-                text, node, f"it was made with {self._changes.cause(effects)}, which changed"
+                text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
             )
         return False
 
@@ -189,7 +189,7 @@ class ClassFollowUp:
 
     def _report_not_made(self, text: Text, node: ast.ClassDef, effects: Effects) -> None:
         """Report that a class cannot be created again."""
-        why = f"it was made with {self._changes.cause(effects)}, which changed, and cannot be made again"
+        why = f"the class was created with {self._changes.cause(effects)}, which changed, and cannot be created again"
         self._followers.report_in_module(text, node, why)
 
     def make_again(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
@@ -212,7 +212,7 @@ class ClassFollowUp:
             self._followers.report_in_module(
                 text,
                 node,
-                f"it was made with {self._changes.cause(effects)}, which changed,"
+                f"the class was created with {self._changes.cause(effects)}, which changed,"
                 f" and fails now: {type(error).__name__}",
             )
 
@@ -253,7 +253,7 @@ class ClassFollowUp:
                 self._followers.report_in_module(
                     text,
                     statement.node,
-                    f"it was evaluated with {self._changes.cause(effects)}, which changed",
+                    f"the statement was evaluated with {self._changes.cause(effects)}, which changed",
                     minimal.dotted_name(statement),
                 )
             elif statement.kind == VALUE and minimal.can_set_attributes(owner, statement):
@@ -277,7 +277,7 @@ class ClassFollowUp:
             self._followers.report_in_module(
                 text,
                 statement.node,
-                f"it fails now: {type(error).__name__}",
+                f"the statement fails now: {type(error).__name__}",
                 self._followers.minimal_load_for(text).dotted_name(statement),
             )
             return

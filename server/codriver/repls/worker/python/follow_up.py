@@ -384,7 +384,7 @@ class Followers:
         names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
             if names and self._value_now(text, node) is not text.space.get(names[0], ABSENT):
-                self.report_in_module(text, node, "it was computed from the names of its module, which changed")
+                self.report_in_module(text, node, "the value was computed from the names in its module, which changed")
             return
         if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
             return
@@ -397,8 +397,8 @@ class Followers:
             self.report_in_module(
                 text,
                 node,
-                f"it was evaluated with {self.changes.cause(effects)}, which changed,"
-                " and running it again may act outside",
+                f"the statement was evaluated with {self.changes.cause(effects)}, which changed,"
+                " and running it again may affect other processes",
             )
             return
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
@@ -429,10 +429,10 @@ class Followers:
             self.report_in_module(
                 text,
                 node,
-                f"it was computed from {self.changes.cause(effects)}, which changed, and has been used since",
+                f"the value was computed from {self.changes.cause(effects)}, which changed, and has been used since",
             )
         elif isinstance(node, ast.While):
-            self.report_in_module(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
+            self.report_in_module(text, node, f"the statement ran with {self.changes.cause(effects)}, which changed")
         else:
             self._run_or_report(text, node, effects)
 
@@ -547,7 +547,9 @@ class Followers:
             self._report_order(text, node, effects)
         except Exception as error:  # an error in user code
             self.report_in_module(
-                text, node, f"it was evaluated with {cause}, which changed, and fails now: {type(error).__name__}"
+                text,
+                node,
+                f"the statement was evaluated with {cause}, which changed, and fails now: {type(error).__name__}",
             )
 
     def _report_order(self, text: Text, node: Any, effects: Effects) -> None:
@@ -605,13 +607,16 @@ class Followers:
                     continue
                 if effects.effect is not None:
                     self.report_in_module(
-                        text, node, f"it was imported with {self.changes.cause(effects)}, which changed", bound_name
+                        text,
+                        node,
+                        f"the name was imported with {self.changes.cause(effects)}, which changed",
+                        bound_name,
                     )
                     continue
             try:
                 text.space[bound_name] = getattr(module, alias.name)
             except Exception as error:  # an error in user code
-                self.report_in_module(text, node, f"its import fails now: {type(error).__name__}", bound_name)
+                self.report_in_module(text, node, f"the import fails now: {type(error).__name__}", bound_name)
                 continue
             self._restore_identity(text, bound_name, value)
 
@@ -836,12 +841,13 @@ class Followers:
             self.report_in_module(
                 text,
                 node,
-                f"its decorators ran with {self.changes.cause(effects)}, which changed, and they may act outside",
+                f"the decorators ran with {self.changes.cause(effects)}, which changed, and they may affect other "
+                "processes",
             )
         elif effects.fills and not self._fills_only_itself(text, node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
         elif not self.apply_decorators_again(text, node):
-            self.report_in_module(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
+            self.report_in_module(text, node, f"the decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         """Return whether the decorators of a definition fill no objects other than the definition itself."""
@@ -952,7 +958,7 @@ class Followers:
             if function is not None and is_in_use(function, is_weak=True):
                 self.report_not_updated(name, node, why)
         for name, node in self.registrations.registered_twice():
-            self.report_in_module(self.text, node, "what it registered before is not undone", name)
+            self.report_in_module(self.text, node, "what the decorators registered before is not undone", name)
 
     def report_replaced_members(self) -> None:
         """Report enumeration members in other modules that were replaced and are still in use."""

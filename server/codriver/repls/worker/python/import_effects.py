@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Roots = FrozenSet[int]
 
 UNKNOWN_OBJECT = object()
-"""Stands for an object that is not known."""
+"""Represents an unknown object."""
 ABC_REGISTER: Any = vars(abc.ABCMeta)["register"]
 """The method that registers a virtual subclass. It does not read the attributes of the abstract class."""
 ATTRIBUTE_SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)

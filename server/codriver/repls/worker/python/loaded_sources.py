@@ -64,7 +64,7 @@ MAX_IMMEDIATE_READS = 20
 COMPRESSION_LEVEL = 1
 """Compression level. Level 1 compresses a megabyte to 30% in 7 ms."""
 QUIET_PERIOD_S = 0.3
-"""A thread reads sources after this many seconds without a load, so that a running import is not delayed."""
+"""Seconds without a load after which a thread reads sources, so that a running import is not delayed."""
 MAX_PARSED_BYTES = 2**20
 """Maximum size of a file whose statements are parsed. A larger file was probably generated."""
 EMPTY_MAPPING: Mapping[str, Any] = types.MappingProxyType({})

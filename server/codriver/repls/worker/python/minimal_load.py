@@ -184,7 +184,7 @@ class MinimalLoad:
                 if running is not None
             )
             if running is not None and not (is_replaced and not find_holder_paths([running])):
-                self.stays.append((name, f"a {word} of it still runs the previous code"))
+                self.stays.append((name, f"a {word} still runs the previous code"))
 
     def report_replaced_members(self, drift: Drift, loaded: str) -> None:
         """After the load, report the enumeration members that were replaced and are still in use.
@@ -432,7 +432,7 @@ class MinimalLoad:
             planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
             obstacle = followers.rebuilds.rebuild_obstacle(followers.text, name, chain, planned)
             if obstacle:
-                why = f"line {line_range(statement.node)[0]}: its order has changed, and {obstacle}"
+                why = f"line {line_range(statement.node)[0]}: the order of this statement has changed, and {obstacle}"
                 self.stays.append((name, why))
             else:
                 self._plan_whole_chain([], name, chain, followers)
@@ -455,12 +455,12 @@ class MinimalLoad:
         elif DECORATORS in change.parts and any(
             _called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
-            why = "what its decorators did before is not undone"
+            why = "what the decorators did before is not undone"
             is_weak = followers.are_decorators_of_libraries(old.node) and not _has_registration_id(old.node)
             value = self._space.get(old.name) if is_weak else None
             followers.report_if_used(new.name, new.node, value, why)
         elif BASES in change.parts and followers.registrations.is_no_longer_registered(old, new):
-            followers.report_not_updated(new.name, new.node, "what its creation registered before is not undone")
+            followers.report_not_updated(new.name, new.node, "what creating the class registered before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts or self._is_decorated_otherwise(change):
             followers.registrations.watch_sizes(old.name, old.node, new.node)
 
@@ -474,16 +474,16 @@ class MinimalLoad:
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
             return
         if old.kind == CLASS and followers.registrations.is_listed_by_base(self._value(old.name)):
-            self.stays.append((old.name, "it is still listed by `__subclasses__()` of its base"))
+            self.stays.append((old.name, "the class is still listed by `__subclasses__()` of its base"))
             return
         if old.kind == CLASS and followers.registrations.has_registered(old.name, old.node):
-            self.stays.append((old.name, "what its creation registered is not undone"))
+            self.stays.append((old.name, "what creating the class registered is not undone"))
             return
         effects = followers.effects_of_decorators(old.node, followers.text)
         fills = effects.fills & followers.registrations.registry_ids() - followers.rebuilds.objects
         is_undone = not effects.fills.isdisjoint(followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
-            why = "what its decorators did is not undone"
+            why = "what the decorators did is not undone"
             names = {_called_name(decorator) for decorator in old.node.decorator_list}
             added = [new.node for new in _added_statements(self.comparison.changes) if new.kind == FUNCTION]
             is_refused = _has_registration_id(old.node) and any(map(_has_registration_id, added))
@@ -539,13 +539,13 @@ class MinimalLoad:
             for statement in (change.old, change.new)
             if statement is not None
         ):
-            obstacle = "another module makes the object"
+            obstacle = "another module creates the object"
         bindings = [top for owner, top in chain if owner is text]
         if base in planned:
             if obstacle:
                 self._tops.discard(base)
                 self._defined.pop(id(body[base]), None)
-                why = f"line {line_range(body[base])[0]}: its change was not applied, since {obstacle}"
+                why = f"line {line_range(body[base])[0]}: the change was not applied, since {obstacle}"
                 self.stays.append((name, why))
             elif len(chain) > 1:
                 self._plan_whole_chain(changes, name, chain, followers)
@@ -560,7 +560,10 @@ class MinimalLoad:
                 statement = change.current_statement
                 if change.old is not None and change.new is not None and self._has_registered(change, followers):
                     self.stays.append(
-                        (statement.name, f"line {line_range(statement.node)[0]}: what it did before is not undone")
+                        (
+                            statement.name,
+                            (f"line {line_range(statement.node)[0]}: what the statement did before is not undone"),
+                        )
                     )
 
     @staticmethod
@@ -666,13 +669,13 @@ class MinimalLoad:
         found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
         if kind is not None and followers is not None and followers.registrations.registers_again(kind, followers.text):
             self.stays.append(
-                (self.dotted_name(statement), f"making {owner[:-1]} again would register it a second time")
+                (self.dotted_name(statement), f"creating {owner[:-1]} again would register it a second time")
             )
         elif kind is not None and not can_be_created_again(kind):
             self.stays.append(
                 (
                     self.dotted_name(statement),
-                    f"its library read it when it made {owner[:-1]}, which it makes only once",
+                    f"a library read this name when it created {owner[:-1]}, which it does only once",
                 )
             )
         elif found:
@@ -687,7 +690,7 @@ class MinimalLoad:
         values = [statement.node for statement in self._all if statement.owner == owner and statement.kind == VALUE]
         filled = sorted({name for node in values for name in followers.registrations.names_filled_in_class(node, kind)})
         if filled:
-            self.stays.append((owner[:-1], f"making it again changes {', '.join(filled)} again"))
+            self.stays.append((owner[:-1], f"creating the class again changes {', '.join(filled)} again"))
 
     def _removes(self, statement: Statement) -> bool:
         """Return whether removing its names undoes all effects of a removed statement."""
@@ -761,7 +764,7 @@ class MinimalLoad:
             self._attributes[id(new.node)] = new.owner, new
             self._note_order(kind, new)
             if change.old is None and not is_plain_class(kind) and self._precedes_other_columns(kind, new):
-                self.stays.append((self.dotted_name(new), "its column comes after the others of the class"))
+                self.stays.append((self.dotted_name(new), "the column comes after the other columns of the class"))
         else:
             self._remake(new.owner, new)
 
@@ -824,7 +827,9 @@ class MinimalLoad:
             followers.registrations.names_filled_in_class(each, kind) for each in later
         )
         if filled and is_counted_twice:
-            self.stays.append((self.dotted_name(statement), f"making it again changes {', '.join(filled)} again"))
+            self.stays.append(
+                (self.dotted_name(statement), f"creating the class again changes {', '.join(filled)} again")
+            )
         is_added: bool = followers.registrations.fills_class_collection(statement.node, kind)
         return is_added
 
@@ -1194,7 +1199,9 @@ class MinimalLoad:
         ]
         if comparable_dump([call.func]) not in [comparable_dump([called]) for called in previous]:
             return False
-        why = f"line {line_range(node)[0]}: it was not applied, because its previous version still is: {error}"
+        why = (
+            f"line {line_range(node)[0]}: the statement was not applied, because its previous version still is: {error}"
+        )
         self.stays.append((self._new.summary(node), why))
         return True
 
@@ -1403,9 +1410,9 @@ class MinimalLoad:
         return run
 
 
-NOT_UNDONE_REASON = "what it did is not undone"
+NOT_UNDONE_REASON = "what the statement did is not undone"
 PREVIOUS_MEMBER_REASON = "references to the previous member now differ from it"
-SIGNATURE_USED_REASON = "its decorators have used the previous signature"
+SIGNATURE_USED_REASON = "the decorators have used the previous signature"
 
 
 def _make_follow_step(followers: Any, text: Any, top: int) -> Callable[[], object]:

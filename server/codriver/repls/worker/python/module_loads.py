@@ -372,14 +372,16 @@ class ModuleLoad:
             attribute for attribute, old in before.items() if attribute in space and space[attribute] is not old
         ):
             if is_enum(before[attribute]):
-                yield _stays_row(name, attribute, "its members are new objects, unequal to those referenced elsewhere")
+                yield _stays_row(name, attribute, "the members are new objects, unequal to those referenced elsewhere")
             elif type(before[attribute]) is object:
-                yield _stays_row(name, attribute, "it is a new object, unlike the one referenced elsewhere")
+                yield _stays_row(name, attribute, "the value is a new object, unlike the one referenced elsewhere")
             elif _is_shared(before[attribute]):
                 holders = find_holder_paths([before[attribute]])
                 if holders:
                     kind = type(before[attribute]).__name__
-                    yield _stays_row(name, attribute, f"the previous {kind} is held by {', '.join(holders)}")
+                    yield _stays_row(
+                        name, attribute, f"the previous {kind} is still referenced by {', '.join(holders)}"
+                    )
 
     def _failed_import_rows(self, name: str) -> Iterator[dict[str, str]]:
         """Yield rows for `try` statements in other modules that could not import a new module before."""

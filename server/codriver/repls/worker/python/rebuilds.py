@@ -142,7 +142,7 @@ class Rebuilds:
                 if not node.decorator_list:
                     return
         if not self._followers.apply_decorators_again(text, node):
-            self._followers.report_in_module(text, node, "its decorators cannot be applied again")
+            self._followers.report_in_module(text, node, "the decorators cannot be applied again")
 
     def _call_hook(self, text: Text, node: ast.ClassDef, names: set[str]) -> None:
         """Call the inherited `__init_subclass__` of a class again. `names` are the attributes that it sets."""
@@ -181,7 +181,7 @@ class Rebuilds:
                 self.rebuild_name(owner, name, text, top, effects)
         if not seen:
             self._followers.report_in_module(
-                text, node, f"it ran with {self._followers.changes.cause(effects)}, which changed"
+                text, node, f"the statement ran with {self._followers.changes.cause(effects)}, which changed"
             )
 
     def edited_modules(self, text: Text) -> list[Text]:
@@ -205,7 +205,10 @@ class Rebuilds:
         node = at.body[top]
         if obstacle:
             self._followers.report_in_module(
-                at, node, f"it ran with {self._followers.changes.cause(effects)}, which changed, and {obstacle}", name
+                at,
+                node,
+                f"the statement ran with {self._followers.changes.cause(effects)}, which changed, and {obstacle}",
+                name,
             )
             return
         self.rebuild(chain, at, top)
@@ -224,15 +227,15 @@ class Rebuilds:
                     self.filled_object_ids(module_text.body[position], module_text) & objects
                     for module_text, position in chain[1:]
                 ):
-                    return "another module makes the object"
+                    return "another module creates the object"
                 continue
             if number == 0:
                 effects = self._followers.effects(node, owner)
                 before = self._followers.changes.before.get(owner.name, {}).get(name)
                 if isinstance(node, ast.ClassDef) and before is owner.space.get(name):
-                    return f"line {node.lineno} makes the class"
+                    return f"line {node.lineno} creates the class"
                 if effects.effect is not None or effects.fills - objects:
-                    return f"line {node.lineno} makes the object"
+                    return f"line {node.lineno} creates the object"
                 continue
             others = self.other_filled_ids(owner, top, objects)
             if others is None or not self._include_others(others, text, chain, objects):

@@ -19,7 +19,7 @@ MAX_PARSED_BYTES = 2**20
 """Maximum size of a source file to parse, because parsing a larger one would block the REPL for seconds."""
 MAX_REEXPORTS = 6
 """Maximum number of re-exports to follow from a package to the module that defines a name."""
-NOT_IMPORTED_NOTE = "not imported here: this is from its file"
+NOT_IMPORTED_NOTE = "the module is not imported: this is from its file"
 
 
 def describe_unimported(dotted: str) -> dict[str, Any] | None:

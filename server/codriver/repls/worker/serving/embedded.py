@@ -453,7 +453,7 @@ def _open_directory(path: str) -> Iterator[tuple[str, int | None]]:
     if is_codrivers:
         now = os.lstat(directory)
         if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & NAME_SURROGATE_BIT:
-            text = "the port file cannot be written, because this is not a folder: remove it"
+            text = "the port file cannot be written, because this path is not a directory: remove it"
             raise NotADirectoryError(errno.ENOTDIR, text, directory)
     if not HAS_OPEN_DIRECTORIES:
         yield path, None

@@ -172,7 +172,7 @@ class ThreadInterrupts(Interrupts):
 
 
 ABANDONED_TEMPLATE = (
-    "it was abandoned: its call blocks outside of Python, where it cannot be interrupted. Its thread, %r, lives "
+    "the evaluation was abandoned, because it is blocked in a call outside of Python. Its thread, %r, lives "
     "until that call returns; other code is not affected"
 )
 
