@@ -122,7 +122,7 @@ def test_a_missing_part_is_refused_with_a_reason(client):
     answer = evaluate(client, "list(range(30))")
     told = part(client, answer, path=["no"])
     assert (told["ok"], told["reason"]) == (False, "forgotten")
-    assert "is not in the list there" in told["message"]
+    assert "the next step of the path" in told["message"]
     whole = part(client, evaluate(client, "1"), path=[])
     assert "the REPL no longer has the value" in whole["message"]
 

@@ -296,7 +296,8 @@ def test_watching_calls_is_refused_on_earlier_versions_of_python(tmp_path):
         repl.connect()
         answer = request(repl, "w", function="json.dumps", limit=1)
     assert answer == {
-        "refused": "capability-missing", "message": "watch_calls needs sys.monitoring, which requires Python 3.12 or later",
+        "refused": "capability-missing",
+        "message": "watch_calls needs sys.monitoring, which requires Python 3.12 or later",
     }  # fmt: skip
 
 

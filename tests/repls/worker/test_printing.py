@@ -102,7 +102,7 @@ def test_the_rest_of_a_truncated_value_can_be_requested(python):
     assert part(python, "e", ["a"], **{"from": 3}) == ("[..., 3, 4, 5, ...]", '6 of 9 elements at ["a"]')
     assert part(python, "e", ["a", 8]) == ("8", None)
     assert part(python, "e", ["(1, 2)", "b", 0]) == ("[[7]]", None)
-    assert "is not in the list there" in part(python, "e", ["a", 9])
+    assert "the next step of the path" in part(python, "e", ["a", 9])
     assert "is not in the dict there" in part(python, "e", ["nowhere"])
 
 

@@ -220,7 +220,7 @@ _CLOJURE_REPORT_PATTERN: Final = re.compile(
 """Matches the first line of Clojure's error report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
 _INTERRUPTION_MARKERS: Final = ("(InterruptedException)", "(ThreadDeath)")
 """Texts in the first line of Clojure's error report that identify an interrupted thread."""
-_EXIT_MESSAGE_PATTERN: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
+_EXIT_MESSAGE_PATTERN: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL keeps running$", re.DOTALL)
 """Matches Codriver's message for `SystemExit`. See `codriver.repls.worker.basics.error_report`."""
 MAX_LINK_LINES = 5
 """Maximum number of lines about one kind of error in a chain."""
