@@ -564,7 +564,6 @@ ALL = with_expected(
         "routers: a route more",
         "routers: a route less",
         "routers: how it stores",
-        "routers: a default method",
         "routers: all",
         "options: a value of a mode",
     ],
