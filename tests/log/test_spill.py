@@ -423,7 +423,7 @@ def test_lines_match_a_regular_expression_or_contain_its_text(said, wanted, at_o
     transcript.out.append(said.replace("a", "(") if wanted == "(" else said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "PART_CHARACTERS", at_once)
-        found = matching_lines(transcript, wanted, max_bytes=100_000)
+        found: Any = matching_lines(transcript, wanted, max_bytes=100_000)
     lines = enumerate("".join(transcript.out.chunks()).splitlines(), 1)
     expected = [number for number, line in lines if wanted in line or (wanted != "(" and re.search(wanted, line))]
     assert [match["line"] for match in found["matches"]] == expected
