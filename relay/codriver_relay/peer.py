@@ -1,4 +1,4 @@
-"""Ask the kernel which process is at the other end of a connection, and whether it holds a lock.
+"""Ask the operating system which process is at the other end of a connection, and whether it holds a lock.
 
 Files may name any process as the listener on a port, and may be out of date. The kernel's answer cannot be forged.
 """

@@ -205,5 +205,5 @@ def _average_matches(snapshot: Snapshot, position: int) -> float:
 def _attribute_keyword(pattern: Pattern) -> str:
     """Return the keyword of a pattern's attribute, which must be a constant."""
     if not isinstance(pattern.attribute, Constant):
-        raise TypeError("the patterns in a group must have known attributes")
+        raise TypeError("the attribute of each pattern in a group must be a constant")
     return str(pattern.attribute.value)

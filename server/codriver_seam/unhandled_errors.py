@@ -35,7 +35,7 @@ def watch_threads() -> None:
 
 
 def watch_asyncio(loop: Any) -> None:
-    """Record exceptions reported to an event loop's exception handler, for example of tasks that nobody awaits."""
+    """Record exceptions reported to an event loop's exception handler, such as those from tasks that nobody awaits."""
     previous = loop.get_exception_handler()
     if seam.session_id is None or getattr(previous, "is_of_seam", False):
         return

@@ -1,4 +1,4 @@
-"""Edit Python code by definitions, leaving everything else unchanged.
+"""Replace and insert definitions in Python code, leaving everything else unchanged.
 
 A definition is a function, method or class with its decorators, or an assignment to one name in a module or class,
 identified by its dotted name. Comments above it and after its last statement do not belong to it. New code is indented

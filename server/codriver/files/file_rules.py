@@ -78,7 +78,7 @@ class FileRules:
     """The conditions under which a file may be read.
 
     `links` are the links that its path may contain, and `max_bytes` is its maximum size. If `is_granting`, the content
-    grants rights, so the file must belong to this user or root, and nobody else may be able to write to it. If
+    grants rights, so the file must belong to the current user or root, and nobody else may be able to write to it. If
     `is_secret`, nobody else may be able to read it.
     """
 

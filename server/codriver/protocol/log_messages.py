@@ -45,7 +45,10 @@ MAX_MESSAGES_PER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A log message. `number` counts the messages of its level. `rank` is the level's index in `LOG_LEVELS`."""
+    """A log message.
+
+    `number` is its position among all messages of its level, and `rank` is the level's index in `LOG_LEVELS`.
+    """
 
     rank: int
     number: int

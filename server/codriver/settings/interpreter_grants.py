@@ -1,4 +1,4 @@
-"""Permission to run the workspace's interpreter, which the user gives through a client while a server is running.
+"""Permissions to run the workspace's interpreter that users give through a client while a server is running.
 
 It is never written to disk. It covers the project's own interpreter, identified by path, as long as nobody else
 controls its environment. It does not cover commands, hosts or hooks from the settings.

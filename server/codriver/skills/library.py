@@ -246,7 +246,7 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     """
     guide = candidate.folder.read(GUIDE_FILE)
     if guide is None:
-        raise FileNotFoundError("the file is missing, or larger than the limit")
+        raise FileNotFoundError("the file is missing or exceeds the maximum size")
     if checks:
         name = read_front_matter(guide)["name"]
         if name != candidate.name:

@@ -1,4 +1,4 @@
-"""`edit_files`: edit files by text, by Lisp forms, or by Python definitions."""
+"""`edit_files`: edit files as text, as Lisp forms, or as Python definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open connections to the page. Their number is limited, and idle ones are closed to make room for new ones."""
+"""The open connections to the page. Their number is limited, and idle ones are closed to make room for new ones."""
 
 from __future__ import annotations
 

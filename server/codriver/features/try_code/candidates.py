@@ -102,7 +102,7 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
             raise refused(
                 "no-tests",
                 ("no test was found for the changed code: none imports it, is named after it or is known to run it"),
-                hint="pass the tests to run as the argument test",
+                hint="Pass the tests to run in the argument `test`.",
             )
     else:
         runs = [TestsRun("", name) for name in trial.tests]

@@ -1,4 +1,4 @@
-"""Record open sessions in a file so that they are closed even after Codriver was killed.
+"""Record open sessions in a file so that they are closed even if Codriver is killed.
 
 Only recorded sessions are closed, never anybody else's. An id that another REPL may also use, such as a counter, is not
 recorded.

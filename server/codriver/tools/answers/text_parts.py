@@ -136,7 +136,7 @@ class _RegexSearch:
             raise refused(
                 "bad-arguments",
                 f"searching for the regular expression {self._pattern.text!r} takes too much time or memory",
-                hint="Pass a simpler regular expression, or a text that the lines contain.",
+                hint="Pass a simpler regular expression, or plain text that the lines contain.",
             ) from None
 
 

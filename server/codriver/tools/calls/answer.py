@@ -1,4 +1,4 @@
-"""The answer of a tool, and common parts of its schema."""
+"""Answers of tools, and the schema parts that they share."""
 
 from __future__ import annotations
 

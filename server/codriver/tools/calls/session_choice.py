@@ -172,7 +172,7 @@ def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[li
 
 
 def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
-    """Return the REPLs, but for a program with several processes only the first one by key."""
+    """Return the REPLs, keeping only the first by key of each program's processes."""
     first: dict[str, Repl] = {}
     for repl in sorted(repls, key=lambda candidate: candidate.key):
         first.setdefault(repl.origin.text if repl.origin.has_several_processes else repl.id, repl)

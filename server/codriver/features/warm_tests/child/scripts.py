@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 IMPORTLIB_FILE_NAME = "<frozen importlib._bootstrap>"
-"""File name with which frames count as part of importlib.
+"""File name of frames in importlib.
 
 Tracebacks, and warnings with a `stacklevel`, skip such frames.
 """

@@ -493,7 +493,7 @@ MAX_SEARCHED_FRAMES = 4
 
 
 class ImportStamps:
-    """Records the stamps of files when Python loads them, except for installed packages."""
+    """Records the modification times and sizes of files when Python loads them, except for installed packages."""
 
     def __init__(self, notify: Callable[[], object]) -> None:
         self.count = 0

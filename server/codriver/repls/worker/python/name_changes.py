@@ -159,7 +159,11 @@ class NameChanges:
         return is_class(space.get(owner)) and id(space[owner]) in effects.fills
 
     def _may_have_changed(self, module: str, name: str) -> bool:
-        """Return whether a guessed name has changed: a name, an attribute of any class, or any code in a class."""
+        """Return whether anything that a guess of the analysis may refer to has changed.
+
+        The module `*` stands for an attribute of any class, the name `**` for any name in the module, and a name that
+        ends in `.%` for any code in the class.
+        """
         if module == "*":
             changed = (code_name for _, code_name in self.codes)
             return any(code_name.endswith(name + "()") for code_name in changed) or any(
