@@ -85,14 +85,14 @@ def test_status_reports_running_and_waiting_callers(live, tmp_path):
     assert "busy" not in live.run("status").stdout
     with live.client() as ann, live.client() as bob:
         busy = ann.begin_call("evaluate_code", code=code, who="ann", timeoutMs=60_000)
-        until(lambda: "  REPL py (python): connected, busy\n    ann since " in live.run("status").stdout, "ann")
+        until(lambda: "  REPL py (python): connected, busy\n    ann for " in live.run("status").stdout, "ann")
         waits = bob.begin_call("evaluate_code", code="1 + 1", who="bob", timeoutMs=60_000)
         until(lambda: "    bob is waiting to run 1 + 1 (" in live.run("status").stdout, "bob")
         shown = live.run("status").stdout
         (tmp_path / "gate").touch()
         ann.answer(busy)
         bob.answer(waits)
-    assert re.search(r" ann since \d+ s: import waiting \([0-9a-f]+-\d+\)\n", shown)
+    assert re.search(r" ann for \d+ s: import waiting \([0-9a-f]+-\d+\)\n", shown)
     assert re.search(
         r"bob is waiting .*: the session has been occupied by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", shown
     )

@@ -108,4 +108,4 @@ def test_too_many_streams_of_a_client_are_refused(live):
         for _ in range(64):
             listen(client, toolsListChanged=True)
         refused = client.request("subscriptions/listen", {**MODERN, "notifications": {"toolsListChanged": True}})
-        assert "64 streams" in refused["error"]["message"]
+        assert "64 open streams" in refused["error"]["message"]

@@ -354,7 +354,7 @@ def test_incomplete_lines_of_all_clients_share_a_budget_and_the_longest_is_dropp
         assert text["changed"] is False
         told = [client.receive() for client in hungry if not is_open(client)]
         assert len(told) >= 15
-        assert all(f"{4 * mib} bytes together" in message["error"]["message"] for message in told)
+        assert all(f"together exceed {4 * mib} bytes" in message["error"]["message"] for message in told)
 
 
 def connected(client, name):

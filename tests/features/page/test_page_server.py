@@ -136,7 +136,7 @@ def test_the_numeric_address_works_only_if_requested_and_is_described_as_less_se
         request = f"POST /do/examples HTTP/1.1\r\n{lines}Content-Length: 2\r\n\r\n{{}}".encode()
         assert page.raw(request) == b""
         chosen = live.run("watch", "--web", "--address", "127.0.0.1")
-        assert "weaker" in chosen.stderr
+        assert "less secure" in chosen.stderr
         assert PageClient(live, chosen.stdout.strip()).enter().call("examples")
         assert b"200" in page.raw(request)[:20]
 

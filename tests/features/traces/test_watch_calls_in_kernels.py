@@ -75,7 +75,7 @@ def test_a_watch_ends_when_the_process_of_its_server_has_ended(tmp_path):
     assert tools == [None] * 6
 
 
-@pytest.mark.parametrize(("name", "message"), [("ipykernel", "since 3.12"), ("xpython", "needs ipykernel")])
+@pytest.mark.parametrize(("name", "message"), [("ipykernel", "Python 3.12 or later"), ("xpython", "needs ipykernel")])
 def test_a_kernel_that_cannot_watch_calls_refuses_with_the_reason(name, message, tmp_path):
     file = str(real_kernels.kernel(name).file)
     with serving(tmp_path, "--kernel", file) as live, live.client() as client:
