@@ -1,9 +1,10 @@
 (ns codriver.re-frame
-  "Accessors of the seam over re-frame, version 1 or 2: expressions that Codriver evaluates in the application.
+  "Accessors for applications with re-frame, version 1 or 2: expressions that Codriver evaluates in the application.
 
-  Nothing of it is loaded there. `re_frame.py` sends an accessor as one expression, with the functions that it mentions,
-  those of values.cljc among them; `rf` holds what the probe found of the framework, by role, and nil for the rest. Answers are plain maps of texts,
-  numbers and truth values. Runs on the JVM, in ClojureScript and nbb; needs clojure.core and clojure.string alone.")
+  This namespace is not loaded there. `framework_forms.py` sends an accessor as one expression with the functions it uses,
+  including those in values.cljc. `rf` maps roles to the framework's functions, or to nil if the framework lacks them.
+  Answers are maps of strings, numbers and booleans. Runs on the JVM, in ClojureScript and in nbb, and requires only
+  clojure.core and clojure.string.")
 
 (defn db-of [rf frame] ((:db rf) frame))
 
@@ -11,8 +12,9 @@
   (if-let [history (:epochs rf)] (history frame) []))
 
 (defn hidden-in
-  "The paths that the application declared sensitive in a frame, or had when one of its epochs ended.
-  The framework keeps the declarations in the state, where a handler that makes a new one drops them."
+  "Return the paths that are declared sensitive in a frame, or were at the end of one of its epochs.
+
+  The framework stores the declarations in the state, and a handler that creates a new state drops them."
   [rf frame]
   (let [declared (:sensitive rf)
         then (fn [record] (keys (get-in record [:db-after :rf/elision :sensitive-declarations])))
@@ -20,7 +22,7 @@
     (into [] (comp (map vec) (distinct)) (concat (when declared (keys (declared frame))) kept))))
 
 (defn secrets
-  "The texts at sensitive paths, now and in the epochs that are kept, the longest first."
+  "Return the strings at sensitive paths, in the current state and the stored epochs, the longest first."
   [rf]
   (sort-by (comp - count)
            (distinct (for [frame ((:frames rf)) path (hidden-in rf frame)
@@ -31,12 +33,12 @@
 ;; Frames and epochs
 
 (defn own-frames
-  "The frames of the application, without those that development tools have for themselves."
+  "Return the frames of the application, without those of development tools."
   [rf]
   (vec (remove #{:rf/causa :rf/xray} ((:frames rf)))))
 
 (defn frame-of
-  "The frame that is named, else the only one of the application."
+  "Return the frame named in the arguments, or the application's only frame."
   [rf args]
   (let [frames (vec ((:frames rf)))
         own (own-frames rf)
@@ -50,7 +52,7 @@
             :else (refuse "ambiguous-frame" (str "give frame: " names))))))
 
 (defn db-here
-  "The state of a frame that may have been destroyed meanwhile."
+  "Return the state of a frame. Refuse if the frame has been destroyed."
   [rf frame]
   (let [db (db-of rf frame)]
     (if (nil? db) (refuse "accessor-failed" (str "the frame " (pr-str frame) " has no state")) db)))
@@ -63,7 +65,7 @@
                 "no epoch is kept: no event was handled since"))))
 
 (defn changes
-  "At most 100 differences at a path, as an agent may see them."
+  "Return at most 100 differences at a path, without sensitive values."
   [rf frame before after path]
   (let [seen (looking (hidden-in rf frame) false)
         rows (mapv (fn [[op path old new]]
@@ -80,26 +82,26 @@
 (defn event-id-of [event] (or (tagged event :event-id) (first (tagged event :event))))
 
 (defn place-of
-  "A source place in any of the shapes in which it stands: of its own, as an entry, or under one of two names."
+  "Return the source location in a map, which may be the map itself or an entry with one of three keys."
   [m]
   (let [found (first (filter :file [(:source-coord m) (:source-coords m) (:rf/source-coord m) m]))]
     (when found {:ns (plain (:ns found)) :file (:file found) :line (:line found) :column (:column found)})))
 
 (defn kind-of
-  "The name of what was thrown."
+  "Return the class name of an exception."
   [e]
   #?(:clj (.getSimpleName (class e))
      :cljs (if (ex-data e) "ExceptionInfo" (or (.-name e) "Error"))))
 
 (defn failure-of
-  "The words of an exception in an event."
+  "Return the class, message and data of the exception in an event, or nil."
   [event]
   (when-let [e (tagged event :exception)]
     (str (kind-of e) ": " (ex-message e)
          (when-let [data (ex-data e)] (str " " (brief data))))))
 
 (defn row
-  "An event of the trace: numbers and texts."
+  "Convert a trace event to a map of numbers and strings."
   [event]
   (let [place (or (place-of (:rf.trace/trigger-handler event)) (place-of (:tags event)))
         said (dissoc (:tags event) :exception :event-id :handler-id :frame :source :origin :dispatch-id :trace-id
@@ -115,7 +117,7 @@
      :tags (into {} (map (fn [[k v]] [(plain k) (brief v)])) (remove (comp nil? val) shown))}))
 
 (defn origin-tag
-  "The origin as the framework's own tag: the caller, and its evaluation."
+  "Convert the caller and its evaluation to a tag that the framework stores with an event."
   [origin]
   (cond (and (:who origin) (:evaluation origin)) (keyword (:who origin) (:evaluation origin))
         (:who origin) (keyword (:who origin))))
@@ -127,7 +129,7 @@
       (= wanted (if (nil? origin) "app" (plain origin))))))
 
 (defn matches?
-  "Whether an event passes all filters that are given."
+  "Return whether an event passes all given filters."
   [event wanted]
   (every? (fn [[k value]]
             (let [at (fn [tag] (named? (tagged event tag) value))]
@@ -142,8 +144,9 @@
           wanted))
 
 (defn events-of
-  "The events kept, without those that a handler declared sensitive.
-  Only the first event of a dispatch tells its origin; here all that have its id do."
+  "Return the stored events, without those that a handler declared sensitive.
+
+  The framework records the origin only in the first event of a dispatch. It is added to the others here."
   [rf]
   (let [all ((needed rf :trace))
         told (fn [event] (when-let [origin (tagged event :origin)] [(tagged event :dispatch-id) origin]))
@@ -156,7 +159,7 @@
 (defn last-id [rf] (if-let [trace (:trace rf)] (or (:id (last (trace))) 0) 0))
 
 (defn heard
-  "What a function gives, and the events of this thread of work: by a listener where there is one, else from the trace."
+  "Call a function. Return its value and the events in the meantime, from a listener or else from the trace."
   [rf work]
   (let [events (atom []) before (last-id rf)]
     (if-let [listen (:listen rf)]
@@ -168,10 +171,10 @@
 (defn errors-of [events frame]
   (filterv (fn [event] (and (= :error (:op-type event)) (contains? #{nil frame} (tagged event :frame)))) events))
 
-;; The entry
+;; Entry point
 
 (defn answering
-  "An accessor's answer without secrets, or its refusal."
+  "Return an accessor's answer without secrets, or its refusal."
   [rf args work]
   (let [told (try (merge {:ok true} (work))
                   (catch #?(:clj Throwable :cljs :default) e
@@ -182,7 +185,7 @@
     (part (without (secrets rf) told) args)))
 
 (defn process
-  "Where the application runs: a text that is new with each process or page, and the process id where there is one."
+  "Return an id that differs for each process or page, and the process id if there is one."
   []
   #?(:clj (let [m (java.lang.management.ManagementFactory/getRuntimeMXBean)]
             {:sessionId (str (.getName m) "/" (.getStartTime m)) :pid (.pid (java.lang.ProcessHandle/current))})
@@ -223,7 +226,7 @@
       {:frame (pr-str frame) :path (pr-str path) :value text :redacted @(:redacted seen) :elided @(:elided seen)})))
 
 (defn window-of
-  "The events of an epoch: its own, where they are still kept, else those between it and the epoch before."
+  "Return the events of an epoch: those in its record, or else those between it and the previous epoch."
   [record known frame]
   (or (seq (:trace-events record))
       (let [here (filter (fn [event] (= frame (tagged event :frame))) known)
@@ -234,7 +237,7 @@
           (reverse (take-while (fn [event] (not (end? event))) (reverse upto)))))))
 
 (defn epoch-row
-  "An epoch, with what its events tell of its cause. That its record says ok is no proof."
+  "Describe an epoch. Its outcome is taken from its events, because the record of a failed epoch may say ok."
   [record known frame]
   (let [window (window-of record known frame)
         its-own? (fn [event] (= (:event-id record) (event-id-of event)))
@@ -309,7 +312,7 @@
     event))
 
 (defn put-back
-  "Undoes what a failed event did to the state; says so, or that it could not."
+  "Undo what a failed event did to the state. Return a sentence about it, or nil if the state has not changed."
   [rf frame before]
   (cond (= before (db-of rf frame)) nil
         (try (and (:reset rf) ((:reset rf) frame before)) (catch #?(:clj Throwable :cljs :default) _ false))
@@ -340,12 +343,12 @@
           :else told)))
 
 (defn undoing
-  "The epoch whose state is the one of now."
+  "Return the id of the last epoch that ended with the given state."
   [rf frame db]
   (:epoch-id (last (filter (fn [one] (= db (:db-after one))) (epochs-of rf frame)))))
 
 (defn replacing
-  "Has the framework replace the state; its refusal stands in the trace alone, and is projected from there."
+  "Let the framework replace the state. If it refuses, return the reason, which only the trace contains."
   [rf frame undo work]
   (let [[done events] (heard rf work) failed (last (errors-of events frame))]
     (if done

@@ -1,18 +1,18 @@
 (ns codriver.seam-values
-  "Values of an application as an agent may see them, for forms that Codriver evaluates in it. Pure.
+  "Print an application's values for agents, without sensitive parts.
 
-  Nothing of it is loaded there: `re_frame.py` puts what a form mentions into it. Runs on the JVM, in ClojureScript and
-  nbb; needs clojure.core and clojure.string alone.")
+  This namespace is not loaded in the application. `framework_forms.py` copies the functions that an accessor uses into its
+  expression. Runs on the JVM, in ClojureScript and in nbb, and requires only clojure.core and clojure.string.")
 
 ;; Refusals
 
 (defn refuse
-  "Ends the accessor with a refusal, its reason of the closed list."
+  "End the accessor with a refusal. The reason is one of a closed list."
   [reason hint]
   (throw (ex-info hint {:ok false :reason reason :hint hint})))
 
 (defn needed
-  "A function of the framework, or the refusal that names what is missing."
+  "Return a function of the framework by its role. Refuse if the framework lacks it."
   [rf role]
   (or (get rf role)
       (refuse "band-missing" (get (:missing rf) role (str "this framework has no " (name role))))))
@@ -23,7 +23,7 @@
   (if (< most (count text)) (str (subs text 0 most) "…") text))
 
 (defn plain
-  "A name without its colon; what is no name as it prints."
+  "Return the name of a keyword without its colon, or any other value as it prints."
   [x]
   (cond (nil? x) nil
         (keyword? x) (subs (str x) 1)
@@ -31,12 +31,12 @@
         :else (pr-str x)))
 
 (defn named?
-  "Whether a text names this value: with or without its colon."
+  "Return whether a string names this value, with or without its colon."
   [x text]
   (let [text (str text)] (or (= text (pr-str x)) (= text (plain x)))))
 
 (defn read-text
-  "The value of one EDN form; never evaluated."
+  "Read one EDN form without evaluating it."
   [rf reason text]
   (let [found (try ((:read rf) (str "[" text "\n]"))
                    (catch #?(:clj Throwable :cljs :default) _ nil))]
@@ -45,7 +45,7 @@
       (refuse reason (str "one EDN form is needed, and this is none: " (clip (str text) 80))))))
 
 (defn path-of
-  "A path as it is written: a vector of EDN, or names and numbers with dots between."
+  "Parse a path, which is either a vector in EDN or names and numbers separated by dots."
   [rf text]
   (let [text (str text)]
     (cond (= "" text) []
@@ -55,7 +55,7 @@
                                        :else (keyword part)))
                       (remove #{""} (clojure.string/split text #"\."))))))
 
-;; ValueFormatter: values as text, without what is declared sensitive, and with marks for what is large
+;; Printing values, with markers for sensitive and large parts
 
 (defn covered? [hidden path]
   (boolean (some (fn [one] (and (<= (count one) (count path)) (= one (subvec path 0 (count one))))) hidden)))
@@ -77,7 +77,9 @@
           :else (str "(" (joined (map second texts)) ")"))))
 
 (defn show
-  "A value at a path as text. Large is a text above 2,048 characters, 50 elements, 8 levels, 20,000 characters in all."
+  "Print the value at a path.
+
+  Parts are omitted beyond 2,048 characters in a string, 50 elements, 8 levels, or 20,000 characters altogether."
   [v path seen]
   (let [kind (cond (map? v) "map" (vector? v) "vector" (set? v) "set" (sequential? v) "list")
         size (when kind (if (counted? v) (count v) (bounded-count 51 v)))
@@ -95,12 +97,12 @@
     text))
 
 (defn looking
-  "The state of one egress: what is hidden, and what was met."
+  "Return the settings for printing a value, with counters for the redacted and omitted parts."
   [hidden whole]
   {:hidden hidden :whole whole :left (volatile! 20000) :redacted (volatile! 0) :elided (volatile! 0)})
 
 (defn brief
-  "A value in a line of the trace."
+  "Print a value briefly, for a line of the trace."
   [v]
   (clip (if (string? v) v (show v [] (looking [] false))) 200))
 
@@ -110,7 +112,7 @@
         (coll? v) (mapcat texts-in v)))
 
 (defn without
-  "An answer with each secret taken out of its texts."
+  "Return an answer with each secret in its strings replaced."
   [hidden x]
   (cond (empty? hidden) x
         (string? x) (reduce (fn [text one] (clojure.string/replace
@@ -123,7 +125,7 @@
         :else x))
 
 (defn differences
-  "Each difference of two values: what was done, its path, before, after."
+  "Return the differences between two values, each as an operation, path, old value and new value."
   [a b path]
   (cond (identical? a b) nil
         (and (map? a) (map? b))
@@ -140,7 +142,7 @@
         :else [["changed" path a b]]))
 
 (defn part
-  "A long value's part that was asked for; cut when nothing secret is left in it that could be torn in two."
+  "Return the requested part of a long value. Its secrets must have been replaced, because parts of them would not be."
   [told args]
   (let [text (:value told) from (or (:from args) 0)]
     (if (and (string? text) (or (pos? from) (and (:maxChars args) (< (:maxChars args) (count text)))))
