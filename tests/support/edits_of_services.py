@@ -998,7 +998,6 @@ ALL = with_expected(
     ALL,
     false=[
         "fastapi service: a cached setting",
-        "django urls: a view's class that is renamed",
         "django models: a validator",
         "django models: an option",
         "django models: a field more",
