@@ -142,7 +142,7 @@ SPECIAL_NUMBERS = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": floa
 CHARACTERS_BY_NAME = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
 """The characters that EDN can write by name, such as `\\newline`."""
 ESCAPED_CHARACTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
-"""The characters that escapes in a string stand for, by the character after the backslash."""
+"""The characters that escapes in a string represent, by the character after the backslash."""
 INTEGER_PATTERN = re.compile(r"[+-]?[0-9]+N?")
 DECIMAL_PATTERN = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
 CODE_POINT_PATTERN = re.compile(r"u[0-9a-fA-F]{4}")

@@ -448,6 +448,11 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(long_outputs):
     found = matching_lines(transcript, "needle", max_bytes=50_000)
     [match] = found["matches"]
     assert (match["line"], match["text"]) == (300_001, "x" * 2000)
+    found = matching_lines(transcript, "xneedley|no.such", max_bytes=50_000)
+    assert found["count"] == 0, "a regular expression is searched only in the beginning of a line"
+    transcript.out.append("z" * MIB + "a (text)\n")
+    found = matching_lines(transcript, "a (text)", max_bytes=50_000)
+    assert [match["line"] for match in found["matches"]] == [300_003]
     found = matching_lines(transcript, "after", max_bytes=50_000)
     [match] = found["matches"]
     assert match["line"] == 300_002

@@ -455,7 +455,7 @@ def _digest(data: bytes | None) -> str | None:
 
 
 def _digest_matcher(digest: str | None) -> Callable[[bytes | None], bool]:
-    """Return a function that checks whether content has this digest. A digest of None stands for a missing file."""
+    """Return a function that checks whether content has this digest. The digest of a missing file is None."""
     return lambda data: _digest(data) == digest
 
 

@@ -56,7 +56,7 @@ AFFECTED_TIME_LIMIT_S: Final = 10.0
 LISP_PASSED_OUTCOME: Final = "pass"
 """Outcome of a Lisp test that passed."""
 COLLECTION_TEST: Final = "(collection)"
-"""Test name that stands for all tests in a file."""
+"""Test name that selects all tests in a file."""
 MAX_EXECUTING_TESTS: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
 MAX_IMPORTING_FILES: Final = 200

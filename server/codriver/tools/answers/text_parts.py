@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-from functools import partial
 from itertools import zip_longest
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -32,6 +30,8 @@ MATCH_OVERHEAD_BYTES = 45
 """Number of bytes counted for a matching line in addition to its text."""
 MAX_LINE_BYTES = 2000
 """Maximum number of bytes in a matching line."""
+SPECIAL_CHARACTERS = frozenset("\\^$.|?*+()[]{}")
+"""Characters without which a text matches only itself as a regular expression."""
 MAX_SEARCHED_CHARACTERS = 2**14
 """Maximum number of characters at the start of a line in which a regular expression is searched."""
 SEARCH_TIMEOUT_S = 20.0
@@ -71,10 +71,10 @@ def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> d
     count = 0
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     compiled = _regular_expression(pattern)
-    find_lines = partial(_matching_lines, pattern) if compiled is None else _RegexSearch(compiled).matching_lines
+    search = None if compiled is None else _RegexSearch(compiled)
     dropped = sum(transcript.text(part).dropped for part in parts)
     for part in parts:
-        for number, line in find_lines(transcript.text(part).chunks()):
+        for number, line in _matching_lines(pattern, search, transcript.text(part).chunks()):
             count += 1
             if left > 0:
                 line_start = cut_to_head(line, min(left, MAX_LINE_BYTES)).text
@@ -90,8 +90,8 @@ def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> d
 
 
 def _regular_expression(text: str) -> Pattern | None:
-    """Compile a regular expression, or return None for a text that is none, or contains no special characters."""
-    if re.escape(text) == text:
+    """Compile a regular expression, or return None if the text is invalid as one or has no special characters."""
+    if SPECIAL_CHARACTERS.isdisjoint(text):
         return None
     try:
         return compile_pattern(text)
@@ -100,7 +100,7 @@ def _regular_expression(text: str) -> Pattern | None:
 
 
 class _RegexSearch:
-    """A search for a regular expression in the lines of an evaluation, with a time limit."""
+    """A search for a regular expression in many lines, with a time limit for all of them."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
@@ -113,23 +113,8 @@ class _RegexSearch:
             raise OutOfTimeError
         return remaining
 
-    def matching_lines(self, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Yield the number and text of each line that contains the pattern or its text. Long lines are truncated."""
-        number, line = 1, ""
-        for chunk in _whole_line_ends(chunks):
-            first, *others = f"{chunk}$".splitlines()  # the marker makes an empty unfinished line appear as well
-            lines = [line + first, *others]
-            for text in lines[:-1]:
-                if self._matches(text):
-                    yield number, text
-                number += 1
-            line = lines[-1][:-1][:MAX_SEARCHED_CHARACTERS]
-        if line and self._matches(line):
-            yield number, line
-
-    def _matches(self, line: str) -> bool:
-        if self._pattern.text in line:
-            return True
+    def matches(self, line: str) -> bool:
+        """Return whether the start of a line contains a match."""
         try:
             return find_first(self, self._pattern, line[:MAX_SEARCHED_CHARACTERS]) is not None
         except (OutOfTimeError, ValueError):
@@ -140,27 +125,27 @@ class _RegexSearch:
             ) from None
 
 
-def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of each line that contains a text, without storing long lines."""
+def _matching_lines(text: str, search: _RegexSearch | None, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield the number and the beginning of each line that contains a text or a match, without storing long lines."""
     number = 1
-    started_line = _Line(pattern)
+    started_line = _Line(text, search)
     for chunk in _whole_line_ends(chunks):
         *lines, last = f"{chunk}$".splitlines()  # the marker makes an empty unfinished line appear as well
         if not lines:
             started_line.add(chunk)
             continue
         started_line.add(lines[0])
-        if started_line.is_found:
-            yield number, started_line.safe_beginning
-        if pattern in chunk:
+        if started_line.is_match():
+            yield number, started_line.beginning
+        if search is not None or text in chunk:
             for number_of_line, line in enumerate(lines[1:], number + 1):
-                if pattern in line:
+                if text in line or (search is not None and search.matches(line)):
                     yield number_of_line, line
         number += len(lines)
-        started_line = _Line(pattern)
+        started_line = _Line(text, search)
         started_line.add(last[:-1])
-    if started_line.is_found:
-        yield number, started_line.safe_beginning
+    if started_line.beginning and started_line.is_match():
+        yield number, started_line.beginning
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
@@ -174,22 +159,27 @@ def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
 
 
 class _Line:
-    """A line that is read in chunks. Records its beginning and whether it contains `pattern`."""
+    """A line that is read in chunks. Records its beginning and whether it contains `text`."""
 
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
+    def __init__(self, text: str, search: _RegexSearch | None) -> None:
+        self._text = text
+        self._search = search
         self._end = ""
-        self.is_found = False
-        self.safe_beginning = ""
+        self._contains_text = False
+        self.beginning = ""
 
-    def add(self, text: str) -> None:
+    def add(self, chunk: str) -> None:
         """Add the next chunk of the line."""
-        if len(self.safe_beginning) < MAX_LINE_BYTES:
-            self.safe_beginning += text[: MAX_LINE_BYTES - len(self.safe_beginning)]
-        if not self.is_found:
-            seen = self._end + text
-            self.is_found = self._pattern in seen
-            self._end = seen[-len(self._pattern) :]
+        if len(self.beginning) < MAX_SEARCHED_CHARACTERS:
+            self.beginning += chunk[: MAX_SEARCHED_CHARACTERS - len(self.beginning)]
+        if not self._contains_text:
+            seen = self._end + chunk
+            self._contains_text = self._text in seen
+            self._end = seen[-len(self._text) :]
+
+    def is_match(self) -> bool:
+        """Return whether the line contains the text, or its beginning a match of the regular expression."""
+        return self._contains_text or (self._search is not None and self._search.matches(self.beginning))
 
 
 def text_difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:

@@ -250,7 +250,7 @@
 (defn- refuse "Refuses a query or a change by throwing. `reason` is one of a fixed list." [reason hint & {:as more}]
   (throw (ex-info hint {::refusal (merge {:ok false, :reason reason, :hint hint} more)})))
 
-(defn- word-steps "Returns the steps that a word in a dotted path may stand for." [word]
+(defn- word-steps "Returns the steps that a word in a dotted path may mean." [word]
   (concat (when (re-matches #"\d+" word) [(edn/read-string word)]) [(keyword word) word (symbol word)]))
 
 (defn- step-into "Returns a step and the part of a value at this step, or nil if there is none." [value step]

@@ -161,8 +161,8 @@ class NameChanges:
     def _may_have_changed(self, module: str, name: str) -> bool:
         """Return whether anything that a guess of the analysis may refer to has changed.
 
-        The module `*` stands for an attribute of any class, the name `**` for any name in the module, and a name that
-        ends in `.%` for any code in the class.
+        The module `*` means an attribute of any class, the name `**` any name in the module, and a name that ends in
+        `.%` any code in the class.
         """
         if module == "*":
             changed = (code_name for _, code_name in self.codes)
