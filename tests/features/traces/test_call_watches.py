@@ -278,6 +278,23 @@ def test_a_watch_ends_with_its_client(python):
     assert value(python, "import sys, shop\n" + repeated) == before
 
 
+def test_a_watch_that_ends_does_not_end_a_later_one_with_its_identity(python):
+    """The client of a watch receives its end before the thread that delivered it has finished."""
+    code = (
+        "import threading, time\n"
+        "from _codriver_worker.python.call_watches import CallWatches, Client, Target\n"
+        "watches, target, finished = CallWatches(), Target('shop.total', shop), threading.Event()\n"
+        "class Restarting(Client):\n"
+        "    def end(self): finished.set()\n"
+        "def restart(frame):\n"
+        "    if 'end' in frame: watches.start('w', target, '', 5, Client(lambda frame: True))\n"
+        "    return True\n"
+        "_ = watches.start('w', target, '', 5, Restarting(restart))\n"
+        "watches.stop('w', 'stopped'), finished.wait(60), watches.identities(), watches.stop('w', 'stopped')"
+    )
+    assert value(python, code) == "(True, True, {'w'}, True)"
+
+
 def test_a_forked_child_is_not_monitored(python):
     start(python, "shop.total")
     code = (

@@ -384,7 +384,7 @@ class CallWatches:
         if watch.target.function.__code__ is watch.code:
             return
         with self._lock:
-            if watch.identity not in self._watches:
+            if self._watches.get(watch.identity) is not watch:
                 return
             old = watch.code
             try:
@@ -418,9 +418,13 @@ class CallWatches:
         monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN if watches else 0)
 
     def _remove(self, watch: CallWatch) -> None:
-        """Remove a watch. If it was the last one, stop monitoring."""
-        if self._watches.pop(watch.identity, None) is None:
+        """Remove a watch. If it was the last one, stop monitoring.
+
+        A later watch may have the same identity, because this is also called after the end of a watch was delivered.
+        """
+        if self._watches.get(watch.identity) is not watch:
             return
+        del self._watches[watch.identity]
         self._update(watch.code)
         with self._live_lock:
             for frame, calls in list(self._live.items()):
