@@ -258,6 +258,26 @@ async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
 
 
 @pytest.mark.anyio
+async def test_the_first_entry_is_written_without_a_pause(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 3600)
+    stored, log = Memory(tmp_path), OutputLog()
+    recorder = RunRecorder(stored, log, session="s", started_ms=0, max_runs=lambda: 5)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(recorder.run)
+        recorder.remember(Document("a", "x", 1))
+        with anyio.fail_after(30):
+            while not stored.documents():
+                await anyio.sleep(0.01)
+        log.append(Entry(UNASSIGNED_LINE, OUT, "first", 1))
+        recorder.schedule_write()
+        with anyio.fail_after(30):
+            while not stored.runs():
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert [(run.finished, run.entries) for run in stored.runs()] == [(None, 1)]
+
+
+@pytest.mark.anyio
 async def test_the_recorder_of_a_silent_server_is_never_woken(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 0.01)
     monkeypatch.setattr(memory, "WRITE_PAUSE_FACTOR", 0)

@@ -492,13 +492,15 @@ class RunRecorder:
     async def run(self, create_reporter: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
         """Write changes until cancelled.
 
+        The first entry is written at once, so that even a server that is killed soon is listed among the runs.
+
         `create_reporter` maps an error code to the function that reports the error, or its end if called with None.
         """
         if create_reporter is not None:
             self._runs_errors.report = create_reporter("runs-unwritable")
             self._documents_errors.report = create_reporter("checkpoints-unwritable")
         await anyio.to_thread.run_sync(self._start)
-        due_s = time.monotonic() + MIN_WRITE_PAUSE_S
+        first_line, due_s = self._written_line, time.monotonic()
         while True:
             self._is_idle = not self._has_changes
             timer = None if self._is_idle else self._wake_at(due_s)
@@ -511,9 +513,9 @@ class RunRecorder:
             if self._pending:
                 await anyio.to_thread.run_sync(self._write_documents)
             started_s = time.monotonic()
-            if self._is_idle:
+            if self._is_idle and self._written_line != first_line:
                 due_s = max(due_s, started_s + MIN_WRITE_PAUSE_S)
-            elif started_s >= due_s:
+            elif started_s >= due_s and self._has_changes:
                 await anyio.to_thread.run_sync(self._write_run, None)
                 now_s = time.monotonic()
                 due_s = now_s + pause_after_write_s(now_s - started_s)
