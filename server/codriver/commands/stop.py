@@ -50,9 +50,10 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     workspace = workspace.resolve()
     if for_good:
         registration.stop_for_good(workspace)
+    was_starting = registration.is_starting(workspace)
     registration.record_stop(workspace)
     keepers, unkept = _query_before_stop(workspace)
-    _stop(workspace)
+    _stop(workspace, was_starting=was_starting)
     if unkept:
         echo(f"the most recently evaluated code may not be stored: {escape_to_one_line(unkept)}", err=True)
     if for_good:
@@ -79,12 +80,12 @@ def _query_before_stop(workspace: Path) -> tuple[str, str]:
         return "", ""
 
 
-def _stop(workspace: Path) -> None:
-    """Stop the running server and print the outcome."""
+def _stop(workspace: Path, *, was_starting: bool) -> None:
+    """Stop the running server and print the outcome. A server that was still starting ends on its own."""
     directory = server_directory(workspace)
     claimed = _wait_for_record(directory)
     if claimed is None:
-        echo("no server is running for this workspace")
+        echo("stopped a server that was still starting" if was_starting else "no server is running for this workspace")
         return
     process = server_process_id(workspace, claimed)
     if process is None:

@@ -273,6 +273,42 @@ def was_stopped_since(workspace: Path, requested_ms: int) -> bool:
         return False
 
 
+def mark_start(workspace: Path) -> int | None:
+    """Mark a workspace as one whose server is being started, until the returned file is closed.
+
+    Processes that inherit the file keep the mark. None is returned if the mark cannot be set, or is already set.
+    """
+    try:
+        with files.locate(_start_file(workspace), Links.ANY, make_mode=files.PRIVATE_DIRECTORY_MODE) as mark:
+            descriptor = mark.open_private(os.O_RDWR | os.O_CREAT)
+    except OSError:
+        return None
+    with suppress(OSError):
+        if try_lock(descriptor):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
+def is_starting(workspace: Path) -> bool:
+    """Return whether a server is being started in a workspace by a process that has marked this."""
+    try:
+        with files.locate(_start_file(workspace), Links.ANY) as mark:
+            descriptor = mark.open_private(os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not try_lock(descriptor)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _start_file(workspace: Path) -> Path:
+    return workspace_state_directory(workspace) / "starting"
+
+
 def _last_stop_file(workspace: Path) -> Path:
     return workspace_state_directory(workspace) / "last-stop"
 

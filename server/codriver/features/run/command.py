@@ -22,7 +22,7 @@ from codriver.features.run.processes import find_process
 from codriver.features.run.program_copy import prepare_program
 from codriver.features.run.run_directory import DIRECTORY_VARIABLE, create_run_directory
 from codriver.files.codriver_paths import server_directory
-from codriver.net import server_record
+from codriver.net import registration, server_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,8 +97,10 @@ def _start_ms() -> int:
 
 def _start_server(workspace: Path, requested_ms: int) -> None:
     """Start a server in the same way as the relay. Print a message if this fails."""
-    program = os.getpid()
+    program, mark = os.getpid(), registration.mark_start(workspace)
     _run_detached(lambda: _run_server_starter(workspace, requested_ms, program))
+    if mark is not None:
+        os.close(mark)
 
 
 def _run_detached(act: Callable[[], object]) -> None:
