@@ -199,8 +199,8 @@ def test_a_bare_name_is_found_in_the_files_in_the_workspace(client, live):
     (hidden.parent / "pyvenv.cfg").write_text("")
     (hidden / "elsewhere.py").write_text("def shelf_of(item):\n    pass\n")
     found = about(client, "shelf_of", source=True)
-    assert (found["ns"], found["arglists"], found["line"]) == ("warehouse.shelves", ["(item)"], 1)
-    assert found["source"] == " 1 def shelf_of(item):\n 2     return 7"
+    assert (found["ns"], found["file"], found["line"]) == ("warehouse.shelves", "warehouse/shelves.py", 1)
+    assert found["source"] == "def shelf_of(item):\n    return 7"
     assert about(client, "shelf*")["names"] == ["warehouse.shelves.shelf_of(item) :1"]
     assert about(client, "_shelf*")["names"] == ["warehouse.shelves._shelf_row() :5"]
     client.call("evaluate_code", code="import warehouse.shelves")
@@ -237,5 +237,6 @@ def test_members_source_and_patterns_are_available_for_a_module_that_is_not_impo
     assert "1 private name is left out: symbol store.prices._* lists them" in about(client, "store.prices")["notes"]
     assert about(client, "store.prices._*")["names"] == ["store.prices._hidden() :13"]
     found = about(client, "discount", namespace="store.prices", source=True)
-    assert found["source"] == " 4 @functools.cache\n 5 def discount(net, percent):\n 6     return net"
+    assert found["source"] == "@functools.cache\ndef discount(net, percent):\n    return net"
+    assert (found["line"], found["extra"], "notes" in found) == (4, {"imported": "no"}, False)
     assert client.call("symbol_info", symbol="missing", namespace="store.prices")["reason"] == "unknown-symbol"

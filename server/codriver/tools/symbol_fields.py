@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import format_count, truncate
+from codriver.tools.acts.failure_frames import display_path
 from codriver.tools.answers.answer_budget import cut_to_head, fit_rows
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.symbol_lookups import NAMESPACE_TYPES, is_class
@@ -59,6 +60,19 @@ def first_paragraph(doc: str) -> str:
     return truncate(doc.partition("\n\n")[0], MAX_PARAGRAPH_CHARACTERS)
 
 
+def fields_not_in_source(fields: Mapping[str, object], lookup: SymbolLookup, symbol: str) -> dict[str, object]:
+    """Return the fields of a symbol that repeat neither its source nor its requested name."""
+    redundant = {"arglists", "column", "extra", "notes"}
+    if symbol.startswith(f"{fields.get('ns')}.") and symbol.endswith(f".{fields.get('name')}"):
+        redundant |= {"name", "ns"}
+    known = {name: value for name, value in fields.items() if name not in redundant}
+    extra, notes = fields.get("extra"), fields.get("notes")
+    if isinstance(extra, dict) and (rest := {name: text for name, text in extra.items() if name != "type"}):
+        known["extra"] = rest
+    origin = None if lookup.found is None else lookup.found.extra.get(NOTE_FIELD)
+    return with_notes(known, [note for note in notes if note != origin] if isinstance(notes, list) else [])
+
+
 def merge_fields(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:
     """Merge an answer's fields, and concatenate their notes."""
     others = {name: value for name, value in added.items() if name != "notes"}
@@ -75,7 +89,7 @@ def _symbol_fields(symbol: Symbol, services: Services, most: int) -> dict[str, o
         "arglists": list(symbol.arglists) or None,
         "doc": cut_to_head(clean(symbol.doc), most).text if symbol.doc else None,
         "macro": symbol.macro or None,
-        "file": symbol.file,
+        "file": symbol.file and display_path(symbol.file, services.workspace),
         "line": symbol.line,
         "column": symbol.column,
         "extra": {

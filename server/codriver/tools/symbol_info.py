@@ -12,7 +12,7 @@ from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import resolve_session, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 from codriver.tools.code_locations import describe_location
-from codriver.tools.symbol_fields import lookup_fields, merge_fields
+from codriver.tools.symbol_fields import fields_not_in_source, lookup_fields, merge_fields
 from codriver.tools.symbol_lookups import find_symbol
 from codriver.tools.symbol_sources import describe_source
 
@@ -65,6 +65,7 @@ async def _describe_requested(call: Call, arguments: SymbolArguments, target: Ta
     known = lookup_fields(found, call.services, default_budget(call))
     if arguments.source and "*" not in found.symbol:
         source = await describe_source(call, target, found.namespace, found.symbol, known)
+        known = fields_not_in_source(known, found, arguments.symbol) if "source" in source else known
         known = merge_fields(known, source)
     return known
 

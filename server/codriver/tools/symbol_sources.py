@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.queries import FindSource
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, json_bytes
-from codriver.tools.answers.source_lines import numbered_definition
+from codriver.tools.answers.source_lines import numbered_definition, without_numbers
 from codriver.tools.symbol_fields import first_paragraph
 from codriver_lisp.reader import top_level_forms
 
@@ -29,9 +29,9 @@ async def describe_source(
 ) -> dict[str, object]:
     """Return the source code of a symbol as answer fields, together with its `known` fields.
 
-    The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a file are
-    numbered. Documentation that the source contains is removed from the known fields, and other documentation is
-    reduced to its first paragraph.
+    The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a Lisp file are
+    numbered, because edits of Lisp forms name lines. Documentation that the source contains is removed
+    from the known fields, and other documentation is reduced to its first paragraph.
     """
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).query(query)
@@ -53,6 +53,8 @@ async def describe_source(
         clean = numbered_definition(
             clean, found.line, lambda text: json_bytes(text) <= default_budget(call), is_python=not is_lisp
         )
+        clean = clean if is_lisp else without_numbers(clean)
+        known["line"] = found.line
     cut = cut_to_head(clean, default_budget(call))
     fields: dict[str, object] = {"source": cut.text}
     if doc := str(known.pop("doc", "")):
