@@ -1,4 +1,4 @@
-"""Generate the packages with which clients install Codriver, as `packages.toml` describes them.
+"""Generate the packages for installing Codriver in clients, as described in `packages.toml`.
 
 `python wrapper-config/make_packages.py` generates the files that are stored in the repository: the plugin for Claude
 Code, Copilot CLI and Codex, which is also the extension for Gemini CLI and Qwen Code; its marketplace file; the
@@ -29,15 +29,15 @@ ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"
 PLUGIN: Final = Path("wrapper-config/plugin")
 NO_SKILLS: Final = "--no-skills"
-"""The relay's option in the plugin's entries. The plugin has the skills as files, so clients would list them twice."""
+"""Relay option for the plugin's entries. The plugin includes the skills as files, so clients would list them twice."""
 CODEX_ENTRY: Final = ".codex-plugin/mcp.json"
 MANIFEST: Final = Path("wrapper-config/mcpb/manifest.json")
 BUNDLED: Final = ("pyproject.toml", "README.md", "LICENSE", "server", "relay", "skills", "wrapper-config")
-"""The part of the repository that is Codriver itself."""
+"""The parts of the repository that are included in the bundle."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command with these arguments, and return the exit status."""
+    """Generate the files, or the bundle if requested, and return the exit status."""
     match arguments:
         case []:
             for path, text in packages().items():
@@ -71,25 +71,25 @@ def packages() -> dict[Path, str]:
 
 
 def description() -> dict[str, Any]:
-    """Return the metadata of Codriver, from `packages.toml` and `pyproject.toml`."""
+    """Return Codriver's metadata from `packages.toml` and `pyproject.toml`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     about = tomllib.loads((ROOT / "wrapper-config/packages.toml").read_text(encoding="utf-8"))
     return {**about, "version": project["version"], "license": project["license"], "python": project["requires-python"]}
 
 
 def as_json(document: dict[str, Any]) -> str:
-    """Format a document as the text of a JSON file."""
+    """Serialize a document as the content of a JSON file."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def command_line(*more: str) -> dict[str, Any]:
-    """Return the relay's command line with `more` arguments, in the format that most clients share."""
+    """Return the relay's command line followed by `more` arguments, in the format most clients use."""
     command, *words = RELAY_COMMAND
     return {"command": command, "args": [*words, *more]}
 
 
 def marketplace(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the marketplace file, with which clients install the plugin from this repository.
+    """Return the marketplace file, which lets clients install the plugin from this repository.
 
     Source: Claude Code, plugins.
     """
@@ -99,7 +99,7 @@ def marketplace(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def plugin(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of the plugin.
+    """Return the plugin's manifest.
 
     Source: Claude Code, plugins reference.
     """
@@ -111,8 +111,8 @@ def plugin(about: dict[str, Any]) -> dict[str, Any]:
 def plugin_entry() -> dict[str, Any]:
     """Return the plugin's server entry for Claude Code and Copilot CLI.
 
-    Copilot CLI 1.0.102 starts the server in the plugin's directory unless the entry has a `cwd`, and no project would
-    be found there. With `cwd`, it starts the server in the directory of the project, as Claude Code always does.
+    Copilot CLI 1.0.102 starts the server in the plugin's directory unless the entry has a `cwd`. The server would find
+    no project there. With `cwd`, it is started in the project's directory, as Claude Code always does.
     """
     return {"type": "stdio", **command_line(NO_SKILLS), "cwd": "."}
 
@@ -138,10 +138,10 @@ def gemini_extension(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def debugging(about: dict[str, str]) -> dict[Path, str]:
-    """Return the files of the subagent and the skill for failing tests, by path. All formats have the same text.
+    """Return the files for the debugging subagent and the debugging skill, by path. All have the same text.
 
-    Claude Code reads every Markdown file in `agents`, and Copilot CLI those that end in `.agent.md`. An agent that
-    names no tools has all of them. Codex only accepts skills from a plugin. Its agents are TOML files in
+    Claude Code reads every Markdown file in `agents`, and Copilot CLI those ending in `.agent.md`. An agent that lists
+    no tools can use all of them. Codex plugins cannot contain agents. Codex reads those from TOML files in
     `.codex/agents`.
 
     Sources: Claude Code, subagents; Copilot CLI, custom agents; Codex, subagents.
@@ -159,7 +159,7 @@ def debugging(about: dict[str, str]) -> dict[Path, str]:
 
 
 def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of the bundle for Claude Desktop, which uses uv to install the dependencies.
+    """Return the manifest for the Claude Desktop bundle, which uses uv to install its dependencies.
 
     Source: MCP bundles, MANIFEST.md, 0.4.
     """
@@ -188,7 +188,7 @@ def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def registry_entry(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry for the MCP registry.
+    """Return the entry for the MCP registry (`server.json`).
 
     A client converts it to the command `uvx codriver==VERSION relay --workspace auto --start`.
     """
@@ -210,7 +210,7 @@ def registry_entry(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def install_links(about: dict[str, Any]) -> dict[str, str]:
-    """Return links that open a web page which adds the server to a client, by the client's name."""
+    """Return the links that add the server to a client, by the client's name."""
     entry = command_line()
     packed = json.dumps(entry, separators=(",", ":"))
     coded = {"name": about["name"], "config": base64.b64encode(packed.encode()).decode()}
@@ -230,7 +230,7 @@ def add_install_links(text: str, about: dict[str, Any]) -> str:
 
 
 def create_bundle(folder: Path) -> None:
-    """Create a directory with the content of the bundle for Claude Desktop."""
+    """Create a directory with the content of the Claude Desktop bundle."""
     folder.mkdir(parents=True)
     ignored = shutil.ignore_patterns("__pycache__", "plugin", "mcpb")
     for name in BUNDLED:

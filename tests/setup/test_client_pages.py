@@ -26,47 +26,47 @@ ME = Environment(Path("~"), "linux", {})
 HEAD = """\
 # Codriver in your MCP client
 
-`codriver init` in your project writes these entries for the clients that it finds. Use `--client NAME` for a client
-that it does not find, `--dry-run` to see the changes first, and `--remove` to remove them again. Comments and other
-entries in the files stay. `codriver init --list` shows all clients: whether they were found, whether they have an
-entry, and when they were last connected. The server stores this in your state directory (64 names,
-`seen-clients.json`). `codriver doctor` checks whether an entry works.
+Run `codriver init` in your project to write these entries for the clients that it finds. Use `--client NAME` for a
+client that it does not find, `--dry-run` to preview the changes, and `--remove` to remove them. Comments and other
+entries in the files are preserved. `codriver init --list` shows all clients: whether they were found, whether they have
+an entry, and when they last connected. The server stores the connection times in your state directory
+(`seen-clients.json`, at most 64 names). `codriver doctor` checks whether an entry works.
 
-`--approve` adds the key with which Gemini CLI, Qwen Code (`trust = true`) and Codex (`default_tools_approval_mode =
+`--approve` adds the key that makes Gemini CLI, Qwen Code (`trust = true`) and Codex (`default_tools_approval_mode =
 "approve"`) run every tool without asking you, including tools that run arbitrary code. To remove the key, use
 `--force` without `--approve`.
 
 Files in the project may be shared, so their entries contain no paths from your machine. `codriver-relay` has to be on
 the client's `PATH`, where `uv tool install` and pipx put it. Once Codriver is published, the command is `uvx --from
 codriver==VERSION codriver-relay --workspace auto --start`. With `auto`, the relay finds the workspace itself, as
-described in `codriver-relay --help`. `init` replaces its older entries, which had paths. If neither command works, it
-writes paths into the project only outside of a Git repository or with `--force`. Otherwise it prints the command that
-adds the entry only for you, with `--scope user` or `claude mcp add`.
+described in `codriver-relay --help`. `init` replaces entries with paths that it wrote earlier. If neither command
+works, it only writes paths into a project that is not a Git repository, or with `--force`. Otherwise it prints the
+command that adds the entry only for you, with `--scope user` or `claude mcp add`.
 
-To write an entry for your user configuration by hand, replace the paths: an interpreter that has Codriver, the relay
-(installed by `codriver serve` and `codriver init`), and the port file of your project. The port file does not have to
-exist, because `--start` makes the relay start a server if none is running.
+To write an entry for your user configuration by hand, replace three paths: the interpreter in which Codriver is
+installed, the relay (installed by `codriver serve` and `codriver init`), and your project's port file. The port file
+does not have to exist, because `--start` makes the relay start a server if none is running.
 
 """
 CONNECTING = """\
 ## Entries, relay and workspace
 
-- `codriver init` supports 25 clients. It keeps everything else in their files, and `--remove` removes its entries and
+- `codriver init` supports 25 clients. It changes nothing else in their files, and `--remove` removes its entries and
   the directories that it created. Copilot CLI shares the entry in `.mcp.json` with Claude Code. Visual Studio uses
   another key, which `init` never adds to a file with entries for other clients. If a shared file has no entry,
   `doctor` explains why. For goose, Continue and the Copilot cloud agent (`--client github`), `init` prints an entry
-  to paste. `--approve` prints what it allows. `--client all` skips clients that have no entry for the `--scope`, and
-  lists them. The REPL of the project is written to `codriver.toml`.
+  to paste. `--approve` prints what it allows. `--client all` lists the clients that it skips because they cannot have
+  an entry in the `--scope`. The REPL of the project is written to `codriver.toml`.
 - The relay only needs the standard library. It is installed and compiled in a directory per version, so a relay that
-  starts during an upgrade never mixes versions. The relay keeps running when the server ends: it answers open
-  requests with what is known, never sends a request twice, and repeats the handshake. With `--start`, it starts a
-  server, which ends when nobody needs it. While the server starts, a client that has connected before gets its list
-  of tools immediately, and is notified if the list has changed.
+  starts during an upgrade never mixes versions. The relay keeps running when the server ends. It answers pending
+  requests with what is known about them, never sends a request twice, and repeats the handshake with the next server.
+  With `--start`, it starts a server, which stops when nobody needs it. While the server starts, a client that has
+  connected before gets its list of tools immediately, and is notified if the list has changed.
 - Without `--start`, the relay answers immediately if no server is running (the first request of a client after 2
   seconds), and within 20 seconds if a server does not answer. It checks again at the next request.
 - Entries in project files only contain `codriver-relay --workspace auto --start`, or `uvx` if Codriver was installed
   from a registry. If neither works, `init` does not write to a Git repository without `--force`, and suggests
-  `--scope user`. It replaces its older entries without `--force`, but not those of other team members.
+  `--scope user`. It replaces entries that it wrote earlier without `--force`, but not those of other team members.
 - `codriver-relay --workspace auto` uses the directory in `CLAUDE_PROJECT_DIR`, the nearest parent directory with a
   server, `codriver.toml`, a project file or `.git`, or a root of the client. If it finds none, the error explains
   what to do. It never uses your home directory, `/`, temporary directories, or directories of other users. The choice
@@ -75,32 +75,32 @@ HOOKS = """\
 ## Hooks
 
 `codriver init --hooks` also installs hooks for the clients below. `--remove --hooks` removes only the hooks, and
-`--remove` removes hooks and entries. Other hooks in the same files stay. `codriver doctor` runs each installed hook
-with a recorded input and prints its duration and answer. It does not run hooks that differ from those that `init`
+`--remove` removes hooks and entries. Other hooks in the same files are preserved. `codriver doctor` runs each installed
+hook with a recorded input and prints its duration and answer. It does not run hooks that differ from those that `init`
 writes, but reports them.
 
 - After an edit with the client's own tools, the file and its editor are recorded in the log. If a Lisp file has a
-  syntax error, the agent gets the line, the column, and the lines that the indentation suggests. The file is not
+  syntax error, the agent gets the line, the column, and a correction based on the indentation. The file is not
   changed.
 - Before a complete Lisp file is written, it is checked. If it has a syntax error, the write is refused with the same
   information.
 - At the end of a turn, with `hookGate = true`, the tests for changed files run for at most 20 seconds. If they fail,
-  the agent is stopped once. The tests for a module are in the files named after it. Python tests run in a new
+  the agent is made to continue once. The tests for a module are in the files named after it. Python tests run in a new
   process. In a Lisp, the loaded code is tested, so also set `watch = true`.
 - At the start of a session, and after a compaction if the client starts a new session, the agent gets at most 1,500
   characters about the REPLs and their generation, definitions that are not in any file, recent failures, running
   code, and other callers.
 
 If there is nothing to report, hooks use no tokens. No hook approves anything that the client would ask you about.
-Settings of a workspace that enable hooks take effect after you accept them with `codriver trust`.
+Workspace settings that enable hooks take effect after you accept them with `codriver trust`.
 
-The hooks of Claude Code and Codex call the unlisted tool `note_edit` on the open connection, so edits before the
-connection is open are not recorded. Hooks of other clients, and the one that Claude Code runs at the start, run
+The hooks for Claude Code and Codex call the unlisted tool `note_edit` on the open connection, so edits made before the
+connection is open are not recorded. Hooks for other clients, and the one that Claude Code runs at the start, run
 `codriver-hook CLIENT EVENT`, a file next to the relay that only needs the standard library. It never starts a server.
-It prints `{}` and exits with status 0 if no server is running, or if there is no answer within 1.5 seconds (or
-`CODRIVER_HOOK_DEADLINE_S`; 25 seconds at the end of a turn). The hook for Claude Code prints nothing if Copilot runs
-it, because Copilot has its own. The hooks for Cursor and Cline follow their documentation. All others have been
-tested with the real client.
+It prints `{}` and exits with status 0 if no server is running, or if there is no answer within 1.5 seconds (25 seconds
+at the end of a turn). `CODRIVER_HOOK_DEADLINE_S` sets a different limit. The hook for Claude Code prints nothing if
+Copilot runs it, because Copilot has its own. The hooks for Cursor and Cline follow their documentation. All others have
+been tested with the real client.
 
 """
 PACKAGES = """\
@@ -130,7 +130,7 @@ The plugin and the extension contain the skills as files. They start the relay w
 lists a skill twice. For other clients, `codriver init --skills` writes the files: Codex, Gemini CLI, Qwen Code,
 Copilot CLI and opencode read `.agents/skills`, Claude Code reads `.claude/skills`. Files that you have changed are
 not overwritten. For clients that do not pass on the server's instructions, such as Copilot CLI, `codriver init
---agents-md` adds six lines between marks to `AGENTS.md`. `--remove` removes both.
+--agents-md` adds six lines, between markers, to `AGENTS.md`. `--remove` removes the skill files and these lines.
 """
 PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
 WHERE = {"workspace": "in the project", "user": "for you"}
@@ -198,7 +198,7 @@ def printed_section(name, client):
     """Return what `init` prints for a client, to be pasted."""
     row = tomllib.loads((ROOT / "wrapper-config" / "printed.toml").read_text())[name]
     yield f"## {client.title}"
-    yield f"`codriver init --client {name}` prints what follows; nothing is written."
+    yield f"`codriver init --client {name}` prints the following and writes nothing."
     for block in client.blocks:
         text = client.render(block, LAUNCH).rstrip("\n")
         language = "json" if text.startswith("{") else "yaml"

@@ -83,7 +83,7 @@ def test_each_event_is_registered_once_by_the_clients_own_name(directory, name):
     for event, own in EVENT_NAMES_BY_CLIENT[name].items():
         by_program = text.count(f'{name} {event}"') + text.count(f"{name} {event}\n")
         by_tool = text.count(f'"event": "{event}"')
-        is_plugin = name == "opencode" and f'ask("{event}"' in text
+        is_plugin = name == "opencode" and f'runHook("{event}"' in text
         bash_and_powershell = 2 if name == "copilot" else 1
         assert is_plugin or by_program == bash_and_powershell or by_tool == 1, (event, text)
         named = own in text or any(own in file for file in files(directory))
@@ -199,7 +199,7 @@ def test_init_installs_hooks_only_on_request(directory):
     text = (directory / "app" / ".gemini" / "settings.json").read_text()
     assert "codriver-hook gemini started" in text
     assert "mcpServers" in text
-    assert "start gemini again" in report.text
+    assert "restart gemini" in report.text
 
 
 def test_hooks_can_be_removed_together_with_the_entry_or_alone(directory):

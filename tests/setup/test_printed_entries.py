@@ -79,7 +79,7 @@ def test_entries_of_clients_with_a_configuration_file_are_not_printed():
     text, others = printed_entries(["zed", "goose", "all"], LAUNCH, remove=False)
     assert others == ("zed", "all")
     assert text.startswith("goose: paste into ~/.config/goose/config.yaml")
-    assert text.endswith("then start a new session of goose\n")
+    assert text.endswith("then start a new goose session\n")
 
 
 def test_a_removal_describes_where_pasted_entries_must_be_removed():
