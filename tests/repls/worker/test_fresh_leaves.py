@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codriver.repls.launch import recipes
-from codriver.repls.worker.fresh.code_texts import code_digest
+from codriver.repls.worker.fresh.code_texts import code_digest, nested_codes
 from codriver.repls.worker.fresh.importers import find_importers
 from codriver.repls.worker.fresh.leaf_rules import (
     OTHER,
@@ -245,6 +245,10 @@ def test_importers_are_found_by_their_sources_nearest_first():
     assert find_importers(["pkg.low"], modules, files.__getitem__, most=2) == found[:2]
 
 
+def digests_of(source, file):
+    return map(code_digest, nested_codes(compile(source, file, "exec")))
+
+
 def test_generators_threads_and_referenced_functions_of_an_old_source_are_found(tmp_path):
     file, text = (
         str(tmp_path / "m.py"),
@@ -254,15 +258,16 @@ def test_generators_threads_and_referenced_functions_of_an_old_source_are_found(
     exec(compile(text, file, "exec"), space)
     running = space["g"]()
     next(running)
-    found = previous_code({file: text.encode()}, lambda: True)
+    digests = {source: frozenset(digests_of(source, file)) for source in (text, text.replace("1", "2"))}
+    found = previous_code({file: digests[text]}, lambda: True)
     assert found == []
     edited = text.replace("1", "2")
-    assert {(kind, name) for _, kind, name in previous_code({file: edited.encode()}, lambda: True)} == {
+    assert {(kind, name) for _, kind, name in previous_code({file: digests[edited]}, lambda: True)} == {
         ("function", "g"),
         ("generator", "g"),
         ("function", "<lambda>"),
     }
-    assert previous_code({file: edited.encode()}, lambda: False) is None
+    assert previous_code({file: digests[edited]}, lambda: False) is None
 
 
 EFFECTS = {

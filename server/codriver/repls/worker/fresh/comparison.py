@@ -15,7 +15,7 @@ import threading
 from time import thread_time
 
 from ..basics.connections import start_thread
-from .code_texts import code_digest
+from .code_texts import code_digest, nested_codes
 from .filled_caches import find_filled_caches, make_project_file_check, outdated_caches
 from .import_process import HASH_SEEDS, ImportProcess
 from .leaf_rules import OTHER, changed_leaves, compare_imports, is_below_any, outermost_rows, stale_leaves
@@ -86,6 +86,17 @@ class Edit:
         """The leaves before and after the loads, or None while the loads only defined functions and classes."""
         self.codes: dict[str, types.CodeType] = {}
         """The code objects to which the leaves refer by number."""
+        self.code: types.CodeType | None = None
+        """The compiled current source, until `code_digests` has used it. None if the load did not compile it."""
+        self._code_digests: frozenset[str] | None = None
+
+    def code_digests(self, source: bytes) -> frozenset[str]:
+        """Return the digests of all code objects in the current source. It is compiled if the load did not do that."""
+        if self._code_digests is None:
+            code = self.code or compile(source, self.file, "exec", dont_inherit=True)
+            self._code_digests = frozenset(map(code_digest, nested_codes(code)))
+            self.code = None
+        return self._code_digests
 
     def merge_with(self, other: Edit) -> Edit:
         """Return a single edit that combines this edit with a later one of the same module."""
@@ -93,6 +104,7 @@ class Edit:
         both.before = other.before if self.before is None else self.before
         both.after = other.after if other.after is not None else self.after
         both.codes = {**self.codes, **other.codes}
+        both.code, both._code_digests = other.code, other._code_digests
         return both
 
     def resolve_code_numbers(self) -> None:
@@ -126,11 +138,13 @@ class LoadCheck:
         """Describe the module before the load runs its statements."""
         self._edit.before = self._comparison.module_leaves(self._edit.name, self._edit.codes)
 
-    def after(self, names: Collection[str]) -> None:
+    def after(self, names: Collection[str], code: types.CodeType | None) -> None:
         """Describe the module after a successful load, and schedule its comparison.
 
-        `names` are the full names that the answer about the load already reports.
+        `names` are the full names that the answer about the load already reports. `code` is the compiled source, if
+        the load has compiled it as a whole.
         """
+        self._edit.code = code
         if self._edit.before is not None:
             self._edit.after = self._comparison.module_leaves(self._edit.name, self._edit.codes)
         self._comparison.add(self._edit, names)
@@ -328,14 +342,13 @@ class Comparison:
         is_demanded: bool = False,
     ) -> Finding | None:
         """Return the finding about these edits, or None if the comparison is no longer needed."""
-        sources = {
-            edit.file: data for name, edit in edits.items() if (data := self._loaded_source_of(name)) is not None
-        }
-        previous = {edit.file: edit.previous for edit in edits.values() if edit.file in sources}
+        sources = {name: data for name in edits if (data := self._loaded_source_of(name)) is not None}
+        previous = {edit.file: edit.previous for name, edit in edits.items() if name in sources}
         rows: Rows = []
         if not is_demanded:
             self._scan_caches()
-        found = self._find_previous_code(sources, is_requested)
+        digests = {edits[name].file: edits[name].code_digests(data) for name, data in sources.items()}
+        found = self._find_previous_code(digests, is_requested)
         if found:
             modules = {edit.file: name for name, edit in edits.items()}
             rows += [{"kind": "code", "name": f"{modules[file]}.{name}", "of": kind} for file, kind, name in found]
@@ -374,11 +387,11 @@ class Comparison:
             self._caches = find_filled_caches(self._is_project_file, is_idle)
 
     def _find_previous_code(
-        self, sources: dict[str, bytes], is_requested: Callable[[], bool]
+        self, digests: Mapping[str, frozenset[str]], is_requested: Callable[[], bool]
     ) -> list[tuple[str, str, str]]:
         """Return the objects that still have previous code. The scan is repeated if an evaluation interrupts it."""
         while self._wait_until_idle(is_requested):
-            found = previous_code(sources, lambda: not self._running and is_requested())
+            found = previous_code(digests, lambda: not self._running and is_requested())
             if found is not None:
                 return found
         return []

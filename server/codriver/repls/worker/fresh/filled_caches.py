@@ -6,11 +6,11 @@ The functions that a cached function uses are found by following the names in it
 from __future__ import annotations
 
 import functools
-import gc
 import types
 import weakref
 
 from .code_texts import nested_codes
+from .collected_objects import collected_objects
 from .leaves import full_name, instance_descriptors, is_class, module_and_name, module_dict
 
 TYPE_CHECKING = False
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
-OBJECTS_PER_CHECK = 8192
-"""Number of objects that a scan visits before it checks again whether the process is idle."""
 MAX_FOLLOWED_FUNCTIONS = 300
 """Maximum number of functions that are followed from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
@@ -64,8 +62,7 @@ def find_filled_caches(
     """Return the filled caches of functions in project files, or [] if the process is no longer idle."""
     found: list[FilledCache | FilledProperties] = []
     properties: dict[int, dict[str, types.FunctionType]] = {}
-    objects = gc.get_objects()
-    for one in _iterate_while_idle(objects, is_idle):
+    for one in collected_objects(is_idle):
         if type(one) is _LRU_CACHE_TYPE:
             function = _wrapped_function(one)
             count = one.cache_info().currsize if function is not None else 0
@@ -74,20 +71,12 @@ def find_filled_caches(
         elif is_class(one) and (cached := dict(_cached_properties(one, is_project))):
             properties[id(one)] = cached
     counts: dict[int, tuple[types.FunctionType, int]] = {}
-    for one in _iterate_while_idle(objects, is_idle) if properties else ():
+    for one in collected_objects(is_idle) if properties else ():
         for name, function in properties.get(id(type(one)), {}).items():
             if name in _instance_space(one):
                 counts[id(function)] = function, counts.get(id(function), (function, 0))[1] + 1
     found += (FilledProperties(function, count) for function, count in counts.values())
     return found if is_idle() else []
-
-
-def _iterate_while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any]:
-    """Yield the objects until the process is no longer idle."""
-    for number, one in enumerate(objects):
-        if not number % OBJECTS_PER_CHECK and not is_idle():
-            return
-        yield one
 
 
 def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:

@@ -5,16 +5,16 @@ Nothing is imported.
 
 from __future__ import annotations
 
-import gc
 import sys
 import types
 
-from .code_texts import code_digest, nested_codes
+from .code_texts import code_digest
+from .collected_objects import collected_objects
 from .leaves import is_class, module_and_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
 _CODE_ATTRIBUTE_BY_TYPE = {
@@ -32,17 +32,16 @@ _WORD_BY_TYPE = {
 """The word used for an object with code, by the id of its type."""
 FRAME_WORD = "frame"
 """The word used for a running call."""
-OBJECTS_PER_CHECK = 8192
-"""Number of objects that a scan visits before it checks again whether the process is idle."""
 
 
-def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:
+def previous_code(
+    known: Mapping[str, Collection[str]], is_idle: Callable[[], bool]
+) -> list[tuple[str, str, str]] | None:
     """Return the file, kind and qualified name of each object with code that is no longer in its file.
 
-    `sources` maps files to their current sources. Methods are omitted, because instances of previous classes are
-    reported separately. Returns None if the process is no longer idle.
+    `known` maps files to the digests of all code in their current sources. Methods are omitted, because instances of
+    previous classes are reported separately. Returns None if the process is no longer idle.
     """
-    known = {file: _source_digests(file, source) for file, source in sources.items()}
     found: dict[tuple[str, str, str], None] = {}
     for live in _live_code(is_idle):
         if live is None:
@@ -57,19 +56,10 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
     return sorted(found)
 
 
-def _source_digests(file: str, source: bytes) -> set[str]:
-    """Return the digests of all code objects in a source, or an empty set if the source cannot be compiled."""
-    try:
-        code = compile(source, file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return set()
-    return {code_digest(one) for one in nested_codes(code)}
-
-
 def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
     """Yield the kind, code and object of everything that has code. Yield None if the process is no longer idle."""
-    for number, thing in enumerate(gc.get_objects()):
-        if not number % OBJECTS_PER_CHECK and not is_idle():
+    for thing in collected_objects(is_idle):
+        if thing is None:
             yield None
         name = _CODE_ATTRIBUTE_BY_TYPE.get(id(type(thing)))
         if name is not None:

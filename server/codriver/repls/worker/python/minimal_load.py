@@ -219,6 +219,11 @@ class MinimalLoad:
         return self._old
 
     @property
+    def code(self) -> types.CodeType:
+        """Return the compiled source to load."""
+        return self._codes[1].code
+
+    @property
     def new(self) -> SourceText:
         """Return the source to load."""
         return self._new

@@ -97,6 +97,11 @@ class ModuleLoad:
         self._before: object = ABSENT
         self._snapshot: Snapshot | None = None
 
+    @property
+    def code(self) -> types.CodeType | None:
+        """Return the compiled source, or None if only parts of it were compiled."""
+        return None if self._minimal is None else self._minimal.code
+
     def prepare(self) -> None:
         """Find the loaded module, or create a new module."""
         name = self._name

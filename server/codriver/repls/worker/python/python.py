@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         """A description of a module before and after a load."""
 
         def before(self) -> None: ...  # as in `fresh.comparison`
-        def after(self, names: Collection[str]) -> None: ...  # as in `fresh.comparison`
+        def after(self, names: Collection[str], code: types.CodeType | None) -> None: ...  # as in `fresh.comparison`
 
     class LoadComparison(Protocol):
         """A comparison of loads with a fresh import."""
@@ -285,7 +285,8 @@ class Python(Dialect):
                 load.finish(has_failed=has_failed)
         if load_check is not None:
             with Reporting(load.report_failure):
-                load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
+                names = {f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"}
+                load_check.after(names, load.code)
         self._renewed = load.renewed[:MAX_RENEWED_ROWS]
         sensitive_texts.notify_seam_of_load()
         value = None if value is ABSENT else value
