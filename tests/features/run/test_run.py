@@ -141,7 +141,11 @@ class Program:
     def do(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return list(iter(lambda: self.process.stdout.readline().strip(), "did"))
+        lines = []
+        while (read := self.process.stdout.readline()) and read.strip() != "did":
+            lines.append(read.strip())
+        assert read, f"the program has ended: {self.process.stderr.read()}"
+        return lines
 
     @property
     def threads(self):
@@ -679,6 +683,22 @@ def test_start_repl_in_a_program_started_by_codriver_run_returns_its_existing_re
         assert client.call("evaluate_code", code="6 * 7", replSessionKey="seams")["result"] == "42"
         (count,) = seams.do("print(threading.active_count()); repl = codriver_seam.start_repl(True)")
         assert seams.do("print(threading.active_count(), repl.is_open)") == [f"{count} True"]
+
+
+def test_start_repl_in_a_program_started_by_codriver_run_sets_the_loop_for_await(live, client):
+    seam = str(Path(codriver_seam.__file__).parents[1])
+    text = SHOP.replace(
+        "ORDERS = []",
+        f"sys.path.append({seam!r})\nimport asyncio, codriver_seam\n"
+        "LOOPS = [asyncio.new_event_loop() for _ in range(2)]\n"
+        "for loop in LOOPS: threading.Thread(target=loop.run_forever, daemon=True).start()",
+    )
+    code = "await asyncio.sleep(0); LOOPS.index(asyncio.get_running_loop())"
+    with program(live, text, "loops.py") as loops:
+        for number in range(2):
+            loops.do(f"codriver_seam.start_repl(True, loop=LOOPS[{number}])")
+            answer = client.call("evaluate_code", code=code, replSessionKey="loops")
+            assert answer.get("result") == str(number), answer
 
 
 def test_a_program_that_shadows_a_standard_library_module_is_refused_with_the_module_name(live, client):
