@@ -131,6 +131,16 @@ def test_data_of_a_live_repl_is_listed_with_its_last_author(log):
     assert log.line("Data") is None
 
 
+def test_a_name_set_by_two_callers_is_listed_once(log):
+    log.connect()
+    log.evaluate("rate = 1\ndef total(): ...", "e1", "ann", ns=None)  # the REPL had not connected yet
+    log.evaluate("rate = 2\ndef total(): ...", "e2", "bob", key="py/bob")
+    assert log.line("Data") == "user/rate (bob e2)"
+    assert log.line("Defined but not in any file") == "user/total (bob e2)"
+    log.evaluate("rate = 3", "e3", "ann", ns="shop")
+    assert log.line("Data") == "shop/rate (ann e3); user/rate (bob e2)"
+
+
 def test_a_failed_definition_is_not_listed(log):
     log.evaluate("def rate():\n    return 1", "e1", error="Traceback …\nKeyError: 1")
     assert log.line("Defined but not in any file") is None

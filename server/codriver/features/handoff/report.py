@@ -197,12 +197,30 @@ def _list_goals(steps: Sequence[EvaluationStep], reader: str) -> tuple[str, ...]
 
 def _defined_names(steps: Sequence[EvaluationStep]) -> list[tuple[str, EvaluationStep]]:
     """Return each defined name with the step that last defined it, newest first."""
-    found: dict[tuple[str, str, str], EvaluationStep] = {}
-    for step in steps:
-        for name in step.names:
-            found.pop((step.key, step.namespace, name), None)
-            found[step.key, step.namespace, name] = step
-    return [(name, step) for (_, _, name), step in reversed(found.items())]
+    names = _NewestNames()
+    return [(name, step) for step in reversed(steps) for name in reversed(names.pick(step, step.names))]
+
+
+class _NewestNames:
+    """The names of steps that are read from the newest to the oldest, each from the newest step that has it.
+
+    The sessions of a REPL share their names. The namespace of a step is unknown if its REPL had not connected yet. Such
+    a step has no names that a later step of its REPL has.
+    """
+
+    def __init__(self) -> None:
+        self._namespaces: dict[tuple[str, str], set[str]] = {}
+        """The namespaces in which names were found, by REPL and name."""
+
+    def pick(self, step: EvaluationStep, names: Sequence[str]) -> list[str]:
+        """Return those of a step's names that no newer step has, in order."""
+        repl, found = step.key.partition("/")[0], []
+        for name in names:
+            namespaces = self._namespaces.setdefault((repl, name), set())
+            if step.namespace not in namespaces and (step.namespace or not namespaces):
+                namespaces.add(step.namespace)
+                found.append(name)
+        return found
 
 
 def _is_still_connected(step: EvaluationStep, story: Story) -> bool:
@@ -219,11 +237,9 @@ def _describe_name(name: str, step: EvaluationStep) -> str:
 
 def _describe_variables(story: Story) -> Iterator[str]:
     """Yield lines about the variables in connected REPLs, grouped by the step that last assigned them."""
-    reported: set[tuple[str, str, str]] = set()
+    newest = _NewestNames()
     for step in reversed(story.steps):
-        names = [name for name in step.data if (step.key, step.namespace, name) not in reported]
-        if names and _is_still_connected(step, story):
-            reported.update((step.key, step.namespace, name) for name in names)
+        if _is_still_connected(step, story) and (names := newest.pick(step, step.data)):
             home = f"{step.namespace}/" if step.namespace else ""
             yield _shorten(f"{home}{', '.join(names)} ({step.who} {step.id})")
 
