@@ -43,7 +43,7 @@ from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
 from codriver.tools.acts.pytest_usage_errors import describe_usage_error, is_usage_error
-from codriver.tools.acts.python_failure_rows import failure_row
+from codriver.tools.acts.python_failure_rows import failure_rows
 from codriver.tools.acts.python_tests import make_job, start_job
 from codriver.tools.acts.submission import check_not_blocked
 from codriver.tools.acts.test_arguments import TestArguments, pytest_path
@@ -381,9 +381,7 @@ class LiveSteps:
         # The edit is the cause of a test that it broke, so other functions are not suspicious.
         ranked = replace(job_report, suspects={}) if verdict.broken else job_report
         sources = await failure_sources(self._call, ranked, groups, edit)
-        return [
-            failure_row(group, services.workspace, sources, is_first=not index) for index, group in enumerate(groups)
-        ]
+        return failure_rows(groups, services.workspace, sources)
 
     async def _verify_failures(self, job: TestJob, outcome: Outcome, verdict: Verdict) -> Verdict:
         """Run failed tests again until one is known to be broken by the edit.

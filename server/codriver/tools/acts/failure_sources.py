@@ -37,12 +37,13 @@ MAX_SOURCE_CHARACTERS: Final = 1200
 """Maximum number of source characters for a failure that has more than one function or is not the first."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum number of characters of the most suspicious function, displayed in full for the first failure."""
-MAX_SUSPECT_CHARACTERS: Final = 4500
-"""Maximum total number of characters in the source code of suspicious functions in an answer.
+MAX_CALLED_CHARACTERS: Final = 4500
+"""Maximum number of characters of a function that the first failure called, if no other code is displayed.
 
-A function that the first failure called may also have this size if no other code is displayed. A larger one is only
-named.
+A larger function is only named.
 """
+MAX_SUSPECT_CHARACTERS: Final = 3000
+"""Maximum total number of characters in the source code of suspicious functions in an answer."""
 MAX_RAISED_CHARACTERS: Final = 2400
 """Maximum number of characters of a function displayed in full because the error was raised in it."""
 MAX_FUNCTION_CHARACTERS: Final = 100_000
@@ -53,7 +54,7 @@ MAX_CALLED_FUNCTIONS: Final = 2
 """Maximum number of called functions that are displayed for a wrong value."""
 NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Names of code objects inside functions, for which no separate function is recorded."""
-MAX_RANKED_SOURCES: Final = 4
+MAX_RANKED_SOURCES: Final = 3
 """Maximum number of suspicious functions whose source an answer displays."""
 MAX_SUSPECTS: Final = 6
 """Maximum number of suspicious functions that an answer names."""
@@ -149,9 +150,9 @@ class _Sources:
                 whole = MAX_CERTAIN_CHARACTERS if ranked and is_certain else MAX_RAISED_CHARACTERS
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
-                self._add_called(found, frame, MAX_SUSPECT_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
+                self._add_called(found, frame, MAX_CALLED_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
         for frame in self._assigning_methods(test) if is_first else ():
-            self._add_called(found, frame, MAX_SUSPECT_CHARACTERS)
+            self._add_called(found, frame, MAX_CALLED_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]

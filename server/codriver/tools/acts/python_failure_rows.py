@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.errors import truncate
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
-from codriver.tools.acts.failure_sources import failed_line, failure_frames
+from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from codriver.testing.runs import FailureFrame, LinkedError, TestFailure, TestFinished
@@ -40,6 +40,17 @@ UNITTEST_STRINGS_PATTERN: Final = re.compile(
 """Matches the unittest message that compares two strings, neither of which is shortened."""
 UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
 """Prefixes of the lines in which unittest compares two strings."""
+ASSERT_PREFIX: Final = "assert "
+"""Start of pytest's message about an assertion, which makes the name of the class redundant."""
+VERBOSITY_HINT_PATTERN: Final = re.compile(
+    r"\n +Use -v+ to get (?:more )?diff"
+    r"|(?<=identical leading characters in diff), use -v to show"
+    r"|(?<=identical trailing characters in diff), use -v to show"
+    r"|(?<= hidden\)), use '-vv' to show"
+)
+"""Matches pytest's hints in an assertion message about more verbose output."""
+SHORTENED_MARKS: Final = ("...", "…")
+"""Marks in the first line of an assertion message whose values are shortened."""
 WHERE_PREFIX: Final = "\n +  where "
 """Start of pytest's explanation of calls in an assertion message, which makes the statement redundant."""
 FUNCTION_OBJECT_PATTERN: Final = re.compile(
@@ -56,6 +67,23 @@ MAX_REPEATED_LOCAL_CHARACTERS: Final = 40
 """Maximum number of characters in a variable's value for displaying it even if the message contains it."""
 CLASS_ONLY_PATTERN: Final = re.compile(r"<[\w.<>]+>")
 """Matches a printed value that reveals only its class."""
+
+
+def failure_rows(
+    groups: Sequence[FailureGroup], workspace: Path, sources: Mapping[str, FailureSource] | None = None
+) -> list[dict[str, object]]:
+    """Return the answer rows of failed tests: the first errors with all details, the others in one line each.
+
+    A statement that several tests have in common is included once.
+    """
+    rows = [
+        failure_row(group, workspace, sources, is_first=not index)
+        for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])
+    ]
+    for index, row in enumerate(rows):
+        if any(row.get("statement") == earlier.get("statement") for earlier in rows[:index]):
+            row.pop("statement", None)
+    return rows + [short_row(group, workspace) for group in groups[MAX_DETAILED_ERRORS:]]
 
 
 def failure_row(
@@ -82,8 +110,10 @@ def failure_row(
         row["in"] = failure.phase
     if failure.part:
         row["subtest"] = failure.part
-    row["message"] = truncate(
-        _failure_message(failure), MAX_MESSAGE_CHARACTERS if is_first else MAX_LATER_MESSAGE_CHARACTERS
+    row["message"] = (
+        truncate(_failure_message(failure), MAX_MESSAGE_CHARACTERS)
+        if is_first
+        else truncate(_difference_message(failure), MAX_LATER_MESSAGE_CHARACTERS)
     )
     if source is not None and source.statement and WHERE_PREFIX not in failure.message:
         row["statement"] = source.statement
@@ -135,22 +165,38 @@ def short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
     test = group.test
     row = {"test": test.nodeid, "outcome": test.outcome, **_location_fields(test, workspace), **group.fields}
     if test.failure is not None:
-        row["message"] = truncate(_failure_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
+        row["message"] = truncate(_difference_message(test.failure).partition("\n")[0], MAX_SHORT_MESSAGE_CHARACTERS)
     return row
 
 
 def _failure_message(failure: TestFailure) -> str:
     """Return the class and the message of a failure.
 
-    The lines that compare two strings are left out if the first line contains both strings in full.
+    The lines that compare two strings are left out if the first line contains both strings in full. The class of an
+    assertion that pytest explains, and pytest's hints about its options, are left out.
     """
     message = _without_function_objects(failure.message)
+    is_assertion = failure.type == "AssertionError"
+    if is_assertion:
+        lines = VERBOSITY_HINT_PATTERN.sub("", message.removeprefix(f"{failure.type}: ")).split("\n")
+        message = "\n".join(line for line in lines if line.strip())
     first, _, rest = message.partition("\n")
     lines = rest.splitlines()
     is_known = STRING_ASSERTION_PATTERN.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in lines)
     if is_known or (UNITTEST_STRINGS_PATTERN.match(first) and all(line[:2] in UNITTEST_PREFIXES for line in lines)):
         message = first
-    return message if not failure.type or message.startswith(failure.type) else f"{failure.type}: {message}"
+    is_explained = is_assertion and message.startswith(ASSERT_PREFIX)
+    is_named = not failure.type or message.startswith(failure.type) or is_explained
+    return message if is_named else f"{failure.type}: {message}"
+
+
+def _difference_message(failure: TestFailure) -> str:
+    """Return the message of a failure, without an assertion whose values are shortened if their difference follows."""
+    message = _failure_message(failure)
+    first, _, difference = message.partition("\n")
+    is_shortened = first.startswith(ASSERT_PREFIX) and any(mark in first for mark in SHORTENED_MARKS)
+    is_explained = difference.startswith("  ") and not difference.startswith(WHERE_PREFIX[1:])
+    return difference.strip() if is_shortened and is_explained else message
 
 
 def _without_function_objects(message: str) -> str:

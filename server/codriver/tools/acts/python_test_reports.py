@@ -12,7 +12,7 @@ from codriver.tools.acts.failure_frames import frame_location
 from codriver.tools.acts.failure_groups import failure_groups
 from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failure_sources
 from codriver.tools.acts.pytest_usage_errors import describe_usage_error, is_usage_error
-from codriver.tools.acts.python_failure_rows import MAX_FRAMES, detailed_row, failure_row, short_row
+from codriver.tools.acts.python_failure_rows import MAX_FRAMES, detailed_row, failure_rows
 from codriver.tools.acts.test_frames import FRAMES_HINT, no_frames_reason
 from codriver.tools.acts.test_starts import repeat_command
 from codriver.tools.acts.unfinished_tests import find_unfinished_tests, stopped_run_fields
@@ -237,14 +237,10 @@ def report_fields(
         )[0]
         return fields
     groups = failure_groups(report.failures, workspace)
-    first: list[object] = [
-        failure_row(group, workspace, sources, is_first=not index)
-        for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])
-    ]
-    others: list[object] = [short_row(group, workspace) for group in groups[MAX_DETAILED_ERRORS:MAX_FAILURES]]
+    described = failure_rows(groups[:MAX_FAILURES], workspace, sources)
     if groups:
-        rows, note, _ = fit_rows(first, default_budget(call))
-        rows += leading_rows(others, default_budget(call) - json_size(rows))
+        rows, note, _ = fit_rows(described[:MAX_DETAILED_ERRORS], default_budget(call))
+        rows += leading_rows(described[MAX_DETAILED_ERRORS:], default_budget(call) - json_size(rows))
         fields["results"] = rows
         omitted = sum(1 + len(group.others) for group in groups[len(rows) :])
         fields |= {"omitted": omitted} if omitted else {}
