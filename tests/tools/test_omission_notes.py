@@ -43,6 +43,13 @@ def test_the_call_in_the_note_on_truncated_output_returns_its_middle(client, str
     assert head + text + tail == LINES
 
 
+def test_output_that_is_slightly_too_long_is_included_in_full(client):
+    text = "x" * 6300
+    answer = evaluate(client, f'(write "out" "{text}")')
+    assert (answer["stdout"], [note for note in answer["notes"] if "left out" in note]) == (text, [])
+    assert "characters left out" in evaluate(client, f'(write "out" "{text + "y" * 400}")')["stdout"]
+
+
 def test_the_call_in_the_note_on_a_truncated_string_returns_the_rest(client):
     answer = evaluate(client, '(str (repeat "x" 9000) "end")')
     told = client.call(

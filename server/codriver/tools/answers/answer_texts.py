@@ -35,6 +35,12 @@ MAX_READ_CHARACTERS = 32 * 2**20
 OMISSION_NOTE_BYTES = 250
 """Size of the note about omitted text and of the marker in the text's place, in bytes."""
 
+SLIGHT_EXCESS_SHARE = 12
+"""Divisor of an answer's size for the excess up to which text is still included in full.
+
+Leaving so little out would save less than the note about it and the call that reads it.
+"""
+
 OUTPUT_STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 """Output streams, in the order of their fields in an answer."""
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
@@ -51,8 +57,8 @@ async def add_text(
 ) -> list[str]:
     """Add values, output and stacks to the fields of an answer, and return notes about omitted parts.
 
-    The text has at most `max_bytes` bytes. Output and stacks that `delivery` has already delivered are left out. Images
-    in values are collected in `images`.
+    The text has at most `max_bytes` bytes, or slightly more if nothing has to be left out then. Output and stacks that
+    `delivery` has already delivered are left out. Images in values are collected in `images`.
     """
     if _is_short(transcript, max_bytes):
         _add_short_text(fields, transcript, images, delivery)
@@ -103,7 +109,8 @@ def _add_long_text(
     """Add text that may have to be shortened to the fields of an answer, and notes about omitted parts to `notes`."""
     values = transcript.values()
     # One character more than fits shows whether anything was omitted.
-    read_values = _read_values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
+    most = max_bytes + max_bytes // SLIGHT_EXCESS_SHARE + 1
+    read_values = _read_values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, most)
     result, *earlier = read_values or [""]
     flood = FLOOD_FACTOR * max_bytes
     if transcript.stacks and not delivery.start_position("stacks"):
@@ -112,12 +119,13 @@ def _add_long_text(
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         notes.append("stacks shows where your code was; get_evaluation with part stacks returns the whole dump")
-    sizes: dict[str, int] = {"result": _bounded_size(result, max_bytes + 1)}
-    ends = _new_ends(transcript, max_bytes + 1, delivery)
-    sizes |= {key: _bounded_size(end.text, max_bytes + 1) for key, end in ends.items()}
+    most = max_bytes + max_bytes // SLIGHT_EXCESS_SHARE + 1
+    sizes: dict[str, int] = {"result": _bounded_size(result, most)}
+    ends = _new_ends(transcript, most, delivery)
+    sizes |= {key: _bounded_size(end.text, most) for key, end in ends.items()}
     if earlier:
-        sizes["values"] = sum(_bounded_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated_value(result)])
-    is_short = sum(sizes.values()) <= max_bytes
+        sizes["values"] = sum(_bounded_size(value, most) + 3 for value in [*earlier, _repeated_value(result)])
+    is_short = sum(sizes.values()) < most
     shares = sizes if is_short else share_budget(_bytes_without_notes(max_bytes, sizes), sizes)
     if values:
         cut = cut_to_head(result, shares["result"]) if sizes["result"] > shares["result"] else Cut(result)
