@@ -52,7 +52,7 @@ def chromium(page, folder):
     folder.mkdir()
     browser = Browser(folder)
     with browser.page(page.address) as shown:
-        shown.shows("live", "#link")
+        shown.shows("live", "#connection")
         yield
     browser.close()
 
@@ -73,7 +73,7 @@ def flood(report, live, client):
     with tempfile.TemporaryDirectory() as folder:
         browser = Browser(Path(folder))
         with browser.page(opened(live).address) as shown:
-            shown.shows("live", "#link")
+            shown.shows("live", "#connection")
             begun = client.begin_call(
                 "evaluate_code", code=f"for _ in range({size} * 16): print('x' * 65_535)", timeoutMs=600_000
             )

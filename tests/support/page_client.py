@@ -123,10 +123,10 @@ class Events:
             elif word == "data":
                 data = json.loads(rest)
                 for row in data.get("rows", ()) if name == "rows" else ():
-                    known = self.rows.setdefault(row["id"], {"said": ""})
-                    parts = [known["said"], row.get("said", "")]
+                    known = self.rows.setdefault(row["id"], {"newOutput": ""})
+                    parts = [known["newOutput"], row.get("newOutput", "")]
                     merged = {**row, **known} if data["older"] else {**known, **row}
-                    known.update(merged, said="".join(reversed(parts) if data["older"] else parts))
+                    known.update(merged, newOutput="".join(reversed(parts) if data["older"] else parts))
                 return name, data
         raise ConnectionError("the events are over")
 

@@ -69,7 +69,7 @@ def main():
         browser = Browser(files)
         try:
             with browser.page(opened(live).address, width=1120, height=1240) as page:
-                page.shows("live", "#link")
+                page.shows("live", "#connection")
                 page.shows("percent in (0, 25, 50)")
                 page.click(".line", "test_price_with_discount")
                 page.shows("discount=25)")

@@ -88,7 +88,7 @@ def served_page(live):
 @pytest.fixture
 def page(browser, served_page, client):
     with browser.page(served_page.address) as shown:
-        shown.shows("live", "#link")
+        shown.shows("live", "#connection")
         yield shown
         assert shown.wrong == []
         own = (served_page.origin, f"blob:{served_page.origin}", "data:")
@@ -127,7 +127,7 @@ def test_the_token_is_stored_for_one_tab_and_survives_a_reload(page, served_page
 
 def test_a_page_without_a_code_names_the_command_that_issues_one(browser, served_page):
     with browser.page(f"{served_page.origin}/") as page:
-        page.shows("Open the address that `codriver watch --web` prints", "#link")
+        page.shows("Open the address that `codriver watch --web` prints", "#connection")
         assert "6 * 7" not in page.text()
 
 
@@ -135,13 +135,13 @@ def test_a_used_address_is_reported_with_the_command_that_prints_a_new_one(brows
     address = served_page.address
     for words in (
         "live",
-        "This address works only once, and has already been used. Run `codriver watch --web` for another.",
+        "This address works only once, and has already been used. Run `codriver watch --web` to get another one.",
     ):
         with browser.page(address) as page:
-            page.shows(words, "#link")
+            page.shows(words, "#connection")
             assert page.run("location.hash") == ""
     with browser.page(f"{served_page.origin}/#{'A' * 32}") as page:
-        page.shows("does not belong to this server. Run `codriver watch --web`", "#link")
+        page.shows("does not belong to this server. Run `codriver watch --web`", "#connection")
 
 
 def test_a_tab_opened_from_the_page_gets_its_own_code(browser, page, served_page, client):
@@ -155,7 +155,7 @@ def test_a_tab_opened_from_the_page_gets_its_own_code(browser, page, served_page
     page.press_button("#another")
     (target,) = until(opened_tabs, "another tab")
     with browser.attached(target["targetId"]) as other:
-        other.shows("live", "#link")
+        other.shows("live", "#connection")
         other.shows("6 * 7", "#rows")
         assert other.run("location.href") == f"{served_page.origin}/"
         assert other.run("window.opener") is None
@@ -167,9 +167,9 @@ def test_a_redirect_file_opens_the_page_which_survives_a_reload(browser, served_
     write_redirect(file, served_page.address)
     with browser.page(file.as_uri()) as page:
         page.until(f"location.origin === {json.dumps(served_page.origin)}", "the page behind the file")
-        page.shows("live", "#link")
+        page.shows("live", "#connection")
         page.run("window.isOld = true; setTimeout(() => location.reload(), 0); true")
-        page.until("!window.isOld && document.querySelector('#link')?.innerText === 'live'", "the reloaded page")
+        page.until("!window.isOld && document.querySelector('#connection')?.innerText === 'live'", "the reloaded page")
 
 
 def test_no_worker_can_be_registered_from_the_page(page):
@@ -187,7 +187,7 @@ def test_the_host_name_of_the_page_is_never_resolved_by_dns(served_page, tmp_pat
     log, other = tmp_path / "net.json", "looked-up.invalid"
     with contextlib.closing(Browser(tmp_path, f"--log-net-log={log}")) as own:
         with own.page(served_page.address) as page:
-            page.shows("live", "#link")
+            page.shows("live", "#connection")
         with own.page(f"http://{other}/") as page:
             page.until("location.protocol === 'chrome-error:'", "the name of nobody")
         own.end()
@@ -221,7 +221,7 @@ def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(pa
     page.shows("claude-code", "#repls")
     page.click(".alive .line", "while True")
     page.until("document.querySelector('.detail .stdout')?.innerText.split('tick').length > 6", "the output in the row")
-    page.until("/\\d/.test(document.querySelector('.alive .took').innerText)", "a clock")
+    page.until("/\\d/.test(document.querySelector('.alive .duration').innerText)", "a clock")
     page.click(".detail button", "Interrupt")
     page.shows("human called interrupt_evaluation")
     client.answer(begun)
@@ -265,7 +265,7 @@ def test_long_output_is_read_in_parts_from_its_end(page, client):
     assert page.run("document.querySelector('.detail .stdout').innerText.length") < 70_000
     end = "(one => one && one.scrollTop > 0 && one.scrollTop + one.clientHeight > one.scrollHeight - 9)"
     page.until(f"{end}(document.querySelector('.detail .stdout'))", "the end of the output")
-    page.click(".detail button", "before: show more")
+    page.click(".detail button", "Show earlier output")
     page.until("document.querySelector('.detail .stdout').innerText.length > 80_000")
 
 
@@ -355,10 +355,10 @@ def test_plots_and_loads_are_shown_without_meaningless_values(live, page, client
     evaluate(client, "x_of_nothing = None\nx_of_nothing")
     (live.workspace / "loaded_module.py").write_text("VALUE = 1\n")
     assert client.call("load_file", filePath=str(live.workspace / "loaded_module.py"))["ok"]
-    came = "querySelector('.came').innerText"
-    page.until(f"{row('loaded_module.py')}?.{came} === 'loaded'", "the load")
-    page.until(f"{row('x_of_nothing')}?.{came} === ''", "no value")
-    page.until(f"{row('import struct, zlib')}?.{came} === ''", "no value of a plot")
+    outcome = "querySelector('.outcome').innerText"
+    page.until(f"{row('loaded_module.py')}?.{outcome} === 'loaded'", "the load")
+    page.until(f"{row('x_of_nothing')}?.{outcome} === ''", "no value")
+    page.until(f"{row('import struct, zlib')}?.{outcome} === ''", "no value of a plot")
 
 
 def test_an_opened_row_is_scrolled_into_view(page, client):
@@ -457,7 +457,7 @@ def test_a_table_makes_the_browser_connect_nowhere(browser, page, served_page, c
         for name, markup in WAYS_OUT.items():
             code = f"Connecting({name!r}, {markup.replace('{0}', f'http://127.0.0.1:{trap.port}/x')!r})"
             asked = evaluate(client, code, detail=True)
-            address = served_page.call("shown", evaluation=asked["evaluationId"])["address"]
+            address = served_page.call("rich-formats", evaluation=asked["evaluationId"])["address"]
             assert page.run(f"{framed}({json.dumps(address)})")
         # What a table connects to at once, it has connected to before a page that comes later.
         markup = WAYS_OUT["preconnect"].replace("{0}", f"http://127.0.0.1:{control.port}/x")
@@ -478,7 +478,7 @@ def test_markdown_and_latex_of_a_value_are_in_its_row(page, client):
 
 def test_the_address_of_a_frame_works_once_with_its_own_policy(served_page, client):
     asked = evaluate(client, TABLE, detail=True)
-    shown = served_page.call("shown", evaluation=asked["evaluationId"])
+    shown = served_page.call("rich-formats", evaluation=asked["evaluationId"])
     assert shown["lines"] == 1
     status, headers, text = served_page.frame(shown["address"])
     assert status == 200
@@ -517,7 +517,7 @@ def test_an_edit_shows_its_diff(live, page, client):
     edit = {"type": "replace_def", "filePath": str(live.workspace / "prices.py"), "name": "total", "code": code}
     assert client.call("edit_files", edits=[edit])["ok"]
     page.click(".line", "edited prices.py")
-    page.shows("+    return sum(price * count", ".diff .more")
+    page.shows("+    return sum(price * count", ".diff .added")
 
 
 def test_search_and_filters_find_rows(page, client):
@@ -598,7 +598,7 @@ def test_screen_readers_get_a_list_with_described_rows(page, client):
     roles = [
         (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
     ]
-    assert ("list", "What happens") in roles
+    assert ("list", "Activity") in roles
     assert sum(role == "listitem" for role, _ in roles) >= page.run("document.querySelectorAll('.row').length")
     names = [name for role, name in roles if role == "button"]
     assert any(name.startswith("failed, by claude-code, in py, 2 / 0, ZeroDivisionError") for name in names)
@@ -686,8 +686,8 @@ def test_twenty_thousand_rows_use_few_elements(page):
       });
       const feed = new Feed();
       for (let line = 0; line < 21000; line += 500)
-        feed.take({ now: 0, rows: Array.from({ length: 500 }, (_, n) =>
-          ({ id: `e${line + n}`, line: line + n, text: `row ${line + n}`, said: 'x'.repeat(5000) })) });
+        feed.merge({ now: 0, rows: Array.from({ length: 500 }, (_, n) =>
+          ({ id: `e${line + n}`, line: line + n, text: `row ${line + n}`, newOutput: 'x'.repeat(5000) })) });
       const frame = () => new Promise(requestAnimationFrame);
       list.set(feed.rows);
       await frame(); await frame();
@@ -738,7 +738,7 @@ def test_only_scrolling_by_the_reader_stops_following_the_end_of_the_list(page):
       list.set(list.rows.slice(0, 3));
       await frames();
       list.follows = false;
-      list.settle();
+      list.followIfAtEnd();
       await frames();
       found.push(list.follows);
       scroll.remove();
@@ -748,6 +748,7 @@ def test_only_scrolling_by_the_reader_stops_following_the_end_of_the_list(page):
 
 
 STOPPED = "The server has stopped. Run `codriver watch --web`."
+CONNECTION_TEXT = "document.querySelector('#connection').innerText"
 
 
 def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_challenges(browser, tmp_path):
@@ -763,7 +764,9 @@ def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_chall
             page.until("Boolean(document.querySelector('.answer input'))")
             asked = len(page.requested)
             live.process.kill()
-            page.until(f"document.querySelector('#link').innerText === {json.dumps(STOPPED)}", "the end of the server")
+            page.until(
+                f"document.querySelector('#connection').innerText === {json.dumps(STOPPED)}", "the end of the server"
+            )
             with serving(tmp_path, "--repl", "none") as other:
                 opened(other)
                 page.run("document.querySelector('.answer input').focus()")
@@ -775,7 +778,7 @@ def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_chall
                 page.until("document.querySelector('#another').hidden")
                 tried = until(lambda: [*page.requested[asked:]][1:], "two challenges")
                 assert set(tried) == {f"{served.origin}/prove"}
-                assert page.text("#link") == STOPPED
+                assert page.text("#connection") == STOPPED
 
 
 def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser, served_page, client):
@@ -783,20 +786,22 @@ def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser
     with contextlib.closing(Forwarding(served_page.port)) as forwarding:
         address = served_page.address.replace(f":{served_page.port}/", f":{forwarding.port}/")
         with browser.page(address) as page:
-            page.shows("live", "#link")
+            page.shows("live", "#connection")
             forwarding.cut()
-            page.until(f"document.querySelector('#link').innerText === {json.dumps(STOPPED)}", "the lost connection")
+            page.until(
+                f"document.querySelector('#connection').innerText === {json.dumps(STOPPED)}", "the lost connection"
+            )
             asked = len(page.requested)
             with contextlib.closing(Liar(forwarding.port)) as liar:
                 until(lambda: len(liar.requests) >= 3, "three challenges")
-                assert page.text("#link") == STOPPED
+                assert page.text("#connection") == STOPPED
             sent = "".join(liar.requests)
             assert served_page.token not in sent
             assert sent.count("POST /prove ") == len(liar.requests)
             assert set(page.requested[asked:]) == {f"http://{served_page.host}:{forwarding.port}/prove"}
             evaluate(client, "'meanwhile ' + 'evaluated'")
             forwarding.listen()
-            page.shows("live", "#link")
+            page.shows("live", "#connection")
             page.shows("'meanwhile evaluated'", "#rows")
 
 
@@ -826,7 +831,7 @@ def test_a_page_on_another_local_port_gets_no_token(browser, served_page):
     other = f"http://{served_page.host}:{trap.server_port}/"
     try:
         with browser.page(served_page.address) as page:
-            page.shows("live", "#link")
+            page.shows("live", "#connection")
             page.run(f"fetch({json.dumps(other)}, {{ mode: 'no-cors' }}).catch(() => 0)")
             assert not TrapPage.heard, "the page's policy lets it ask nobody else"
             page.run(f"location.href = {json.dumps(other)}")

@@ -140,7 +140,7 @@ def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_s
 
 
 def _assert_only_challenges_received(hostile, tab, served):
-    tab.until(f"document.querySelector('#link').innerText === {json.dumps(STOPPED)}", "the end of the server")
+    tab.until(f"document.querySelector('#connection').innerText === {json.dumps(STOPPED)}", "the end of the server")
     tab.run("document.querySelector('.answer input').focus()")
     tab.type("typed by a person")
     tab.press("Enter")

@@ -280,8 +280,8 @@ MEMBERS = [
     "text",
 ]
 TARGETS = [
-    "/enter", "/prove", "/do/events", "/do/another", "/do/code", "/do/diffs", "/do/shown", "/do/lead", "/do/found",
-    "/do/history", "/do/run", "/do/get_evaluation", "/do/repl_output_log", "/do/inspect_app",
+    "/enter", "/prove", "/do/events", "/do/another", "/do/code", "/do/diffs", "/do/rich-formats", "/do/lead",
+    "/do/search", "/do/history", "/do/run", "/do/get_evaluation", "/do/repl_output_log", "/do/inspect_app",
     "/do/interrupt_evaluation", "/do/send_input", "/do/", "/do/x",
 ]  # fmt: skip
 
@@ -356,7 +356,7 @@ def test_the_page_receives_existing_and_new_rows(live, page, client):
         client.call("evaluate_code", code=code, who="ann", timeoutMs=60_000)
         row = events.row(text=code, status="failed")
     assert (row["who"], row["where"], row["error"]) == ("ann", "py", "ZeroDivisionError: division by zero")
-    assert row["said"].startswith("0\n1\n2\n")
+    assert row["newOutput"].startswith("0\n1\n2\n")
     assert row["ms"] >= 300
 
 
@@ -376,8 +376,8 @@ def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_read_whole(pa
     with Events(page) as events:
         row = events.row(id=asked["evaluationId"], status="done")
         del row["id"]
-    for update in (row, {**row, "said": row["said"][:1400]}):
-        assert len(json.dumps(update | {"said": ""}, ensure_ascii=False).encode()) < 6000
+    for update in (row, {**row, "newOutput": row["newOutput"][:1400]}):
+        assert len(json.dumps(update | {"newOutput": ""}, ensure_ascii=False).encode()) < 6000
     assert page.call("code", evaluation=asked["evaluationId"])["code"] == code
     part = page.tool("get_evaluation", evaluationId=asked["evaluationId"], part="stdout", length=60_000)
     assert part["totalCharacters"] == 100_001
@@ -416,7 +416,7 @@ def test_application_events_are_separate_rows(page, client):
     with Events(page) as events:
         row = events.row(kind="app", op="error", status="failed")
     assert "no stock" in row["text"]
-    assert row["id"] in page.call("found", part="NO STOCK")["ids"]
+    assert row["id"] in page.call("search", part="NO STOCK")["ids"]
 
 
 def test_recorded_calls_of_an_evaluation_are_a_tree(live, page, client):
@@ -435,7 +435,7 @@ def test_kernel_output_keeps_its_media_type(tmp_path):
         def display(bundle):
             code = f"display({bundle!r}, raw=True)"
             asked = client.call("evaluate_code", code=code, timeoutMs=60_000)
-            return page.call("shown", evaluation=asked["evaluationId"])
+            return page.call("rich-formats", evaluation=asked["evaluationId"])
 
         assert display({"text/plain": "x", "text/markdown": "**b**"}) == {
             "markdown": [{"tag": "p", "spans": [["strong", "b"]]}]
@@ -499,10 +499,10 @@ def test_a_test_run_reports_progress_and_failures(tmp_path, name):
         page = opened(live)
         begun = client.begin_call("run_tests", namespace=named, timeoutMs=120_000)
         with Events(page) as events:
-            row = events.row(kind="tests", done=2, of=3)
+            row = events.row(kind="tests", done=2, total=3)
             told = other.call("get_evaluation", evaluationId=row["id"], detail=True)
             red, *others = told["results"]
-            assert row["red"] == 1 + len(others)
+            assert row["failures"] == 1 + len(others)
             assert red["test"].rpartition("::")[2].removeprefix("test_")[0] == "b"
             if name == "ipykernel":  # a failure in the test itself has its line
                 assert red["line"] == 3
@@ -510,14 +510,14 @@ def test_a_test_run_reports_progress_and_failures(tmp_path, name):
                 assert red.get("frames") or name == "nbb"  # whose errors have none
             (tmp_path / "go").touch()
             client.answer(begun)
-            events.row(id=row["id"], tests=3, red=row["red"])
+            events.row(id=row["id"], tests=3, failures=row["failures"])
 
 
 def test_a_search_finds_text_anywhere_in_the_log(page, client):
     codes = (f"x = 1  # {'.' * 3000} The Needle", "print('.' * 9000 + 'needLE')")
     made = [client.call("evaluate_code", code=code, detail=True)["evaluationId"] for code in codes]
-    assert page.call("found", part="Needle")["ids"] == sorted(made)
-    assert page.call("found", part="no text has this")["ids"] == []
+    assert page.call("search", part="Needle")["ids"] == sorted(made)
+    assert page.call("search", part="no text has this")["ids"] == []
 
 
 def test_history_and_earlier_runs_are_listed(tmp_path):
@@ -579,7 +579,7 @@ def test_an_evaluation_waiting_for_input_is_answered_from_the_page(page, client)
     with Events(page) as events:
         events.row(status="needs-input")
         # The prompt may come in a later update than the status.
-        waiting = events.until(lambda rows: next((row for row in rows if "name? " in row.get("said", "")), None))
+        waiting = events.until(lambda rows: next((row for row in rows if "name? " in row.get("newOutput", "")), None))
         assert page.tool("send_input", evaluationId=waiting["id"], text="Eve\n")["ok"]
         assert events.row(id=waiting["id"], status="done")["result"] == "'Eve!'"
     assert client.answer(begun)

@@ -23,9 +23,9 @@ def test_rows_do_not_depend_on_the_wording_of_log_messages(tmp_path):
     _, entries = record_work(tmp_path)
     whole, without = rows_of(entries), rows_of(without_sentences(entries))
     assert {row["kind"] for row in whole if "kind" in row} >= {"tests", "load", "edit"}
-    assert any(row.get("red") for row in whole)
+    assert any(row.get("failures") for row in whole)
     assert any(row.get("goal") == "find the price" for row in whole)
     for row, bare in zip(whole, without, strict=True):
         displayed = {name for name in SENTENCES & bare.keys() if bare[name] == "…"}
         assert {**row, **dict.fromkeys(displayed, "…")} == bare
-        assert not displayed or row.get("kind") in {"said", "edit"}
+        assert not displayed or row.get("kind") in {"message", "edit"}

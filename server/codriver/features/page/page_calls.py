@@ -115,7 +115,7 @@ class PageCalls:
                 line = body.number("line")
                 entries = services.log.entries(since=line - 1, until=line)
                 return {"files": [file for entry in entries for file in decode_facts(entry).get("files", ())]}
-            case "shown":
+            case "rich-formats":
                 return await self._rich_formats(body.text("evaluation"), client)
             case "handoff":
                 return await self._handoff(client)
@@ -123,7 +123,7 @@ class PageCalls:
                 return {"examples": EXAMPLE_QUERIES}
             case "lead":
                 return {"evaluation": evaluation_of_row(services, body.items("row"))}
-            case "found":
+            case "search":
                 return {"ids": await matching_row_ids(services, client, body.text("part"))}
             case "history":
                 workspace_option = quote_command_line(["--workspace", str(services.workspace)])
@@ -168,7 +168,7 @@ class PageCalls:
         other_output = [entry.text for entry in entries if entry.category.startswith("other")]
         return {
             "code": code[0] if code else None,
-            "said": other_output[:20],
+            "otherOutput": other_output[:20],
             "lines": [entry.line for entry in entries[:1]],
         }
 

@@ -155,7 +155,7 @@ class RowReader:
             case "evaluationResults":
                 _add_result(row, entry.text)
             case "evaluationOutput" | "evaluationErrorOutput":
-                row["said"] = cut_to_tail(row.get("said", "") + entry.text, MAX_OUTPUT_BYTES).text
+                row["newOutput"] = cut_to_tail(row.get("newOutput", "") + entry.text, MAX_OUTPUT_BYTES).text
                 row["isError"] = entry.category == "evaluationErrorOutput"
             case _:
                 _add_report(row, entry)
@@ -178,8 +178,8 @@ class RowReader:
     def _server_row(self, entry: Entry) -> Row:
         """Create a row for a log entry that belongs to no evaluation."""
         row = {
-            "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_caller_fields(entry), "kind": "said",
-            "text": _shorten(entry.text, MAX_TEXT_BYTES),
+            "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_caller_fields(entry),
+            "kind": "message", "text": _shorten(entry.text, MAX_TEXT_BYTES),
         }  # fmt: skip
         if entry.category == "otherErrorOutput":
             row["status"] = "failed"
@@ -209,8 +209,8 @@ class RowReader:
 async def running_test_progress(services: Services) -> Mapping[str, Row]:
     """Return the progress of each running test run, by evaluation.
 
-    The fields are `done`, the number of finished tests; `of`, the total number, or None if it is unknown; and `red`,
-    the number of failures.
+    The fields are `done`, the number of finished tests; `total`, the number of all tests, or None if it is unknown; and
+    `failures`.
     """
     found: dict[str, Row] = {}
     for evaluation in services.core.state.unfinished():
@@ -218,14 +218,18 @@ async def running_test_progress(services: Services) -> Mapping[str, Row]:
             job = services.tests.report(evaluation.id)
             if job is not None:
                 counts = job.report.counts
-                of = counts.collected - counts.deselected
-                done = {"done": len(job.report.results), "of": of or None, "red": counts.failed + counts.errors}
+                total = counts.collected - counts.deselected
+                done = {
+                    "done": len(job.report.results),
+                    "total": total or None,
+                    "failures": counts.failed + counts.errors,
+                }
                 found[evaluation.id] = done
         elif evaluation.kind == "run-tests" and evaluation.status == "running":
             with suppress(CodriverError):
                 run = await services.repls.adapter(evaluation.repl).finished_tests(evaluation.id)
                 if run is not None:
-                    found[evaluation.id] = {"done": run.tests, "of": run.of, "red": run.failed + run.errors}
+                    found[evaluation.id] = {"done": run.tests, "total": run.of, "failures": run.failed + run.errors}
     return found
 
 
@@ -267,7 +271,7 @@ def _add_report(row: Row, entry: Entry) -> None:
         row |= {
             "kind": "tests", "text": _shorten(str(facts.get("tests", "")), MAX_TEXT_BYTES),
             "tests": sum(int(facts.get(name, 0)) for name in TEST_OUTCOME_NAMES),
-            "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)),
+            "failures": int(facts.get("failed", 0)) + int(facts.get("errors", 0)),
             "names": _shorten(names, MAX_NAME_BYTES * 4),
         }  # fmt: skip
     elif entry.kind == LOAD_KIND:
@@ -293,7 +297,7 @@ def _evaluation_status(evaluation: Evaluation | None) -> Row:
     elif evaluation.kind != "evaluate":
         row["kind"] = "load"
     if evaluation.started_at is not None:
-        row["began"] = evaluation.started_at
+        row["startedAt"] = evaluation.started_at
         if evaluation.finished_at is not None:
             row["ms"] = max(0, evaluation.finished_at - evaluation.started_at)
     failure = evaluation.failure

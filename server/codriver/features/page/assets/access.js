@@ -1,54 +1,54 @@
-// The token: taken for the code in the address, before anything else runs, and kept for this tab alone.
+// Exchanges the one-time code in the address for a token. Runs before everything else. The token is stored for this tab only.
 const COMMAND = "`codriver watch --web`";
 export const STOPPED = `The server has stopped. Run ${COMMAND}.`;
-const REFUSED = {
-	used: `This address works only once, and has already been used. Run ${COMMAND} for another.`,
-	expired: `This address is more than ten minutes old. Run ${COMMAND} for another.`,
-	replaced: `Eight newer addresses have replaced this one. Run ${COMMAND} for another.`,
-	unknown: `This address does not belong to this server. Run ${COMMAND} for another.`,
+const REFUSALS = {
+	used: `This address works only once, and has already been used. Run ${COMMAND} to get another one.`,
+	expired: `This address is more than ten minutes old. Run ${COMMAND} to get another one.`,
+	replaced: `Eight newer addresses have replaced this one. Run ${COMMAND} to get another one.`,
+	unknown: `This address does not belong to this server. Run ${COMMAND} to get another one.`,
 };
 const NO_TOKEN = `This page has no access yet. Open the address that ${COMMAND} prints.`;
-const PROOF = "codriver page ";
+const PROOF_PREFIX = "codriver page ";
 
-const withoutCode = () => history.replaceState(null, "", location.pathname);
+const removeCode = () => history.replaceState(null, "", location.pathname);
 const code = location.hash.slice(1);
-if (code) withoutCode();
-addEventListener("hashchange", withoutCode);
+if (code) removeCode();
+addEventListener("hashchange", removeCode);
 
-export const post = (path, given, { token, signal } = {}) =>
+export const post = (path, body, { token, signal } = {}) =>
 	fetch(path, {
 		method: "POST",
 		headers: { "content-type": "application/json", ...(token ? { "codriver-token": token } : {}) },
-		body: JSON.stringify(given),
+		body: JSON.stringify(body),
 		cache: "no-store",
 		credentials: "omit",
 		redirect: "error",
 		signal,
 	});
 
-/** The token of this tab. Throws with the reason why there is none. */
-export async function enter() {
-	let refused = NO_TOKEN;
+/** Return the token of this tab. Throws an error with the reason if there is none. */
+export async function obtainToken() {
+	let reason = NO_TOKEN;
 	if (code) {
 		let answer = {};
-		try { answer = await (await post("/enter", { code })).json(); } catch { refused = STOPPED; }
+		try { answer = await (await post("/enter", { code })).json(); } catch { reason = STOPPED; }
 		if (answer.token) sessionStorage.setItem("token", answer.token);
-		else if (answer.refused) refused = REFUSED[answer.refused] ?? REFUSED.unknown;
+		else if (answer.refused) reason = REFUSALS[answer.refused] ?? REFUSALS.unknown;
 	}
 	const token = sessionStorage.getItem("token");
-	if (!token) throw new Error(refused);
+	if (!token) throw new Error(reason);
 	return token;
 }
 
 const bytesOf = (text) => new TextEncoder().encode(text);
 
-/** Whether the server proves that it knows the token. Nothing but a fresh random number is sent to it. */
-export async function isOurs(token, signal) {
-	// Without WebCrypto nothing can be proved.
+/** Return whether the server proves that it knows the token. Only a fresh random number is sent to it. */
+export async function provesToken(token, signal) {
+	// Without WebCrypto, nothing can be proved.
 	if (!crypto.subtle) return false;
-	const nonce = [...crypto.getRandomValues(new Uint8Array(32))].map((one) => one.toString(16).padStart(2, "0")).join("");
+	const nonce = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 	const key = await crypto.subtle.importKey("raw", bytesOf(token), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
 	const { proof } = await (await post("/prove", { nonce }, { signal })).json();
-	const given = new Uint8Array((/^[0-9a-f]{64}$/.exec(proof)?.[0].match(/../g) ?? []).map((one) => parseInt(one, 16)));
-	return crypto.subtle.verify("HMAC", key, given, bytesOf(PROOF + nonce));
+	const received = new Uint8Array((/^[0-9a-f]{64}$/.exec(proof)?.[0].match(/../g) ?? []).map((digits) => parseInt(digits, 16)));
+	return crypto.subtle.verify("HMAC", key, received, bytesOf(PROOF_PREFIX + nonce));
 }

@@ -1,99 +1,99 @@
-// What an open row shows: code, whole output, error, notes, pictures, tables; and the two buttons.
+// The details of an open row: its code, complete output, error, notes, pictures and tables, and the buttons that act on it.
 import { isLive } from "./feed.js";
 import { kindOf } from "./row.js";
 import { picturesOf } from "./pictures.js";
 import { call, tool } from "./transport.js";
-import { copier, diffOf, el, joined, listed, markdown, plain, pre, quiet, size, took } from "./text.js";
+import { copyButton, diffElement, el, formatDuration, formatSize, join, listOf, markdown, plain, pre, quiet } from "./text.js";
 
-const PIECE = 60000, LOOK_MS = 400;
+const CHUNK_CHARACTERS = 60000, UPDATE_DELAY_MS = 400;
 
-const block = (title, ...inside) => el("section", {}, el("h3", {}, title), inside);
+const block = (title, ...children) => el("section", {}, el("h3", {}, title), children);
 
 export class Detail {
-	/** `resized()` is called whenever its height changed. */
-	constructor(row, resized) {
+	/** `onResize()` is called when the height has changed. */
+	constructor(row, onResize) {
 		this.row = row;
 		this.height = 80;
 		this.body = el("div", { class: "body" }, quiet("…"));
-		this.acts = el("div", { class: "acts" });
-		this.element = el("div", { class: "detail" }, this.acts, this.body);
-		this.sizes = new ResizeObserver(() => {
+		this.buttons = el("div", { class: "buttons" });
+		this.element = el("div", { class: "detail" }, this.buttons, this.body);
+		this.resizeObserver = new ResizeObserver(() => {
 			if (!this.element.isConnected || Math.abs(this.element.offsetHeight - this.height) < 1) return;
 			this.height = this.element.offsetHeight;
-			resized();
+			onResize();
 		});
-		this.sizes.observe(this.element);
-		this.fill();
+		this.resizeObserver.observe(this.element);
+		this.load();
 	}
 
 	close() {
-		this.sizes.disconnect();
+		this.resizeObserver.disconnect();
 		clearTimeout(this.timer);
 		this.isClosed = true;
 	}
 
-	/** Update the open row: append new output while it runs, and load the whole output once it has ended. */
-	changed() {
-		this.act();
+	/** Update the details: append new output of a running evaluation, or load everything once it has ended. */
+	scheduleUpdate() {
+		this.updateButtons();
 		if (this.timer || this.isClosed) return;
 		this.timer = setTimeout(async () => {
 			this.timer = 0;
-			if (isLive(this.row) && this.out && kindOf(this.row) !== "tests") await this.out.more(); else await this.fill();
-		}, LOOK_MS);
+			if (isLive(this.row) && this.out && kindOf(this.row) !== "tests") await this.out.readMore(); else await this.load();
+		}, UPDATE_DELAY_MS);
 	}
 
-	async fill() {
+	async load() {
 		try {
 			const kind = kindOf(this.row);
-			const made = kind === "edit" ? await this.edit() : kind === "said" || kind === "app" ? [pre(this.row.text)] : await this.evaluation();
-			if (!this.isClosed) this.body.replaceChildren(...made);
+			const children = kind === "edit" ? await this.edit() : kind === "message" || kind === "app" ? [pre(this.row.text)] : await this.evaluation();
+			if (!this.isClosed) this.body.replaceChildren(...children);
 			this.out?.text.scrollTo(0, 1e9);
 		} catch (error) {
 			this.body.replaceChildren(quiet(error.message));
 		}
-		this.act();
+		this.updateButtons();
 	}
 
 	async edit() {
 		const { files } = await call("diffs", { line: this.row.line });
-		const shown = files.map(({ file, diff }) => block(plain(file), diff ? diffOf(diff) : quiet("no difference")));
-		return shown.length ? shown : [quiet("the changes are no longer stored")];
+		const diffs = files.map(({ file, diff }) => block(plain(file), diff ? diffElement(diff) : quiet("no difference")));
+		return diffs.length ? diffs : [quiet("the changes are no longer stored")];
 	}
 
 	async evaluation() {
 		const { row } = this;
-		const [{ code, said }, found] = await Promise.all([
+		const [{ code, otherOutput }, found] = await Promise.all([
 			call("code", { evaluation: row.id }), tool("get_evaluation", { evaluationId: row.id, maxImages: 0, detail: true }),
 		]);
 		const made = [], text = code ?? row.text ?? "";
 		const where = row.notebook && `evaluated in the notebook ${row.notebook}, not through this server`;
-		for (const words of [row.goal, row.file, where]) if (words) made.push(quiet(words));
-		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", pre(text), copier(() => text)));
+		for (const note of [row.goal, row.file, where]) if (note) made.push(quiet(note));
+		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", pre(text), copyButton(() => text)));
 		if (!found.ok && found.reason === "unknown-evaluation") {
 			if (row.output) made.push(block("Output", pre(row.output)));
 			if (row.result) made.push(block("Result", pre(row.result)));
-			return [...made, quiet("The server no longer knows this evaluation: this is from its log.")];
+			return [...made, quiet("The server no longer stores this evaluation. This is from its log.")];
 		}
 		if (found.results?.length) made.push(this.tests(found.results));
 		this.out = null;
 		if (found.error) made.push(this.error(found.error));
-		if (row.hasPrinted || found.stdout || row.began) made.push(...await this.output());
+		if (row.hasPrinted || found.stdout || row.startedAt) made.push(...await this.output());
 		if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, picturesOf(row))));
 		if (found.result !== undefined) made.push(this.result(found));
-		if (found.trace) made.push(block("Calls", pre((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: PIECE })).text)));
+		if (found.trace) made.push(block("Calls", pre((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: CHUNK_CHARACTERS })).text)));
 		if (found.stacks) made.push(block("Stack", pre(found.stacks)));
-		const notes = [...(found.notes ?? []), ...said.slice(1)].filter((one) => !one.startsWith("meanwhile "));
-		if (notes.length) made.push(block("Notes", listed("ul", {}, notes)));
-		return [...made, el("p", { class: "about" }, plain(joined([row.id, found.ns && `in ${found.ns}`, row.began && took(found.elapsedMs), found.status], " · ")))];
+		const notes = [...(found.notes ?? []), ...otherOutput.slice(1)].filter((note) => !note.startsWith("meanwhile "));
+		if (notes.length) made.push(block("Notes", listOf("ul", {}, notes)));
+		return [...made, el("p", { class: "about" }, plain(join([row.id, found.ns && `in ${found.ns}`, row.startedAt && formatDuration(found.elapsedMs), found.status], " · ")))];
 	}
 
 	async output() {
 		const made = [];
 		for (const part of ["stdout", "stderr"]) {
-			const shown = new Output(this.row.id, part), isOut = part === "stdout";
-			if (!(await shown.more() || (isOut && isLive(this.row)))) continue;
-			if (isOut) this.out = shown;
-			made.push(block(isOut ? "Output" : "Error output", shown.element));
+			const output = new Output(this.row.id, part), isOut = part === "stdout";
+			if (!(await output.readMore() || (isOut && isLive(this.row)))) continue;
+			if (isOut) this.out = output;
+			made.push(block(isOut ? "Output" : "Error output", output.element));
 		}
 		return made;
 	}
@@ -103,53 +103,54 @@ export class Detail {
 		const values = found.values?.length > 1 ? found.values.join("\n") : text;
 		const raw = pre(values);
 		const holder = el("div", {}, text && raw);
-		this.show(holder, raw);
-		return block("Result", holder, text && copier(() => values));
+		this.addRichFormats(holder, raw);
+		return block("Result", holder, text && copyButton(() => values));
 	}
 
-	/** Shows the value as more than text where there is more: asked of its REPL, which may be busy. */
-	async show(holder, raw) {
-		let shown = {};
-		try { shown = await call("shown", { evaluation: this.row.id }); } catch { /* the text alone */ }
+	/** Display the value in formats other than text, if it has any. The REPL provides them, and may be busy. */
+	async addRichFormats(holder, raw) {
+		let rich = {};
+		try { rich = await call("rich-formats", { evaluation: this.row.id }); } catch { /* only display the text */ }
 		const made = [];
-		if (shown.address) made.push(el("iframe", { src: shown.address, sandbox: "", title: "Table", height: Math.min(480, 36 + 26 * shown.lines) }));
-		if (shown.markdown) made.push(markdown(shown.markdown));
-		if (shown.latex) made.push(pre(shown.latex));
+		if (rich.address) made.push(el("iframe", { src: rich.address, sandbox: "", title: "Table", height: Math.min(480, 36 + 26 * rich.lines) }));
+		if (rich.markdown) made.push(markdown(rich.markdown));
+		if (rich.latex) made.push(pre(rich.latex));
 		if (made.length) holder.replaceChildren(...made, el("details", {}, el("summary", {}, "As text"), raw));
 	}
 
 	error(error) {
 		const made = [failure(error)];
-		for (const one of error.chain ?? []) made.push(quiet(one.relation), failure(one));
+		for (const link of error.chain ?? []) made.push(quiet(link.relation), failure(link));
 		return block("Error", made);
 	}
 
 	tests(rows) {
-		return block("Tests", el("ul", { class: "tests" }, rows.map((one) => el("li", { class: one.outcome },
-			el("strong", {}, plain(joined([one.ns, one.test], "/"))), " ", el("span", { class: "quiet" }, plain(one.outcome)),
-			one.message && el("p", {}, plain(one.message)),
-			(one.actual || one.expected) && pre(joined([one.expected && `expected: ${one.expected}`, one.actual], "\n")),
-			one.frames?.length && listed("ol", { class: "frames" }, one.frames)))));
+		return block("Tests", el("ul", { class: "tests" }, rows.map((test) => el("li", { class: test.outcome },
+			el("strong", {}, plain(join([test.ns, test.test], "/"))), " ", el("span", { class: "quiet" }, plain(test.outcome)),
+			test.message && el("p", {}, plain(test.message)),
+			(test.actual || test.expected) && pre(join([test.expected && `expected: ${test.expected}`, test.actual], "\n")),
+			test.frames?.length && listOf("ol", { class: "frames" }, test.frames)))));
 	}
 
-	act() {
+	/** Update the button that interrupts the evaluation, and the field for its input. */
+	updateButtons() {
 		const { row } = this, made = [];
 		if (isLive(row)) {
 			made.push(el("button", { class: "stop", onclick: (event) => this.interrupt(event.currentTarget) }, row.status === "queued" ? "Remove from the queue" : "Interrupt"));
 		}
 		if (row.status === "needs-input") {
-			if (this.form) { this.acts.firstChild && this.acts.contains(this.form) || this.acts.append(this.form); return; }
+			if (this.form) { this.buttons.firstChild && this.buttons.contains(this.form) || this.buttons.append(this.form); return; }
 			const field = el("input", { name: "text", "aria-label": "Input for the evaluation", placeholder: "A line of input", autocomplete: "off", spellcheck: false });
-			this.form = el("form", { class: "answer", onsubmit: (event) => { event.preventDefault(); this.give(field); } }, field, el("button", { type: "submit" }, "Send"));
+			this.form = el("form", { class: "answer", onsubmit: (event) => { event.preventDefault(); this.sendInput(field); } }, field, el("button", { type: "submit" }, "Send"));
 			made.push(this.form);
 		} else this.form = null;
-		const words = this.acts.querySelector(".status");
-		this.acts.replaceChildren(...made, ...(words ? [words] : []));
+		const status = this.buttons.querySelector(".status");
+		this.buttons.replaceChildren(...made, ...(status ? [status] : []));
 	}
 
-	showStatus(words) {
-		this.acts.querySelector(".status")?.remove();
-		this.acts.append(el("p", { class: "status", role: "status" }, plain(words)));
+	showStatus(text) {
+		this.buttons.querySelector(".status")?.remove();
+		this.buttons.append(el("p", { class: "status", role: "status" }, plain(text)));
 	}
 
 	async interrupt(button) {
@@ -162,13 +163,13 @@ export class Detail {
 		button.disabled = false;
 	}
 
-	async give(field) {
+	async sendInput(field) {
 		const text = field.value;
 		field.value = "";
 		try {
 			const answer = await tool("send_input", { evaluationId: this.row.id, text: `${text}\n` });
-			this.showStatus(answer.ok || answer.status ? `Sent: ${text}` : joined([answer.message, answer.hint], "; "));
-			await this.out?.more();
+			this.showStatus(answer.ok || answer.status ? `Sent: ${text}` : join([answer.message, answer.hint], "; "));
+			await this.out?.readMore();
 		} catch (error) {
 			field.value ||= text;
 			this.showStatus(error.message);
@@ -176,51 +177,51 @@ export class Detail {
 	}
 }
 
-const failure = (error) => el("div", {}, el("p", { class: "error" }, plain(joined([error.class, error.message], ": "))),
-	error.trace?.length && listed("ol", { class: "frames" }, error.trace),
+const failure = (error) => el("div", {}, el("p", { class: "error" }, plain(join([error.class, error.message], ": "))),
+	error.trace?.length && listOf("ol", { class: "frames" }, error.trace),
 	error.data && pre(error.data), error.locals && el("code", {}, plain(error.locals)));
 
-/** One stream of an evaluation, read on as it grows, from its end where it is long. */
+/** One output stream of an evaluation. Long output is first read near its end. */
 class Output {
 	constructor(id, part) {
 		Object.assign(this, { id, part, from: 0, total: 0, first: 0 });
 		this.text = pre("", { class: part });
-		this.before = el("button", { class: "small", hidden: true, onclick: () => this.earlier() });
-		this.element = el("div", {}, this.before, this.text);
+		this.earlierButton = el("button", { class: "small", hidden: true, onclick: () => this.readEarlier() });
+		this.element = el("div", {}, this.earlierButton, this.text);
 	}
 
 	read(from, length) {
 		return tool("get_evaluation", { evaluationId: this.id, part: this.part, from, length });
 	}
 
-	/** Reads what is new, of much its end alone; whether there is anything. */
-	async more() {
-		let answer = await this.read(this.from, PIECE);
+	/** Append new output, or only the end of a lot of new output. Return whether there is any output. */
+	async readMore() {
+		let answer = await this.read(this.from, CHUNK_CHARACTERS);
 		if (answer.text === undefined) return this.total > 0;
 		this.total = answer.totalCharacters;
-		if (this.total - this.from > PIECE) {
-			this.first = this.total - PIECE / 2;
+		if (this.total - this.from > CHUNK_CHARACTERS) {
+			this.first = this.total - CHUNK_CHARACTERS / 2;
 			this.text.textContent = "";
-			answer = await this.read(this.first, PIECE);
+			answer = await this.read(this.first, CHUNK_CHARACTERS);
 		}
 		const atEnd = this.text.scrollTop + this.text.clientHeight >= this.text.scrollHeight - 8;
 		this.from = answer.next ?? answer.totalCharacters ?? this.from;
 		this.text.append(plain(answer.text ?? ""));
 		if (atEnd) this.text.scrollTop = this.text.scrollHeight;
-		this.label();
+		this.updateEarlierButton();
 		return this.total > 0;
 	}
 
-	label() {
-		this.before.hidden = this.first <= 0;
-		this.before.textContent = `${size(this.first)} before: show more`;
+	updateEarlierButton() {
+		this.earlierButton.hidden = this.first <= 0;
+		this.earlierButton.textContent = `Show earlier output (${formatSize(this.first)})`;
 	}
 
-	async earlier() {
-		const from = Math.max(0, this.first - PIECE);
+	async readEarlier() {
+		const from = Math.max(0, this.first - CHUNK_CHARACTERS);
 		const answer = await this.read(from, this.first - from);
 		this.text.prepend(plain(answer.text ?? ""));
 		this.first = answer.from > from ? 0 : from;
-		this.label();
+		this.updateEarlierButton();
 	}
 }

@@ -1,59 +1,59 @@
-// Calls to the server and its stream of events: by `fetch` alone, to a server that has proved to be the page's own.
-import { STOPPED, isOurs, post } from "./access.js";
-import { joined } from "./text.js";
+// Calls to the server and its stream of events. Uses only `fetch`, and only servers that have proved that they know the token.
+import { STOPPED, post, provesToken } from "./access.js";
+import { join } from "./text.js";
 
-let token = "", ends = null; // `ends`: aborts all requests to the present server; null while there is none
+let token = "", connection = null; // an AbortController for all requests to the current server, or null if there is none
 
-const send = (name, given) => {
-	if (!ends) throw new Error(STOPPED);
-	return post(`/do/${name}`, given, { token, signal: ends.signal });
+const send = (name, fields) => {
+	if (!connection) throw new Error(STOPPED);
+	return post(`/do/${name}`, fields, { token, signal: connection.signal });
 };
 
-/** The answer to a call. A server that refuses, or is gone, gives none. */
-export async function call(name, given = {}) {
+/** Return the answer to a call. Throws an error if the server refuses it or has stopped. */
+export async function call(name, fields = {}) {
 	let answer;
 	try {
-		answer = await send(name, given);
+		answer = await send(name, fields);
 	} catch (error) {
-		throw ends ? new Error("The server does not answer.") : new Error(STOPPED);
+		throw connection ? new Error("The server does not answer.") : new Error(STOPPED);
 	}
 	if (!answer.ok) throw new Error(`The server returned an error (${answer.status}).`);
 	return answer.json();
 }
 
-/** The answer of a tool; what it refuses is reported in its words. */
-export async function tool(name, given) {
-	const { answer, images } = await call(name, given);
+/** Return the answer of a tool. Refusals are returned as well. */
+export async function tool(name, fields) {
+	const { answer, images } = await call(name, fields);
 	return { ...answer, images };
 }
 
-/** The rows of a Datalog query; throws in the words of the server where it is none. */
+/** Return the answer to a Datalog query. Throws an error with the server's message if the query is invalid. */
 export async function query(text, inputs = [], limit = 500) {
 	const answer = await tool("repl_output_log", { query: text, inputs, limit, maxTextBytes: 262144 });
-	if (!answer.ok) throw new Error(joined([answer.message, answer.hint], ": "));
+	if (!answer.ok) throw new Error(join([answer.message, answer.hint], ": "));
 	return answer;
 }
 
-const LOST_MS = 25000; // the server says something every 10 s
-const PROOF_MS = 10000;
-const RESTS_MS = [300, 600, 1200, 2500, 5000, 10000, 30000];
+const SILENCE_TIMEOUT_MS = 25000; // the server sends something at least every 10 s
+const PROOF_TIMEOUT_MS = 10000;
+const RETRY_DELAYS_MS = [300, 600, 1200, 2500, 5000, 10000, 30000];
 
 /**
- * Follows what happens, for ever. `hear(event, data)`; `hear("lost")` once the stream has ended: from then on nothing is
- * sent but challenges, until a server has answered one.
+ * Follow the server's events, and reconnect forever. Calls `onEvent(event, data)`, and `onEvent("lost")` when the stream has
+ * ended. From then on, only challenges are sent, until a server has answered one.
  */
-export async function follow(given, hear) {
-	token = given;
+export async function follow(newToken, onEvent) {
+	token = newToken;
 	let since = 0, before = 0, tries = 0;
 	for (let isFirst = true; ; isFirst = false) {
 		let timer, isAlive = false;
-		// Where the browser has no WebCrypto, the server is believed that has just served the page, and no later one.
-		try { isAlive = crypto.subtle ? await isOurs(token, AbortSignal.timeout(PROOF_MS)) : isFirst; } catch { /* it is not */ }
+		// Without WebCrypto, only the server that has just served the page is trusted, and no later one.
+		try { isAlive = crypto.subtle ? await provesToken(token, AbortSignal.timeout(PROOF_TIMEOUT_MS)) : isFirst; } catch { /* not alive */ }
 		if (isAlive) {
-			ends = new AbortController();
-			const alive = () => { clearTimeout(timer); timer = setTimeout(() => ends.abort(), LOST_MS); };
+			connection = new AbortController();
+			const restartTimer = () => { clearTimeout(timer); timer = setTimeout(() => connection.abort(), SILENCE_TIMEOUT_MS); };
 			try {
-				alive();
+				restartTimer();
 				const answer = await send("events", { since, before });
 				if (!answer.ok) throw new Error(String(answer.status));
 				const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -61,25 +61,25 @@ export async function follow(given, hear) {
 				for (;;) {
 					const { value, done } = await reader.read();
 					if (done) break;
-					alive();
+					restartTimer();
 					text += value;
 					const events = text.split("\n\n");
 					text = events.pop();
-					for (const one of events) {
-						const said = /^event: (\w+)\ndata: (.*)$/s.exec(one);
-						if (!said) continue;
-						const data = JSON.parse(said[2]);
-						if (said[1] === "hello") tries = 0;
-						if (said[1] === "rows") ({ since, before } = data);
-						hear(said[1], data);
+					for (const event of events) {
+						const match = /^event: (\w+)\ndata: (.*)$/s.exec(event);
+						if (!match) continue;
+						const [, kind, json] = match, data = JSON.parse(json);
+						if (kind === "hello") tries = 0;
+						if (kind === "rows") ({ since, before } = data);
+						onEvent(kind, data);
 					}
 				}
 			} catch { /* the next challenge reports it */ }
 			clearTimeout(timer);
-			ends.abort();
-			ends = null;
+			connection.abort();
+			connection = null;
 		}
-		hear("lost");
-		await new Promise((done) => setTimeout(done, RESTS_MS[Math.min(tries++, RESTS_MS.length - 1)]));
+		onEvent("lost");
+		await new Promise((done) => setTimeout(done, RETRY_DELAYS_MS[Math.min(tries++, RETRY_DELAYS_MS.length - 1)]));
 	}
 }
