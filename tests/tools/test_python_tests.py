@@ -302,6 +302,7 @@ def test_the_stack_trace_of_a_failed_test_includes_locals(client):
     trace = client.call("stacktrace", evaluationId=name, locals=True)
     assert (trace["class"], trace["data"]) == ("AssertionError", "test tests/test_shop.py::test_wrong")
     assert trace["frames"][0]["locals"] == {"basket": "[1, 2, 3]"}
+    assert "\n>" in trace["source"]
     assert client.call("stacktrace")["evaluationId"] == name, "it is the caller's last failure"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -14,10 +15,12 @@ from codriver.repls.contract.queries import LastError
 from codriver.repls.contract.stack_frames import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.tools.acts.failed_test_traces import first_failure_trace
+from codriver.tools.acts.failure_frames import display_path
 from codriver.tools.acts.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.test_frames import last_failed_run, no_frames_reason
 from codriver.tools.acts.test_runs import read_report
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows, json_bytes
+from codriver.tools.answers.evaluation_answers import is_edited, raising_lines
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.evaluation_waits import find_evaluation
@@ -25,6 +28,8 @@ from codriver.tools.calls.session_choice import find_target, session_field, sess
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from codriver.core.evaluations import Evaluation, Failure
     from codriver.log.transcripts import Transcripts
     from codriver.tools.calls.arguments import Json
@@ -53,7 +58,7 @@ class StackArguments(Arguments):
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     """Return the stack trace of a session's last error, or of an evaluation's error."""
     if (job := _failed_job(call, arguments)) is not None:
-        return _job_answer(call, job, arguments)
+        return await _job_answer(call, job, arguments)
     if arguments.evaluation_id is not None:
         failed: Evaluation | None = find_evaluation(call.state, arguments.evaluation_id)
         target = find_target(call.state, find_evaluation(call.state, arguments.evaluation_id))
@@ -78,8 +83,14 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
-    fields = trace_fields(trace, whole=arguments.whole, max_bytes=default_budget(call), extra_notes=extra_notes)
-    return Answer({**fields, **_failure_origin_fields(call, failed), **session})
+    source = {} if failed is None else await _source_field(call, failed, trace)
+    fields = trace_fields(
+        _with_short_paths(trace, call.services.workspace),
+        whole=arguments.whole,
+        max_bytes=default_budget(call),
+        extra_notes=extra_notes,
+    )
+    return Answer({**fields, **source, **_failure_origin_fields(call, failed), **session})
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
@@ -90,7 +101,7 @@ def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
     return last_failed_run(call, call.who(arguments.who), arguments.repl_session_key)
 
 
-def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
+async def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
     """Return the answer about the first failure of a test run.
 
     Frames and local variables are those at the time of the failure.
@@ -99,6 +110,7 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
         trace = _to_stack_trace(job.failure) if job.failure is not None else None
         fields = {"frames": [], "count": 0, "notes": ["the code has not failed"]}
         if trace is not None:
+            trace = _with_short_paths(trace, call.services.workspace)
             fields = trace_fields(trace, whole=arguments.whole, max_bytes=default_budget(call))
         return Answer({**fields, **_failure_origin_fields(call, job)})
     trace = first_failure_trace(call, job.id)
@@ -109,13 +121,50 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
         trace = with_short_locals(trace, call.services.transcripts)
     extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
     why = no_frames_reason(call, job.id)
+    source = await _source_field(call, job, trace)
     fields = trace_fields(
-        trace,
+        _with_short_paths(trace, call.services.workspace),
         whole=arguments.whole,
         max_bytes=default_budget(call),
         extra_notes=(*extra_notes, *([why] if why else [])),
     )
-    return Answer({**fields, **_failure_origin_fields(call, job)})
+    return Answer({**fields, **source, **_failure_origin_fields(call, job)})
+
+
+async def _source_field(call: Call, failed: Evaluation, trace: StackTrace) -> dict[str, object]:
+    """Return an answer field with the source lines of the innermost frame in the project's Python code.
+
+    It is left out if the file has changed since the code was loaded.
+    """
+    frame = next((candidate for candidate in trace.frames if not candidate.tooling), None)
+    if frame is None or not frame.line or not (frame.file or "").endswith(".py"):
+        return {}
+    path = call.services.workspace / str(frame.file)
+    if failed.is_test_job:
+        is_changed = partial(_is_changed_since, path, failed.started_at or 0)
+        is_outdated = await call.services.work.files.run(call.client, is_changed)
+    else:
+        is_outdated = await is_edited(call, failed, path)
+    text = "" if is_outdated else await raising_lines(call, path, frame.line)
+    return {"source": text} if text else {}
+
+
+def _is_changed_since(file: Path, timestamp_ms: int) -> bool:
+    """Return whether a file was changed after a time, or cannot be read."""
+    try:
+        return file.stat().st_mtime * 1000 > timestamp_ms
+    except OSError:
+        return True
+
+
+def _with_short_paths(trace: StackTrace, workspace: Path) -> StackTrace:
+    """Make the paths of files in the workspace relative to it."""
+    frames = [
+        frame if frame.file is None else replace(frame, file=display_path(frame.file, workspace))
+        for frame in trace.frames
+    ]
+    chain = [_with_short_paths(link, workspace) for link in trace.chain]
+    return replace(trace, frames=tuple(frames), chain=tuple(chain))
 
 
 def _has_test_frames(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
@@ -297,6 +346,7 @@ TOOL = Tool(
         message="string",
         data="string",
         frames=ROWS_SCHEMA,
+        source="string",
         count="integer",
         omitted="integer",
         chain=ROWS_SCHEMA,

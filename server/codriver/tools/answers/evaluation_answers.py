@@ -182,15 +182,20 @@ async def _with_source(
     if not isinstance(error, dict) or not isinstance(short, dict):
         return visible
     location = innermost_location(error, str(call.services.workspace))
-    if location is None or not location[0].endswith(".py") or await _is_edited(call, evaluation, Path(location[0])):
+    if location is None or not location[0].endswith(".py") or await is_edited(call, evaluation, Path(location[0])):
         return visible
-    source = partial(file_excerpt, Path(location[0]), location[1], most=MAX_SOURCE_LINES, around=SOURCE_CONTEXT_LINES)
-    text = await call.services.work.files.run(call.client, source)
-    return {**visible, "error": {**short, "source": call.services.log.redact(text)}} if text else visible
+    text = await raising_lines(call, Path(location[0]), location[1])
+    return {**visible, "error": {**short, "source": text}} if text else visible
 
 
-async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
-    """Return whether a file was edited since it was loaded. If that is unknown, return true."""
+async def raising_lines(call: Call, file: Path, line: int) -> str:
+    """Return the numbered source lines around the line that raised an error, or an empty string if there are none."""
+    source = partial(file_excerpt, file, line, most=MAX_SOURCE_LINES, around=SOURCE_CONTEXT_LINES)
+    return str(call.services.log.redact(await call.services.work.files.run(call.client, source)))
+
+
+async def is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
+    """Return whether a file was edited since the REPL of an evaluation loaded it. If that is unknown, return true."""
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
         return True  # unknown
