@@ -435,11 +435,15 @@ def test_the_server_the_commands_and_the_relay_work_for_a_user_other_than_root(r
     ]  # fmt: skip
     if shutil.which("setpriv") is None or subprocess.run([*become, "true"], check=False).returncode:
         do_without("there is no setpriv here that makes a second user: install util-linux", is_expected=False)
-    env = environ(home) | {"HOME": str(home)}
+    env = environ(home) | {"HOME": str(home), "CODRIVER_RELAY_DURATIONS": f"answers_s={WAIT_S}"}
     command = [*become, sys.executable, "-m", "codriver"]
     place = ["--workspace", str(home / "workspace")]
     serve = [*command, "serve", *place, "--port", "0", "--repl", "none"]
-    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env) as server:
+    with (
+        subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(server.kill)
         greeting = server.stdout.readline()
         assert greeting.startswith(b"codriver listens"), greeting + server.stdout.read()
         done = subprocess.run([*command, "status", *place], env=env, capture_output=True, timeout=WAIT_S, check=False)
