@@ -8,9 +8,9 @@ from typing import Generic
 
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .class_renewal import can_be_created_again, classes_with_hooks, has_plain_metaclass
+from .effects.static_attributes import is_generic_class
 from .enum_members import is_enum
 from .equal_values import is_alike
-from .import_effects import is_generic_class
 from .python_names import module_dict
 from .statements import CLASS, FUNCTION, VALUE, assigned_names
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.held_definitions import UndoRecord
-    from .import_effects import Effects
+    from .effects.effects import Effects
     from .module_text import Text
 
 STANDARD_BASE_MODULES = (

@@ -8,7 +8,7 @@ import inspect
 import types
 
 from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
-from .pure_calls import is_immutable_kind
+from .effects.pure_calls import is_immutable_kind
 from .python_names import attribute_dict, instance_dict_of
 from .remembered_names import is_plain_value
 from .renewal import is_same_code

@@ -22,6 +22,8 @@ from ..basics.held_definitions import ABSENT, defining_module_name, is_class, or
 from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
+from .effects.analysis import Analysis
+from .effects.effects import code_position_name
 from .enum_members import is_enum
 from .equal_values import (
     find_slots,
@@ -32,7 +34,6 @@ from .equal_values import (
     stores_more,
 )
 from .holders import is_in_use
-from .import_effects import Analysis, code_position_name
 from .live_functions import annotation_attribute, count_instances_with
 from .module_text import Text
 from .name_changes import NameChanges
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict
 
     from ..basics.held_definitions import UndoRecord
-    from .import_effects import Effects
+    from .effects.effects import Effects
     from .minimal_load import MinimalLoad
     from .python_drift import Drift
 

@@ -17,11 +17,11 @@ import types
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .bound_names import BoundNames
 from .class_renewal import can_be_created_again, is_plain_class
+from .effects.pure_calls import REGISTERING_DECORATORS
 from .enum_members import is_enum, update_members, update_other_attributes
 from .follow_failures import Reporting
 from .holders import find_holder_paths, is_in_use
 from .live_functions import FileCodes, LiveCode, annotation_attribute, count_instances_with, match_codes
-from .pure_calls import REGISTERING_DECORATORS
 from .python_names import attribute_dict
 from .rebuilds import refers_to_function
 from .renewal import is_same_function_code

@@ -13,6 +13,7 @@ from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, defining_mod
 from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
+from .effects.pure_calls import is_immutable_kind
 from .enum_members import is_enum
 from .follow_failures import Reporting, explain_unfollowed_change
 from .follow_up import Followers
@@ -20,7 +21,6 @@ from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_url_caches
 from .loaded_sources import MAX_PARSED_BYTES
 from .minimal_load import PREVIOUS_MEMBER_REASON, MinimalLoad, Step
-from .pure_calls import is_immutable_kind
 from .python_names import instance_dict_of, module_dict
 from .renewal import remove_previous_definitions, update_remaining_objects
 from .statements import PARSE_ERRORS, SourceText, imported_names, names_bound_by

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict
 
-    from .import_effects import Effects
+    from .effects.effects import Effects
     from .python_drift import Drift
 
     Spaces = Dict[str, Dict[str, Any]]

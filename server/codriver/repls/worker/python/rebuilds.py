@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.held_definitions import UndoRecord
-    from .import_effects import Effects
+    from .effects.effects import Effects
     from .module_text import Text
 
 MAX_REFERENCE_STEPS = 5

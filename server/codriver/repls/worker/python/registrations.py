@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from .import_effects import Analysis, Effects
+    from .effects.analysis import Analysis
+    from .effects.effects import Effects
     from .module_text import Text
     from .name_changes import NameChanges
     from .python_drift import Drift

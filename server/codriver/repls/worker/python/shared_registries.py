@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from .import_effects import Effects
+    from .effects.effects import Effects
     from .module_text import Text
     from .statements import Change
 

@@ -1,0 +1,73 @@
+"""The effects of running a statement: what it reads, calls, fills and may do outside the process."""
+
+from __future__ import annotations
+
+from ...basics.held_definitions import defining_module_name, order_of, qualified_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from typing import Any, Tuple
+
+    Read = Tuple[str, str]
+
+    """A module and a dotted name in it."""
+
+
+class Effects:
+    """The effects of running a statement.
+
+    - `reads` are the names that it reads, including those in functions that it calls.
+    - `calls` are the ids of these functions, and `defaults` the ids of default values that the calls receive.
+    - `fills` are the ids of existing objects that it changes.
+    - `attributes` are the attributes that it sets on existing objects, by id and name. `*` is an unknown name.
+    - `effect` is a description of the first call that may have other effects, or None.
+    - `guesses` are names that may be read, because an object or function is unknown.
+    - `created` is the class that is being created, and `objects` are the named objects by id.
+
+    In `reads`, `C.*` means all attributes of the class `C`, `C.+` their names, `C.=` all but its methods, and `f(...)`
+    the signature of `f`. In `guesses`, `**` means all names in a module, and `C.%` any code in a class. The module `*`
+    with `.name` means an attribute of any class.
+    """
+
+    def __init__(self) -> None:
+        self.reads: set[Read] = set()
+        self.guesses: set[Read] = set()
+        self.calls: set[int] = set()
+        self.fills: set[int] = set()
+        self.attributes: set[tuple[int, str]] = set()
+        self.defaults: set[int] = set()
+        self.created: Any = None
+        self.objects: dict[int, Any] = {}
+        self.effect: str | None = None
+        self.nodes = 0
+
+    def record_effect(self, node: ast.AST | None) -> None:
+        """Record that a statement may have external effects, unless an earlier statement was recorded."""
+        if self.effect is None:
+            self.effect = f"line {getattr(node, 'lineno', 0)}"
+
+    def read_class(self, kind: Any, word: str = "*") -> None:
+        """Record that all attributes of a class are read. With the word `+`, only their names are read."""
+        for base in order_of(kind):
+            if base is not object:
+                self.reads.add(class_read(base, word))
+
+    def guess_code_of_classes(self, kinds: Any) -> None:
+        """Record that any code in these classes may be called."""
+        self.guesses.update(class_read(kind, "%") for kind in kinds)
+
+
+def class_read(kind: Any, name: str) -> Read:
+    """Return how `Effects` records that an attribute of a class is read."""
+    return str(defining_module_name(kind)), f"{qualified_name(kind)}.{name}"
+
+
+def function_read(function: Any, part: str) -> Read:
+    """Return how `Effects` records that a part of a function is read: `()`, `(...)` or an attribute."""
+    return str(function.__module__), function.__qualname__ + part
+
+
+def code_position_name(node: Any) -> str:
+    """Return a name for the code of a function or lambda, based on its position in the source."""
+    return f"<{node.lineno}:{node.col_offset}>()"

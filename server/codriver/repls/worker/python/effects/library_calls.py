@@ -1,0 +1,261 @@
+"""Find out what calling functions and methods outside the workspace reads, calls and changes."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import importlib.util
+import sys
+import types
+
+from ...basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
+from ..python_names import module_dict
+from .abstract_values import NO_ROOTS, Value, either, roots_of
+from .call import Call
+from .constructors import CONSTRUCTING_METHODS
+from .iterated_values import (
+    CALLING_BUILTINS,
+    MAX_ITEMS,
+    arguments_passed_to,
+    dict_view_values,
+    element_values,
+    items_returned_by,
+    iterated_values,
+)
+from .pure_calls import (
+    CLASS_READING_FUNCTIONS,
+    CONFIGURATION_READING_METHODS,
+    IMPURE_NAMES,
+    MUTATING_METHODS,
+    READING_METHODS,
+    SIGNATURE_READING_FUNCTIONS,
+    is_collection,
+    is_filling_method,
+    is_immutable_kind,
+    is_pure_callable,
+    is_standard_mapping,
+)
+from .special_methods import METHODS_CALLED_BY, METHODS_CALLED_ON_ITEMS, PLAIN_TYPES
+from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, unbound_attribute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .attribute_access import AttributeAccess
+    from .constructors import Constructors
+    from .effects import Effects
+    from .function_runs import FunctionRuns
+    from .library_reads import LibraryReads
+    from .scopes import Scope
+    from .special_methods import SpecialMethods
+    from .workspace_code import WorkspaceCode
+
+CALLING_METHODS = frozenset({"sort", "map", "sub", "subn", "run", "starmap", "submit"})
+"""Methods that call a function they receive. Source: `list`, `re.Pattern`, `contextvars.Context` and executors."""
+COPYING_FUNCTIONS, COPYING_LIBRARIES = frozenset({"replace", "evolve"}), frozenset({"attr", "copy", "dataclasses"})
+"""Functions that create an object with the attributes of another, and their libraries."""
+EFFECTFUL_METHODS = frozenset({
+    "write_text", "write_bytes", "mkdir", "unlink", "touch", "rename", "rmdir", "open", "now", "today",
+})  # fmt: skip
+"""Methods of immutable objects, such as paths and dates, that access files or read the clock."""
+
+
+class LibraryCalls:
+    """Visits calls to functions and methods outside the workspace. `construct` visits the creation of an object."""
+
+    def __init__(
+        self,
+        found: Effects,
+        workspace: WorkspaceCode,
+        runs: FunctionRuns,
+        attributes: AttributeAccess,
+        special: SpecialMethods,
+        library: LibraryReads,
+        constructors: Constructors,
+        construct: Callable[[Any, Call], Value],
+    ) -> None:
+        self.found, self.workspace, self.runs = found, workspace, runs
+        self.attributes, self.special, self.library = attributes, special, library
+        self.constructors, self.construct = constructors, construct
+
+    def call_pure(self, live: Any, call: Call, *, is_decorator: bool = False) -> Value:
+        """Visit a call to a function that has no effects itself, and return the value of its result.
+
+        The function may call functions passed as arguments.
+        """
+        name, every = getattr(live, "__name__", ""), call.every
+        only_stores = is_decorator or _only_stores(live)
+        made = self._call_namespace_function(live, call)
+        if made is not None:
+            return made
+        self._read_arguments(live, every, only_stores=only_stores)
+        self._call_arguments(name, call, only_stores=only_stores)
+        self.special.record_function(name, every)
+        if name in COPYING_FUNCTIONS and every and str(live.__module__).partition(".")[0] in COPYING_LIBRARIES:
+            self.constructors.complete_copy(every[0], call.node)
+        if live is builtins.super:
+            return self._super(every, call.scope)
+        if live is type and len(every) == 1 and is_class(every[0].kind):
+            return Value(roots_of(every[0].kind), every[0].kind)
+        if name == "next" and every:
+            self.found.fills |= every[0].roots
+        if name in ("getattr", "hasattr") and len(every) > 1 and type(every[1].live) is str:
+            attribute = ast.copy_location(ast.Attribute(ast.Name("", ast.Load()), every[1].live, ast.Load()), call.node)
+            found = self.attributes.get(every[0], attribute)
+            return Value() if name == "hasattr" else either([found, *every[2:]]) if len(every) > 2 else found
+        if name in ("getattr", "vars") and every:
+            return Value(every[0].roots)
+        items = items_returned_by(self.found, name, every) if live is builtins.__dict__.get(name) else None
+        return Value(kind=live if is_class(live) else None, items=items)
+
+    def _call_namespace_function(self, live: Any, call: Call) -> Value | None:
+        """Visit a call to a function such as `globals`, `vars`, `dir` or `import_module`.
+
+        Returns None if the result is not a namespace or module.
+        """
+        scope, every = call.scope, call.every
+        is_module = live is builtins.globals or scope.names is None
+        if live in (builtins.globals, builtins.vars, builtins.locals) and not every and is_module:
+            self.found.guesses.add((scope.home, "**"))
+            return Value(frozenset((id(scope.space),)), scope.space)
+        if live is builtins.dir and not every and scope.names is None:
+            self.found.guesses.add((scope.home, "**"))
+        if live in (builtins.dir, builtins.vars) and every and type(every[0].live) is types.ModuleType:
+            space = module_dict(every[0].live)
+            if live is builtins.dir and self.workspace.has_function(space.get("__dir__")):
+                self.runs.run(space["__dir__"], [], call.node)
+            else:
+                self.found.guesses.add((str(space.get("__name__")), "**"))
+        is_import = getattr(live, "__name__", "") in ("import_module", "__import__")
+        if is_import and every and type(every[0].live) is str:
+            return _imported_module(every[0].live, every[1].live if len(every) > 1 else None)
+        return None
+
+    def _read_arguments(self, live: Any, every: list[Value], *, only_stores: bool) -> None:
+        """Record what a function reads from the classes and signatures of its arguments."""
+        name = getattr(live, "__name__", "")
+        for argument in every:
+            if is_class(argument.live) and name in CLASS_READING_FUNCTIONS:
+                self.found.read_class(argument.live)
+            kind = argument.live if is_class(argument.live) else argument.kind
+            if is_class(kind) and kind not in PLAIN_TYPES and not only_stores and live not in vars(builtins).values():
+                self.found.guess_code_of_classes(order_of(kind)[:-1])
+            if name in SIGNATURE_READING_FUNCTIONS:
+                self.library.read_signature(argument.live)
+
+    def _call_arguments(self, name: str, call: Call, *, only_stores: bool) -> None:
+        """Visit the calls of functions and classes that a function receives."""
+        every, node = call.every, call.node
+        for argument in every:
+            if argument.inner is not None and not only_stores:
+                for item in arguments_passed_to(self.found, name, argument, every):
+                    self.runs.run_node(argument.inner[0], argument.inner[1], [item, Value(), Value()], {}, node)
+            elif self.workspace.has_function(argument.live) and not only_stores:
+                bound = [argument.bound] if argument.bound is not None else []
+                for item in arguments_passed_to(self.found, name, argument, every):
+                    self.runs.run(argument.live, [*bound, item, Value(), Value()], node)
+            elif name in CALLING_BUILTINS and is_class(argument.live) and self.workspace.has_class(argument.live):
+                for item in arguments_passed_to(self.found, name, argument, every):
+                    self.construct(argument.live, Call(argument, node, [item], {}, node, call.scope))
+
+    def _super(self, every: list[Value], scope: Scope) -> Value:
+        """Return what is known about the value returned by `super()`."""
+        owner = (scope.names or {}).get("self")
+        for base in order_of(owner.kind) if owner is not None and owner.kind is not None else ():
+            self.found.guesses.add((str(defining_module_name(base)), str(qualified_name(base))))
+        if not every and scope.names:
+            home = scope.names.get("__class__")
+            first = scope.names.get("self") or scope.names.get("cls")
+            kind = (
+                first.live if first is not None and is_class(first.live) else first.kind if first is not None else None
+            )
+            if home is not None and first is not None and is_class(home.live):
+                known = kind if is_class(kind) and home.live in order_of(kind) else home.live
+                made = Value(first.roots, first.live, known)
+                made.after = home.live
+                return made
+        return Value(owner.roots if owner is not None else NO_ROOTS, kind=object)
+
+    def call_method(  # noqa: C901, PLR0912  # one branch for each kind of object
+        self, name: str, owner: Value, call: Call
+    ) -> Value:
+        """Visit a call to a method defined outside the workspace, and return the value of its result."""
+        every, node = call.every, call.node
+        for argument in every if name in CALLING_METHODS else ():
+            if self.workspace.has_function(argument.live):
+                self.runs.run(argument.live, [Value(), Value()], node)
+            if argument.inner is not None:
+                self.runs.run_node(argument.inner[0], argument.inner[1], [Value(), Value()], {}, node)
+        if not is_filling_method(name) and (owner.live is UNKNOWN_OBJECT or not is_class(owner.live)):
+            self._read_overrides(owner, name)
+        if is_class(owner.live):
+            if is_pure_callable(owner.live) and name not in IMPURE_NAMES:
+                return Value(kind=owner.live)
+            if is_filling_method(name):
+                self.found.fills |= owner.roots
+            elif name not in READING_METHODS:
+                self.found.record_effect(node)
+            return Value(owner.roots)
+        if owner.kind is not None and str(defining_module_name(owner.kind)).partition(".")[0] == "_pytest":
+            return Value()  # pytest marks
+        if name in ("sort", "format"):
+            self.special.record(
+                iterated_values(self.found, owner) if name == "sort" else every,
+                *METHODS_CALLED_BY.get(name, METHODS_CALLED_ON_ITEMS["sort"]),
+            )
+        if owner.kind is not None and is_immutable_kind(owner.kind):
+            if name in EFFECTFUL_METHODS:
+                self.found.record_effect(node)
+            return Value()
+        if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
+            return Value(owner.roots, items=dict_view_values(owner, name))
+        if name == "get" and type(owner.live) is dict and owner.live and every:
+            values = element_values(list(owner.live.values())[:MAX_ITEMS], owner.roots)
+            known = owner.live.get(every[0].live, UNKNOWN_OBJECT) if type(every[0].live) is str else UNKNOWN_OBJECT
+            return either([*values, *every[1:]] if known is UNKNOWN_OBJECT else element_values([known], owner.roots))
+        if name in READING_METHODS and (not is_filling_method(name) or is_standard_mapping(owner.kind)):
+            if library_of(owner.kind) == "pydantic":
+                self.library.guess_code_of_models(owner.kind)
+            return Value(owner.roots)
+        if owner.kind is not None and is_collection(owner.kind):
+            if name in MUTATING_METHODS or name in CONFIGURATION_READING_METHODS:
+                self.found.fills |= owner.roots
+            return Value(owner.roots)
+        if is_filling_method(name):
+            self.found.fills |= owner.roots
+            return Value(owner.roots)
+        self.library.read_callbacks(owner)
+        self.found.fills |= owner.roots
+        self.found.record_effect(node)
+        return Value(owner.roots)
+
+    def _read_overrides(self, owner: Value, name: str) -> None:
+        """Record what is read by those methods of a workspace class that an inherited library method may call."""
+        inherited = unbound_attribute(owner.kind, name)
+        if type(inherited) is not types.FunctionType or not self.workspace.has_class(owner.kind):
+            return
+        for kind in order_of(owner.kind)[:-1]:
+            for function in map(function_in, list(space_of(kind).values())):
+                if self.workspace.has_function(function) and function.__name__ not in CONSTRUCTING_METHODS:
+                    self.runs.read_call(function, [owner])
+
+
+def _imported_module(name: str, package: object) -> Value:
+    """Return the module that `import_module` returns for a name, which may be relative to a package."""
+    with contextlib.suppress(ImportError, ValueError):
+        name = importlib.util.resolve_name(name, package if type(package) is str else None)
+    module = sys.modules.get(name)
+    return Value() if module is None else Value(live=module)
+
+
+def _only_stores(live: Any) -> bool:
+    """Return whether a callable only stores a function without calling it."""
+    return getattr(live, "__name__", "") in (
+        "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",
+        "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
+        "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
+        "abstractmethod", "repr", "str", "namedtuple", "total_ordering", "_path", "path", "re_path", "include",
+    )  # fmt: skip
