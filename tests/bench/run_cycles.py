@@ -3,7 +3,7 @@
 `python tests/bench/run_cycles.py FOLDER [CYCLES]` uses the environment of `run_programs.py` in FOLDER. In each cycle a
 client connects to the server, evaluates in the program, and watches a function. Then the program's REPL is
 disconnected. Memory, descriptors, threads, modules and objects of the last cycle are compared with those of cycle 20,
-in the program and in the server.
+in the program and in the server. The cycles start when the server stores as many evaluations and log entries as it may.
 """
 
 import contextlib
@@ -20,9 +20,13 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
 import run_load  # noqa: E402
-from live_server import serving, until  # noqa: E402
+from live_server import serving, until, user_settings_file  # noqa: E402
 from run_programs import CODRIVER, environment_of, free_port  # noqa: E402
 
+STORED = 1000
+"""Maximum number of evaluations and log entries in the server's log. The server itself stores as many evaluations."""
+FILLING = 2 * STORED
+"""Number of evaluations before the first cycle."""
 FIRST = 20
 """The cycle with which later ones are compared. Until then, caches are filled."""
 COUNTS = (
@@ -72,7 +76,10 @@ def is_attached(client, generation):
 def main():
     environment = environment_of(Path(sys.argv[1]).resolve())
     cycles = int(sys.argv[2]) if len(sys.argv) > 2 else 500
-    with tempfile.TemporaryDirectory() as place, serving(Path(place)) as live:
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as running:
+        settings = user_settings_file(place)
+        settings.write_text(f'toolset = "full"\nhistoryMaxEntities = {STORED}\nlogMaxEntities = {STORED}\n')
+        live = running.enter_context(serving(Path(place)))
         command, text = run_load.PROGRAMS["Flask"]
         (live.workspace / "shop.py").write_text(text)
         port = free_port()
@@ -89,7 +96,16 @@ def main():
             program.wait(run_load.WAIT_S)
 
 
+def fill(live):
+    """Evaluate until the server drops old evaluations and log entries."""
+    with contextlib.closing(live.client(name="bench")) as client:
+        for number in range(FILLING):
+            answer = client.call("evaluate_code", code=f"{number} + 0", replSessionKey="shop")
+            assert answer.get("result") == str(number), answer
+
+
 def measure(live, pid, cycles):
+    fill(live)
     print("| cycle | program | | | | | server | | |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     print("| | KiB | descriptors | threads | modules | objects | KiB | descriptors | threads |", flush=True)

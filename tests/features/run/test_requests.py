@@ -96,6 +96,46 @@ async def test_a_peer_other_than_the_requested_process_is_disconnected(directory
         await answered(directory, lambda request: {"secret": request["secret"], "applications": []})
 
 
+async def test_a_process_that_is_importing_is_reported_as_such(directory, hurried, monkeypatch):
+    del hurried
+    monkeypatch.setattr(requests, "CONNECT_TIMEOUT_S", 1.0)
+    request = directory / f"{os.getpid()}.request"
+    monkeypatch.setattr(os, "kill", lambda _pid, _number: os.utime(request))
+    with pytest.raises(ReplUnreachableError, match="still importing modules"):
+        await requests.request_stream(directory, os.getpid())
+
+
+async def test_a_process_that_has_read_the_request_has_more_time_to_connect(directory, hurried, monkeypatch):
+    del hurried
+    checks, is_late = [], threading.Event()
+
+    def find_process(pid):
+        checks.append(pid)
+        if len(checks) * requests.SIGNAL_RETRY_INTERVAL_S > requests.ANSWER_TIMEOUT_S:
+            is_late.set()
+        return object()
+
+    def connect(request):
+        is_late.wait(60)
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(directory / request["socket"]))
+            hello = {"secret": request["secret"], "pid": os.getpid(), "applications": []}
+            sock.sendall(json.dumps(hello).encode() + b"\n")
+
+    def accept(_pid, _number):
+        request = directory / f"{os.getpid()}.request"
+        threads.append(threading.Thread(target=connect, args=(json.loads(request.read_text()),), daemon=True))
+        request.unlink()
+        threads[-1].start()
+
+    threads = []
+    monkeypatch.setattr(requests, "find_process", find_process)
+    monkeypatch.setattr(os, "kill", accept)
+    stream, _ = await requests.request_stream(directory, os.getpid())
+    stream.socket.close()
+    threads[0].join()
+
+
 @pytest.mark.parametrize("mode", [0o750, 0o707, 0o777])
 async def test_a_directory_open_to_others_is_refused(directory, mode):
     directory.chmod(mode)

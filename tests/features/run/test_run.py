@@ -410,8 +410,9 @@ def test_no_repl_is_started_in_a_program_while_it_imports_a_standard_library_mod
     with program(live, text, "starting.py") as starting:
         call = client.begin_call("evaluate_code", code="6 * 7", replSessionKey="starting")
         (runs,) = Path(live.environ["XDG_STATE_HOME"]).glob("codriver/workspaces/*/programs")
-        until(lambda: [*runs.glob(f"{starting.process.pid}-*/*.request")], "the request")
+        (request,) = until(lambda: [*runs.glob(f"{starting.process.pid}-*/*.request")], "the request")
         os.kill(starting.process.pid, signal.SIGURG)
+        until(lambda: request.stat().st_mtime, "the sign that the program is importing")
         assert starting.do("print('threading' in sys.modules)") == ["False"]
         assert starting.threads == 1
         starting.do("late.__spec__._initializing = False")

@@ -16,7 +16,7 @@ import signal
 import socket
 import struct
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
@@ -32,13 +32,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ANSWER_TIMEOUT_S: Final = 3.0
-"""How long a process may take to answer. Python runs signal handlers between two instructions of its main thread."""
+"""How long a process may take to notice a signal, which Python handles between two instructions of its main thread."""
+CONNECT_TIMEOUT_S: Final = 9.0
+"""Maximum time for a process that has noticed a signal to finish its imports and connect. Callers wait 10 s."""
 HELLO_TIMEOUT_S: Final = 10.0
 """Maximum time for a connected process to load the REPL, which may include compiling it, and to identify itself."""
-SIGNAL_RETRY_INTERVAL_S: Final = 0.25
-"""Time after which the signal is sent again."""
+SIGNAL_RETRY_INTERVAL_S: Final = 0.1
+"""Time after which the signal is sent again. A program that is starting does not answer during some imports."""
 MAX_HELLO_BYTES: Final = 65536
 """Maximum size of the line in which a process identifies itself."""
+
+RequestPhase = Literal["unnoticed", "delayed", "accepted"]
+"""What a process has done with a request. One that cannot start a thread yet, because it is importing modules of the
+standard library, touches the file of the request. The server first sets the modification time of the file to 0."""
 
 
 async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:
@@ -58,9 +64,13 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         listener.listen(4)
         data = json.dumps({"socket": name, "secret": secret}).encode()
         files.replace(request, data, links=Links.ANY, is_durable=False)
-        with anyio.move_on_after(ANSWER_TIMEOUT_S):
-            return await _accept(listener, request, pid, secret)
-        raise ReplUnreachableError(process, silence_reason(pid, is_accepted=not request.exists()))
+        os.utime(request, (0, 0))
+        end_of_silence = anyio.current_time() + ANSWER_TIMEOUT_S
+        with anyio.move_on_after(CONNECT_TIMEOUT_S):
+            while _read_phase(request) != "unnoticed" or anyio.current_time() < end_of_silence:
+                if (accepted := await _accept(listener, request, pid, secret)) is not None:
+                    return accepted
+        raise ReplUnreachableError(process, silence_reason(pid, _read_phase(request)))
     except ProcessLookupError:
         raise ReplUnreachableError(process, "the process has ended") from None
     except InsecureDirectoryError as error:
@@ -83,24 +93,35 @@ def _bind(listener: socket.socket, directory: Path, name: str) -> None:
         os.close(descriptor)
 
 
+def _read_phase(request: Path) -> RequestPhase:
+    """Return what a process has done with a request."""
+    try:
+        return "delayed" if request.stat().st_mtime else "unnoticed"
+    except FileNotFoundError:
+        return "accepted"
+
+
 async def _accept(
     listener: socket.socket, request: Path, pid: int, secret: str
-) -> tuple[AcceptedStream, Sequence[str]]:
-    """Signal a process until it connects. Return the stream to its REPL, and the applications found in it."""
+) -> tuple[AcceptedStream, Sequence[str]] | None:
+    """Signal a process, and wait for `SIGNAL_RETRY_INTERVAL_S` until it connects.
+
+    Return the stream to its REPL and the applications found in it, or None if it has not connected.
+    """
+    if request.exists():  # noqa: ASYNC240  # one system call on a local file system
+        os.kill(pid, signal.SIGURG)
+    with anyio.move_on_after(SIGNAL_RETRY_INTERVAL_S):
+        await anyio.wait_readable(listener)
+        sock, _ = listener.accept()
+        if (applications := await _verify_peer(sock, pid, secret)) is not None:
+            return AcceptedStream(f"process {pid}", sock), applications
+    if find_process(pid) is None:
+        raise ProcessLookupError
     failed = request.with_name(f"{pid}.taken.failed")
-    while True:
-        if request.exists():  # noqa: ASYNC240  # one system call on a local file system
-            os.kill(pid, signal.SIGURG)
-        with anyio.move_on_after(SIGNAL_RETRY_INTERVAL_S):
-            await anyio.wait_readable(listener)
-            sock, _ = listener.accept()
-            if (applications := await _verify_peer(sock, pid, secret)) is not None:
-                return AcceptedStream(f"process {pid}", sock), applications
-        if find_process(pid) is None:
-            raise ProcessLookupError
-        if failed.exists():  # as above
-            words = files.read_text(failed, files.FileRules(Links.ANY, 65536)).strip().rpartition("\n")[2]
-            raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in the process: {words}")
+    if failed.exists():
+        words = files.read_text(failed, files.FileRules(Links.ANY, 65536)).strip().rpartition("\n")[2]
+        raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in the process: {words}")
+    return None
 
 
 async def _verify_peer(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
@@ -129,17 +150,22 @@ async def _read_line(sock: socket.socket) -> bytes:
     return data
 
 
-def silence_reason(pid: int, *, is_accepted: bool) -> str:
-    """Return the likely reason why a process did not answer in time. `is_accepted` means that it read the request."""
+def silence_reason(pid: int, phase: RequestPhase) -> str:
+    """Return the likely reason why a process did not answer in time."""
     process = find_process(pid)
     if process is None:
         return "the process has ended"
+    if phase == "accepted":
+        return (
+            f"the process read the request but did not connect within {CONNECT_TIMEOUT_S:g} s: it may be very busy "
+            "(call again later), or have run out of open files, threads or memory"
+        )
+    if phase == "delayed":
+        return "the program is starting and still importing modules: call again later"
     if not process.is_ready:
         return process.no_repl_reason or "the program replaced the handler for SIGURG"
     if process.is_blocking:
         return "the program blocks SIGURG"
-    if is_accepted:
-        return "the process read the request but did not connect: it may have run out of open files, threads or memory"
     return (
         f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: either it is in C code, such as a long query "
         "or a library's lock (call again later), or the program has replaced the handler for SIGURG"

@@ -26,7 +26,8 @@ def _install_signal_handler(home):
     # Libraries such as gevent, and tests, replace functions of these modules later.
     start, thread_id = _thread.start_new_thread, _thread.get_ident
     pause_for_signal = _signal.pause
-    user_id, process_id, stat, lstat, rename = os.geteuid, os.getpid, os.stat, os.lstat, os.rename
+    user_id, process_id, stat, lstat = os.geteuid, os.getpid, os.stat, os.lstat
+    rename, touch = os.rename, os.utime
     passed = []  # one entry for each signal that the program would have ignored without this handler
     library = os.path.dirname(getattr(os, "__file__", ""))
     shared = {"loop": None, "repl": None, "pid": 0, "thread": 0, "start_new_thread": start}
@@ -89,6 +90,7 @@ def _install_signal_handler(home):
                 raise OSError("other users could have written the request")  # noqa: TRY301  # it is not for this process either
             stat(name + ".request")
             if is_importing_library():  # the program is just starting, and the server sends the signal again
+                touch(name + ".request")
                 passed.append(1)
                 return
             rename(name + ".request", name + ".taken")
