@@ -8,11 +8,14 @@ import pytest
 from project_texts import ProjectTexts
 
 from codriver.repls.worker.basics.held_definitions import UndoRecords
-from codriver.repls.worker.python import minimal_load, module_loads
+from codriver.repls.worker.python import module_loads
 from codriver.repls.worker.python.dependent_modules import DependentModules
+from codriver.repls.worker.python.edits import edited_module
+from codriver.repls.worker.python.edits.change_planner import ChangePlanner
+from codriver.repls.worker.python.edits.load_steps import LoadSteps
+from codriver.repls.worker.python.edits.refill_planner import RefillPlanner
 from codriver.repls.worker.python.follow_up import Followers
 from codriver.repls.worker.python.live_functions import LiveCode
-from codriver.repls.worker.python.minimal_load import MinimalLoad
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 from codriver.repls.worker.python.rebuilds import Rebuilds
@@ -40,11 +43,11 @@ FAULTS = {
     "late statements": (Followers, "update_late_dependents"),
     "registrations": (Followers, "report_grown"),
     "chain": (Rebuilds, "statement_chain"),
-    "plan": (MinimalLoad, "_plan"),
-    "chains": (MinimalLoad, "_plan_chains"),
-    "steps": (MinimalLoad, "_steps"),
+    "plan": (ChangePlanner, "plan_change"),
+    "chains": (RefillPlanner, "plan_refills"),
+    "steps": (LoadSteps, "in_source_order"),
     "functions": (LiveCode, "update_functions"),
-    "comparison": (minimal_load, "compare"),
+    "comparison": (edited_module, "compare"),
     "references": (module_loads, "update_remaining_objects"),
     "rows": (ModuleLoad, "_report_rows"),
 }

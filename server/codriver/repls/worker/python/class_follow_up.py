@@ -8,6 +8,8 @@ from typing import Generic
 
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .class_renewal import can_be_created_again, classes_with_hooks, has_plain_metaclass
+from .edits.open_classes import accepts_method
+from .edits.statement_syntax import dotted_name
 from .effects.static_attributes import is_generic_class
 from .enum_members import is_enum
 from .equal_values import is_alike
@@ -124,7 +126,7 @@ class ClassFollowUp:
         minimal = self._followers.minimal_load_for(text)
         bases = ast.Tuple(node.bases, ast.Load())
         ast.copy_location(bases, node)
-        now = eval(minimal.compile_node(ast.Expression(bases), "eval"), text.space)
+        now = eval(minimal.edited.compile(ast.Expression(bases), "eval"), text.space)
         type.__setattr__(kind, "__orig_bases__", now)
         self._undo.record_change("", lambda: True, lambda: type.__setattr__(kind, "__orig_bases__", before))
 
@@ -162,7 +164,7 @@ class ClassFollowUp:
         ):
             minimal = self._followers.minimal_load_for(text)
             words = {
-                keyword.arg: eval(minimal.compile_node(ast.Expression(keyword.value), "eval"), text.space)
+                keyword.arg: eval(minimal.edited.compile(ast.Expression(keyword.value), "eval"), text.space)
                 for keyword in node.keywords
                 if keyword.arg and keyword.arg != "metaclass"
             }
@@ -220,8 +222,8 @@ class ClassFollowUp:
         """Update the statements in the body of a class that depend on a change."""
         minimal = self._followers.minimal_load_for(text)
         members: set[str] = set()
-        for statement in minimal.nested_statements(node):
-            owner = minimal.find_class(statement.owner)
+        for statement in minimal.edited.nested_statements(node):
+            owner = minimal.edited.class_of(statement.owner)
             if owner is None or statement.guard:
                 effects = self._followers.analysis.body_effects([statement.node], text.space, owner or kind)
                 if statement.kind != CLASS and self._changes.is_affected(effects):
@@ -231,16 +233,16 @@ class ClassFollowUp:
             if statement.kind == FUNCTION:
                 self._followers.follow_defaults(text, statement.node, owner)
                 self._followers.clear_cache(
-                    text, space_of(owner).get(statement.node.name), minimal.dotted_name(statement), owner
+                    text, space_of(owner).get(statement.node.name), dotted_name(statement), owner
                 )
                 self._followers.report_cached(text, statement, owner)
                 if statement.node.decorator_list:
                     effects = self._followers.analysis.decorator_effects(statement.node, text.space, owner)
                     if self._changes.is_affected(effects):
-                        if effects.effect is not None or not minimal.accepts_methods(owner, statement.node):
+                        if effects.effect is not None or not accepts_method(owner, statement.node):
                             self._make_class(text, node, kind, effects)
                             return
-                        minimal.make_definition(statement)()
+                        minimal.class_bodies.make_definition(statement)()
                 continue
             if statement.kind == CLASS:
                 continue
@@ -254,15 +256,15 @@ class ClassFollowUp:
                     text,
                     statement.node,
                     f"the statement was evaluated with {self._changes.cause(effects)}, which changed",
-                    minimal.dotted_name(statement),
+                    dotted_name(statement),
                 )
-            elif statement.kind == VALUE and minimal.can_set_attributes(owner, statement):
+            elif statement.kind == VALUE and minimal.classes.can_set_attributes(owner, statement):
                 self._assign(text, statement, owner)
             else:
                 self._make_class(text, node, kind, effects)
                 return
         if members:
-            minimal.make_member_update(node.name + ".", members, node)()
+            minimal.members.make_update(node.name + ".", members, node)()
             self._followers.stays += [(text.name, name, why) for name, why in minimal.pop_not_updated()]
 
     def _assign(self, text: Text, statement: Any, owner: Any) -> None:
@@ -272,13 +274,13 @@ class ClassFollowUp:
         """
         before = {name: space_of(owner).get(name, ABSENT) for name in assigned_names(statement.node)}
         try:
-            self._followers.minimal_load_for(text).make_attribute_assignment(statement)()
+            self._followers.minimal_load_for(text).class_bodies.make_assignment(statement.owner, statement)()
         except Exception as error:  # an error in user code
             self._followers.report_in_module(
                 text,
                 statement.node,
                 f"the statement fails now: {type(error).__name__}",
-                self._followers.minimal_load_for(text).dotted_name(statement),
+                dotted_name(statement),
             )
             return
         for name, old in before.items():

@@ -22,6 +22,8 @@ from ..basics.held_definitions import ABSENT, defining_module_name, is_class, or
 from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
+from .edits.signature_updates import without_body
+from .edits.statement_syntax import dotted_name
 from .effects.analysis import Analysis
 from .effects.effects import code_position_name
 from .enum_members import is_enum
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
     from typing import Any, Dict
 
     from ..basics.held_definitions import UndoRecord
+    from .edits.minimal_load import MinimalLoad
     from .effects.effects import Effects
-    from .minimal_load import MinimalLoad
     from .python_drift import Drift
 
     Spaces = Dict[str, Dict[str, Any]]
@@ -103,14 +105,14 @@ class Followers:
         self.evaluated: set[str] = set()
         """The names in the edited module that were computed again although their statements were not edited."""
         self.record_emptied: list[tuple[str, str, int]] = []
-        self.module = minimal.module
+        self.module = minimal.edited.module
         self._sources: dict[str, Text | None] = {}
-        self._old = Text(name, self.module, minimal.file, minimal.old)
-        self.text = Text(name, self.module, minimal.file, minimal.new)
+        self._old = Text(name, self.module, minimal.edited.file, minimal.edited.old)
+        self.text = Text(name, self.module, minimal.edited.file, minimal.edited.new)
         self._is_old = True
         self._loads = {load.file: other for other, load in drift.sources.loads.items()}
         self.analysis = Analysis(self._find_source)
-        self.changes = NameChanges(self.module, minimal.names, drift)
+        self.changes = NameChanges(self.module, minimal.edited.edited_names, drift)
         self.rebuilds = Rebuilds(self, undo)
         self.registrations = Registrations(self.text, self.analysis, self.changes, drift, self.rebuilds.objects)
         self._dependents = DependentModules(
@@ -171,7 +173,7 @@ class Followers:
 
     def prepare(self) -> None:  # noqa: C901, PLR0912  # one branch for each kind of change
         """Before the load, evaluate statements that may depend on it to find values that have been modified since."""
-        comparison = self._minimal.comparison
+        comparison = self._minimal.edited.comparison
         for change in comparison.changes:
             for statement in (change.old, change.new):
                 if statement is None:
@@ -238,7 +240,7 @@ class Followers:
             [base.id for base in statement.node.bases if isinstance(base, ast.Name)] if statement.kind == CLASS else []
         )
         kinds = [self.text.space.get(name) for name in names] + [
-            self._minimal.find_class(statement.owner) if statement.owner else None
+            self._minimal.edited.class_of(statement.owner) if statement.owner else None
         ]
         related = [each for kind in kinds if is_class(kind) for each in order_of(kind)]
         related += [type(each) for each in related]
@@ -268,7 +270,7 @@ class Followers:
     def _evaluate_or_absent(self, node: Any) -> Any:
         """Return the value of an expression, or ABSENT if evaluating it fails."""
         try:
-            return eval(self._minimal.compile_node(ast.Expression(node), "eval"), self.text.space)
+            return eval(self._minimal.edited.compile(ast.Expression(node), "eval"), self.text.space)
         except (Exception, SystemExit):  # an error in user code is handled when the statement is followed up
             return ABSENT
 
@@ -277,7 +279,7 @@ class Followers:
     def find_changes(self) -> None:
         """Find the code that has changed. Call this after functions have been updated."""
         self._is_old = False
-        for change in self._minimal.comparison.changes:
+        for change in self._minimal.edited.comparison.changes:
             old, new = change.old, change.new
             if old is None or new is None:
                 continue
@@ -285,9 +287,9 @@ class Followers:
                 self.changes.updated.add((self.name, new.name + ".__doc__"))
             if not old.kind == new.kind == FUNCTION:
                 continue
-            if "signature" in change.parts or self._minimal.changes_behaviour(old, new):
+            if "signature" in change.parts or self._minimal.edited.changes_behaviour(old, new):
                 self.changes.codes.add((self.name, new.name + "()"))
-            if "signature" in change.parts or self._minimal.changes_kind(old, new):
+            if "signature" in change.parts or self._minimal.edited.changes_kind(old, new):
                 self.changes.codes.add((self.name, new.name + "(...)"))
             known = {
                 _text_without_bodies(node)
@@ -308,7 +310,7 @@ class Followers:
 
     def plan_registries(self) -> None:
         """Plan to fill the registries again in which the edited module registers something."""
-        self.shared_registries.plan(self._minimal.comparison.changes)
+        self.shared_registries.plan(self._minimal.edited.comparison.changes)
 
     @property
     def old_text(self) -> Text:
@@ -471,7 +473,7 @@ class Followers:
         """
         present = text.space.get(assigned_names(node)[0], ABSENT)
         try:
-            value = eval(self.minimal_load_for(text).compile_node(ast.Expression(node.value), "eval"), text.space)
+            value = eval(self.minimal_load_for(text).edited.compile(ast.Expression(node.value), "eval"), text.space)
         except Exception:  # an error in user code
             return ABSENT
         return present if is_alike(present, value) else value
@@ -484,7 +486,9 @@ class Followers:
         if effects.effect is not None:
             return False
         try:
-            value = bool(eval(self.minimal_load_for(text).compile_node(ast.Expression(node.test), "eval"), text.space))
+            value = bool(
+                eval(self.minimal_load_for(text).edited.compile(ast.Expression(node.test), "eval"), text.space)
+            )
         except Exception:  # an error in user code
             return False
         branch = node.body if value else node.orelse
@@ -539,7 +543,7 @@ class Followers:
 
     def run(self, text: Text, node: Any) -> None:
         """Run a statement in its module."""
-        exec(self.minimal_load_for(text).compile_node(ast.Module([node], []), "exec"), text.space)
+        exec(self.minimal_load_for(text).edited.compile(ast.Module([node], []), "exec"), text.space)
 
     def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
         cause = self.changes.cause(effects)
@@ -739,16 +743,16 @@ class Followers:
         effects = self.analysis.annotation_reads(node, text.space)
         if not self.changes.is_affected(effects):
             return False
-        stub = self.minimal_load_for(text).copy_without_body(node)
+        stub = without_body(node)
         space: dict[str, Any] = {}
         try:
-            exec(self.minimal_load_for(text).compile_node(ast.Module([stub], []), "exec"), text.space, space)
+            exec(self.minimal_load_for(text).edited.compile(ast.Module([stub], []), "exec"), text.space, space)
             made = annotation_attribute(space[node.name])
         except Exception:  # an error in user code
             return True
         for function in self.existing_functions(text.file, node):
             before = annotation_attribute(function)
-            self._minimal.annotate(function, made, text.space.get(node.name))
+            self._minimal.signatures.annotate(function, made, text.space.get(node.name))
             self._undo.record_change("", lambda: True, functools.partial(setattr, function, *before))
         return True
 
@@ -766,7 +770,7 @@ class Followers:
                 )
                 continue
             try:
-                code = self.minimal_load_for(text).compile_node(ast.Expression(position), "eval")
+                code = self.minimal_load_for(text).edited.compile(ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
             except Exception as error:  # an error in user code
                 self.report_in_module(text, node, f"a default fails now: {type(error).__name__}")
@@ -796,7 +800,7 @@ class Followers:
         ):
             return
         count = count_instances_with(owner, statement.node.name)
-        name = self.minimal_load_for(text).dotted_name(statement)
+        name = dotted_name(statement)
         if count and (text.name, name + "()") not in self.changes.codes:
             self.report_in_module(text, statement.node, f"{count} instances keep the value that they have cached", name)
 
@@ -884,7 +888,7 @@ class Followers:
                 return True
         minimal = self.minimal_load_for(text)
         made = [
-            eval(minimal.compile_node(ast.Expression(decorator), "eval"), text.space)
+            eval(minimal.edited.compile(ast.Expression(decorator), "eval"), text.space)
             for decorator in node.decorator_list
         ]
         for decorate in reversed(made):
@@ -965,7 +969,7 @@ class Followers:
         """Report enumeration members in other modules that were replaced and are still in use."""
         for name, minimal in list(self._minimals.items()):
             if minimal is not self._minimal:
-                minimal.report_replaced_members(self.drift, self.name)
+                minimal.members.report_replaced_members(self.drift, self.name)
                 self.stays += [(name, *row) for row in minimal.pop_not_updated()]
 
     # Objects that statements fill

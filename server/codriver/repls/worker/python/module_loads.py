@@ -13,6 +13,9 @@ from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, defining_mod
 from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
+from .edits.load_steps import Step
+from .edits.member_updates import PREVIOUS_MEMBER_REASON
+from .edits.minimal_load import MinimalLoad
 from .effects.pure_calls import is_immutable_kind
 from .enum_members import is_enum
 from .follow_failures import Reporting, explain_unfollowed_change
@@ -20,7 +23,6 @@ from .follow_up import Followers
 from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_url_caches
 from .loaded_sources import MAX_PARSED_BYTES
-from .minimal_load import PREVIOUS_MEMBER_REASON, MinimalLoad, Step
 from .python_names import instance_dict_of, module_dict
 from .renewal import remove_previous_definitions, update_remaining_objects
 from .statements import PARSE_ERRORS, SourceText, imported_names, names_bound_by
@@ -100,7 +102,7 @@ class ModuleLoad:
     @property
     def code(self) -> types.CodeType | None:
         """Return the compiled source, or None if only parts of it were compiled."""
-        return None if self._minimal is None else self._minimal.code
+        return None if self._minimal is None else self._minimal.edited.codes[1].code
 
     def prepare(self) -> None:
         """Find the loaded module, or create a new module."""
@@ -150,11 +152,11 @@ class ModuleLoad:
         except Exception as error:
             self.report_failure(explain_unfollowed_change(error) + "; the whole file ran")
             return None
-        if not minimal.is_possible:
+        if not minimal.edited.has_same_future_features:
             return None
         self._minimal = minimal
         # Values bound to names in the module at run time are its state.
-        left = {*standing} - definitions - minimal.names
+        left = {*standing} - definitions - minimal.edited.edited_names
         self._standing = {attribute: standing[attribute] for attribute in left}
         self._followers = Followers(minimal, self._drift, name, self._undo)
         try:
@@ -163,7 +165,7 @@ class ModuleLoad:
             self.report_failure(explain_unfollowed_change(error) + "; the whole file ran")
             self._minimal = self._followers = None
             return None
-        if minimal.changes_classes:
+        if minimal.edited.changes_classes:
             clear_subclass_caches(self._sources.loads)
         last = ast.parse("pass").body[0]
         return [*steps, Step(last, self._follow, is_conditional=True)]
@@ -205,7 +207,7 @@ class ModuleLoad:
                 value for value in module.__dict__.values() if is_class(value) and defining_module_name(value) == name
             ]
             update_abstract_methods(kinds, self._undo.record_change)
-            if self._minimal is not None and self._minimal.changes_classes:
+            if self._minimal is not None and self._minimal.edited.changes_classes:
                 clear_subclass_caches(self._sources.loads)
         return ABSENT
 
@@ -215,13 +217,13 @@ class ModuleLoad:
         They are in this module, or in the module of `text`.
         """
         name = text.name if text is not None else self._name or self._home.__name__
-        label = self._minimal.label if self._minimal is not None else os.path.basename(self._path)
+        label = self._minimal.edited.label if self._minimal is not None else os.path.basename(self._path)
         self.renewed.append(_stays_row(name, label, why))
 
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
         """Remove names that the source no longer binds, and update references to objects from the previous load."""
         names = snapshot.names
-        removed = list(self._forget(module) if self._minimal is None else self._minimal.remove_names())
+        removed = list(self._forget(module) if self._minimal is None else self._minimal.removals.remove_names())
         gone = [(attribute, names.get(attribute)) for attribute in removed]
         for index, (attribute, value) in enumerate(gone):
             row = {"module": name, "name": attribute, "kind": "removed"}
@@ -339,17 +341,17 @@ class ModuleLoad:
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
-        emptied = [(name, *row) for row in minimal.record_emptied]
+        emptied = [(name, *row) for row in minimal.cleared_caches]
         for other, part, count in [*emptied, *(self._followers.record_emptied if self._followers is not None else ())]:
             yield {"module": other, "name": part, "kind": "emptied", "of": str(count)}
-        for part, function in minimal.left:
+        for part, function in minimal.functions.left:
             if is_in_use(function):
                 self._drift.closures.add(name, part, function)
-        minimal.report_running(before)
-        minimal.report_replaced_members(self._drift, name)
+        minimal.functions.report_running(before)
+        minimal.members.report_replaced_members(self._drift, name)
         if self._followers is not None:
             self._followers.report_replaced_members()
-        for part, why in dict.fromkeys(minimal.stays):
+        for part, why in dict.fromkeys(minimal.plan.stays):
             yield _stays_row(name, part, why)
         yield from self._deferred_rows(module, name, minimal)
         for other, part, why in dict.fromkeys(self._followers.lasting if self._followers is not None else ()):
@@ -364,7 +366,7 @@ class ModuleLoad:
         """Yield rows for what earlier loads could not update and this one has not updated either."""
         deferred = self._drift.deferred
         evaluated = self._followers.evaluated if self._followers is not None else set()
-        for part, why in deferred.pop(name, module.__dict__, minimal.comparison.changes, evaluated):
+        for part, why in deferred.pop(name, module.__dict__, minimal.edited.comparison.changes, evaluated):
             yield _stays_row(name, part, why)
         for other, part in deferred.pop_members() if not self._drift.is_another_edited(name) else ():
             yield _stays_row(other, part, PREVIOUS_MEMBER_REASON)

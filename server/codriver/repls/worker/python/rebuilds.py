@@ -154,7 +154,7 @@ class Rebuilds:
             self._undo.record_attribute("", kind, name, before)
         minimal = self._followers.minimal_load_for(text)
         words = {
-            str(keyword.arg): eval(minimal.compile_node(ast.Expression(keyword.value), "eval"), text.space)
+            str(keyword.arg): eval(minimal.edited.compile(ast.Expression(keyword.value), "eval"), text.space)
             for keyword in node.keywords
             if keyword.arg != "metaclass"
         }

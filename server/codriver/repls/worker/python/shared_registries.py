@@ -298,7 +298,7 @@ class SharedRegistries:
         _, value = registry.find_creation()
         owner = registry.owner
         space = {} if owner is None else dict(space_of(owner))
-        return eval(minimal.compile_node(ast.Expression(value), "eval"), registry.text.space, space)
+        return eval(minimal.edited.compile(ast.Expression(value), "eval"), registry.text.space, space)
 
     def _is_explained(self, chain: list[tuple[Text, int]]) -> Iterator[bool]:
         """Yield for each entry in the registries whether an import adds it. Other entries were added at run time."""

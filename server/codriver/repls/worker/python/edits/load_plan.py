@@ -1,0 +1,40 @@
+"""What a load of an edited module will run, define, set and remove, and what it cannot update."""
+
+from __future__ import annotations
+
+from ..statements import DOCSTRING, IMPORT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..statements import Statement
+
+
+class LoadPlan:
+    """The plan of a load. Planners add to it, in any order.
+
+    - `tops` are the positions of top-level statements to run.
+    - `defined` are functions and methods to define again with their decorators, by the id of their syntax node.
+    - `attributes` are assignments in classes to run, and functions whose default values and annotations to set, by the
+      id of their syntax node. Each comes with its scope, such as `C.`.
+    - `members` are the names of members to update, by the scope of their enumeration.
+    - `removed` are dotted names that removed statements have bound.
+    - `previous` are the previous statements of functions, by the id of the new syntax node.
+    - `stays` are names with parts that are not updated, each with the reason.
+    """
+
+    def __init__(self) -> None:
+        self.tops: set[int] = set()
+        self.defined: dict[int, Statement] = {}
+        self.attributes: dict[int, tuple[str, Statement]] = {}
+        self.members: dict[str, set[str]] = {}
+        self.removed: list[str] = []
+        self.previous: dict[int, Statement] = {}
+        self.stays: list[tuple[str, str]] = []
+
+    def runs(self, statement: Statement) -> bool:
+        """Return whether a statement in the new source is to be run or defined again."""
+        return (
+            not statement.owner
+            and statement.kind not in (IMPORT, DOCSTRING)
+            and (statement.top in self.tops or id(statement.node) in self.defined)
+        )
