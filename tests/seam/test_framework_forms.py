@@ -242,7 +242,7 @@ def test_a_synchronous_event_reports_the_changes_of_its_epoch(contract_answers):
 def test_a_failure_swallowed_by_the_framework_is_reported_and_undone(contract_answers):
     assert contract_answers["failed"]["reason"] == contract_answers["spilled"]["reason"] == "handler-failed"
     assert contract_answers["failed"]["hint"] == "ExceptionInfo: no <redacted>\\nhere {:n 1} in fail at other.cljc:9."
-    assert contract_answers["spilled"]["hint"].endswith(" was taken back.")
+    assert contract_answers["spilled"]["hint"].endswith(" were reverted.")
     assert contract_answers["after failed"]["value"] == contract_answers["after spilled"]["value"] == "3"
     outcomes = {row["eventId"]: row["outcome"] for row in contract_answers["epochs"]["epochs"]}
     assert outcomes == {"add": "ok", "fail": "failed", "spill": "failed", "rf.epoch/db-replaced": "ok", "secret": "ok"}

@@ -54,7 +54,7 @@ def test_a_failure_swallowed_by_a_synchronous_dispatch_is_reported(application):
 
 def test_changes_by_other_handlers_of_a_failed_event_are_rolled_back():
     answer = answer_of("re-frame2", "dispatch", event="[:depot/spill]", sync=True)
-    assert answer["hint"].endswith("The state is as before: what other handlers of this event did was taken back.")
+    assert answer["hint"].endswith("The state was restored: changes by other handlers of this event were reverted.")
 
 
 def test_dispatching_an_event_without_a_handler_fails():
@@ -140,7 +140,8 @@ def test_a_request_without_a_frame_is_refused_if_there_are_two_frames():
     ]:
         answer = answer_of("two frames", accessor, **asked)
         assert answer == {
-            "ok": False, "reason": "ambiguous-frame", "hint": "give frame: :depot/second, :rf/default",
+            "ok": False, "reason": "ambiguous-frame",
+            "hint": "there are several frames: pass one of them as the argument frame: :depot/second, :rf/default",
         }  # fmt: skip
     assert answer_of("two frames", "health")["ambiguousFrame"] is True
 

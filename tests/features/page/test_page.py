@@ -212,7 +212,7 @@ def test_rows_show_callers_code_and_results(page, client, other):
     assert "ann" in page.run(f"{row('rate(21.5)')}.innerText")
     hues = page.run("[...document.querySelectorAll('.who')].map(one => [one.innerText, one.dataset.hue])")
     assert len({hue for who, hue in hues if who}) == len({who for who, _ in hues if who})
-    assert page.run(f"{row('1 / 0')}.classList.contains('broken')")
+    assert page.run(f"{row('1 / 0')}.classList.contains('failed')")
 
 
 def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(page, client, other):
@@ -225,7 +225,7 @@ def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(pa
     page.click(".detail button", "Interrupt")
     page.shows("human called interrupt_evaluation")
     client.answer(begun)
-    page.until(f"{row('while True')}.classList.contains('broken')", "the row to be over")
+    page.until(f"{row('while True')}.classList.contains('failed')", "the row to be over")
     page.until("!document.querySelector('.detail .stop')", "no button where nothing runs")
     told = other.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]", limit=1000)
     assert "human" in json.dumps(told)
@@ -334,7 +334,7 @@ def test_a_failure_that_the_server_has_forgotten_is_still_shown_as_failed(browse
     with browser.page(page.address) as shown:
         shown.until("document.getElementById('loading')?.hidden && document.querySelector('.row')", "all rows")
         shown.click(".filter", "Errors")
-        shown.until(f"{row_of('long ago')}?.classList.contains('broken')", "the failure")
+        shown.until(f"{row_of('long ago')}?.classList.contains('failed')", "the failure")
 
 
 def test_rows_display_line_breaks_and_count_the_lines_beyond_three(page, client):
@@ -536,7 +536,7 @@ def test_search_and_filters_find_rows(page, client):
     page.until(f"{row('2 ** 9')} && document.querySelectorAll('.row').length === 1", "the row found by the server")
     page.press("Escape")
     page.click(".filter", "Errors")
-    page.until("[...document.querySelectorAll('.row')].every(one => one.classList.contains('broken'))")
+    page.until("[...document.querySelectorAll('.row')].every(row => row.classList.contains('failed'))")
 
 
 def test_datalog_queries_are_answered_and_a_row_leads_to_its_evaluation(page, client):
@@ -593,7 +593,7 @@ def test_keyboard_shortcuts_move_open_and_show_help(page, client):
 def test_screen_readers_get_a_list_with_described_rows(page, client):
     evaluate(client, "2 / 0")
     page.shows("2 / 0", "#rows")
-    page.until(f"{row('2 / 0')}.classList.contains('broken')")
+    page.until(f"{row('2 / 0')}.classList.contains('failed')")
     nodes = page.request("Accessibility.getFullAXTree")["nodes"]
     roles = [
         (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
@@ -748,7 +748,6 @@ def test_only_scrolling_by_the_reader_stops_following_the_end_of_the_list(page):
 
 
 STOPPED = "The server has stopped. Run `codriver watch --web`."
-CONNECTION_TEXT = "document.querySelector('#connection').innerText"
 
 
 def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_challenges(browser, tmp_path):

@@ -37,9 +37,8 @@ SHOP = """\
   (fn [step] (fn ([] (step)) ([to] (step to)) ([to x] (step to (+ x n))))))
 (def half (partial price {:price 0.5}))
 """
-NOT_SEEN = (
-    "not seen: constructors (3), held functions (1), multimethods (1), primitive signatures (1), protocol methods (1)"
-)
+UNRECORDED = "constructors (3), multimethods (1), primitive signatures (1), protocol methods (1), stored functions (1)"
+NOT_RECORDED = f"not recorded: {UNRECORDED}"
 TESTS = """\
 (ns traced.shop-test (:require [clojure.test :refer [deftest is]] [traced.shop :as shop]))
 (deftest totals (is (= 36 (shop/total [[{:price 2} 20]]))))
@@ -92,7 +91,7 @@ def test_an_answer_lists_the_calls_in_few_lines(client):
         f"run {answer['evaluationId']}: 4 calls to 2 functions",
         "#1 (shop/total ([map of 1 20] [map of 1 20] [map of 1 20])) -> 96.0",
         "  #2 x3 (shop/price {:price 2} 20) -> 32.0",
-        NOT_SEEN,
+        NOT_RECORDED,
     ]
     assert answer["result"] == "96.0"
 
@@ -109,7 +108,7 @@ def test_a_namespace_is_selected_by_its_name_or_a_prefix(client):
     answer = traced(client, '(clojure.string/starts-with? "ab" "a")', "clojure.string")
     assert "functions that are linked directly (" in answer["trace"]
     assert call_lines(client, "(map inc [1])", "clojure.core no.such/name") == [
-        "no function to record is loaded of clojure.core, no.such/name"
+        "no loaded function matches clojure.core, no.such/name"
     ]
 
 

@@ -28,7 +28,7 @@ _PYTHON_STRING_FUNCTIONS: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "L
 
 def _test(path: str, words: Mapping[str, str]) -> Program:
     """Return the program that runs tests, with the dialect's string functions inserted."""
-    return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
+    return program(path, HAS=words["HAS"], IS_SELECTED=program("lisp/is_selected.cljc", LOWER=words["LOWER"]))
 
 
 _SESSION_PROGRAM: Final = program("clojure/session.clj")

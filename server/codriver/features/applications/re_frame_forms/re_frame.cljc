@@ -18,8 +18,8 @@
   [rf frame]
   (let [declared (:sensitive rf)
         then (fn [record] (keys (get-in record [:db-after :rf/elision :sensitive-declarations])))
-        kept (mapcat then (epochs-of rf frame))]
-    (into [] (comp (map vec) (distinct)) (concat (when declared (keys (declared frame))) kept))))
+        stored (mapcat then (epochs-of rf frame))]
+    (into [] (comp (map vec) (distinct)) (concat (when declared (keys (declared frame))) stored))))
 
 (defn secrets
   "Return the strings at sensitive paths, in the current state and the stored epochs, the longest first."
@@ -44,25 +44,25 @@
         own (own-frames rf)
         names (apply str (interpose ", " (map pr-str frames)))]
     (if-let [text (:frame args)]
-      (if-let [[found] (seq (filter (fn [one] (named? one text)) frames))]
+      (if-let [[found] (seq (filter (fn [frame] (named? frame text)) frames))]
         found
-        (refuse "no-such-frame" (str "frames: " names)))
+        (refuse "no-such-frame" (str "there is no frame " (pr-str text) "; the frames are: " names)))
       (cond (= 1 (count own)) (first own)
-            (empty? frames) (refuse "no-frame-resolved" "the application has registered no frame")
-            :else (refuse "ambiguous-frame" (str "give frame: " names))))))
+            (empty? frames) (refuse "no-frame-resolved" "the application has not registered any frames")
+            :else (refuse "ambiguous-frame" (str "there are several frames: pass one of them as the argument frame: " names))))))
 
-(defn db-here
+(defn current-db
   "Return the state of a frame. Refuse if the frame has been destroyed."
   [rf frame]
   (let [db (db-of rf frame)]
     (if (nil? db) (refuse "accessor-failed" (str "the frame " (pr-str frame) " has no state")) db)))
 
 (defn epoch-numbered [epochs number reason]
-  (or (last (filter (fn [one] (or (nil? number) (= (str number) (str (:epoch-id one))))) epochs))
+  (or (last (filter (fn [epoch] (or (nil? number) (= (str number) (str (:epoch-id epoch))))) epochs))
       (refuse (if (seq epochs) reason "no-such-epoch")
               (if (seq epochs)
-                (str "the epochs " (:epoch-id (first epochs)) " to " (:epoch-id (last epochs)) " are kept")
-                "no epoch is kept: no event was handled since"))))
+                (str "the epochs " (:epoch-id (first epochs)) " to " (:epoch-id (last epochs)) " are stored")
+                "no epoch is stored, because no event has been handled"))))
 
 (defn changes
   "Return at most 100 differences at a path, without sensitive values."
@@ -103,18 +103,18 @@
 (defn row
   "Convert a trace event to a map of numbers and strings."
   [event]
-  (let [place (or (place-of (:rf.trace/trigger-handler event)) (place-of (:tags event)))
-        said (dissoc (:tags event) :exception :event-id :handler-id :frame :source :origin :dispatch-id :trace-id
+  (let [location (or (place-of (:rf.trace/trigger-handler event)) (place-of (:tags event)))
+        tags (dissoc (:tags event) :exception :event-id :handler-id :frame :source :origin :dispatch-id :trace-id
                      :category :source-coords)
-        shown (if (tagged event :exception) (dissoc said :reason :phase) said)]
+        details (if (tagged event :exception) (dissoc tags :reason :phase) tags)]
     {:id (:id event) :time (/ (or (:time event) 0) 1000.0)
      :opType (plain (:op-type event)) :operation (plain (:operation event))
      :frame (plain (tagged event :frame)) :eventId (plain (event-id-of event))
      :handlerId (plain (tagged event :handler-id)) :source (plain (tagged event :source))
      :origin (plain (tagged event :origin)) :dispatchId (tagged event :dispatch-id)
      :ms (:duration event) :failure (failure-of event)
-     :place (when place (str (:file place) ":" (:line place)))
-     :tags (into {} (map (fn [[k v]] [(plain k) (brief v)])) (remove (comp nil? val) shown))}))
+     :place (when location (str (:file location) ":" (:line location)))
+     :tags (into {} (map (fn [[k v]] [(plain k) (brief v)])) (remove (comp nil? val) details))}))
 
 (defn origin-tag
   "Convert the caller and its evaluation to a tag that the framework stores with an event."
@@ -122,26 +122,26 @@
   (cond (and (:who origin) (:evaluation origin)) (keyword (:who origin) (:evaluation origin))
         (:who origin) (keyword (:who origin))))
 
-(defn by? [event wanted]
+(defn from-caller? [event who]
   (let [origin (tagged event :origin)]
     (if (keyword? origin)
-      (boolean (some (fn [one] (= wanted one)) [(namespace origin) (name origin) (plain origin)]))
-      (= wanted (if (nil? origin) "app" (plain origin))))))
+      (boolean (some (fn [text] (= who text)) [(namespace origin) (name origin) (plain origin)]))
+      (= who (if (nil? origin) "app" (plain origin))))))
 
 (defn matches?
   "Return whether an event passes all given filters."
-  [event wanted]
+  [event filters]
   (every? (fn [[k value]]
             (let [at (fn [tag] (named? (tagged event tag) value))]
               (case k
                 :opType (at :op-type) :operation (at :operation) :frame (at :frame) :source (at :source)
                 :eventId (named? (event-id-of event) value)
                 :handlerId (at :handler-id) :dispatchId (at :dispatch-id) :severity (at :op-type)
-                :origin (by? event (str value)) :since (< value (:id event)) :sinceMs (< value (:time event))
+                :origin (from-caller? event (str value)) :since (< value (:id event)) :sinceMs (< value (:time event))
                 :between (<= (first value) (:time event) (second value))
-                :pred (refuse "no-such-predicate" "this framework registers none: filter by the other fields")
+                :pred (refuse "no-such-predicate" "the framework has no predicates: filter by other fields")
                 (refuse "accessor-failed" (str "there is no filter " (pr-str (name k)))))))
-          wanted))
+          filters))
 
 (defn events-of
   "Return the stored events, without those that a handler declared sensitive.
@@ -149,8 +149,8 @@
   The framework records the origin only in the first event of a dispatch. It is added to the others here."
   [rf]
   (let [all ((needed rf :trace))
-        told (fn [event] (when-let [origin (tagged event :origin)] [(tagged event :dispatch-id) origin]))
-        origins (into {} (keep told) all)]
+        entry (fn [event] (when-let [origin (tagged event :origin)] [(tagged event :dispatch-id) origin]))
+        origins (into {} (keep entry) all)]
     (map (fn [event]
            (let [origin (get origins (tagged event :dispatch-id))]
              (if (and origin (nil? (tagged event :origin))) (assoc-in event [:tags :origin] origin) event)))
@@ -158,7 +158,7 @@
 
 (defn last-id [rf] (if-let [trace (:trace rf)] (or (:id (last (trace))) 0) 0))
 
-(defn heard
+(defn call-with-events
   "Call a function. Return its value and the events in the meantime, from a listener or else from the trace."
   [rf work]
   (let [events (atom []) before (last-id rf)]
@@ -176,13 +176,13 @@
 (defn answering
   "Return an accessor's answer without secrets, or its refusal."
   [rf args work]
-  (let [told (try (merge {:ok true} (work))
+  (let [answer (try (merge {:ok true} (work))
                   (catch #?(:clj Throwable :cljs :default) e
-                    (let [told (ex-data e)]
-                      (if (false? (:ok told))
-                        told
+                    (let [answer (ex-data e)]
+                      (if (false? (:ok answer))
+                        answer
                         {:ok false :reason "accessor-failed" :hint (str (kind-of e) ": " (ex-message e))}))))]
-    (part (without (secrets rf) told) args)))
+    (part (without (secrets rf) answer) args)))
 
 (defn process
   "Return an id that differs for each process or page, and the process id if there is one."
@@ -207,7 +207,7 @@
    :declared (if (:sensitive rf) (reduce + (map (fn [frame] (count (hidden-in rf frame))) ((:frames rf)))) 0)})
 
 (defn ask-state [rf args _origin]
-  (let [frame (frame-of rf args) path (path-of rf (:path args)) db (db-here rf frame)
+  (let [frame (frame-of rf args) path (path-of rf (:path args)) db (current-db rf frame)
         missing #?(:clj (Object.) :cljs (js-obj))
         at (fn [value k] (cond (or (map? value) (vector? value)) (get value k missing)
                                (and (sequential? value) (number? k)) (nth value k missing)
@@ -253,29 +253,29 @@
 (defn ask-epochs [rf args _origin]
   (let [frame (frame-of rf args) path (path-of rf (:path args)) known (if-let [trace (:trace rf)] (trace) [])
         new? (fn [{id :epoch-id}] (or (nil? (:since args)) (not (number? id)) (< (:since args) id)))
-        told (fn [record]
+        describe (fn [record]
                (cond-> (epoch-row record known frame)
                  (seq path) (assoc :changes (:changes (changes rf frame (:db-before record) (:db-after record) path)))))
         fits? (fn [row] (and (every? (fn [[k v]] (= (str v) (str (get row k)))) (:filter args))
                              (or (empty? path) (seq (:changes row)))))
-        rows (filterv fits? (map told (filter new? ((needed rf :epochs) frame))))
-        shown (vec (take-last (or (:limit args) 20) rows))]
+        rows (filterv fits? (map describe (filter new? ((needed rf :epochs) frame))))
+        last-rows (vec (take-last (or (:limit args) 20) rows))]
     (when (and (seq path) (empty? rows)) (ask-state rf args nil))
-    {:frame (pr-str frame) :epochs shown :count (count shown) :total (count rows)}))
+    {:frame (pr-str frame) :epochs last-rows :count (count last-rows) :total (count rows)}))
 
 (defn ask-diff [rf args _origin]
-  (let [frame (frame-of rf args) kept ((needed rf :epochs) frame)
-        to (epoch-numbered kept (or (:to args) (:epochId args)) "no-such-epoch")
-        from (if (:from args) (epoch-numbered kept (:from args) "no-such-epoch") to)]
+  (let [frame (frame-of rf args) stored ((needed rf :epochs) frame)
+        to (epoch-numbered stored (or (:to args) (:epochId args)) "no-such-epoch")
+        from (if (:from args) (epoch-numbered stored (:from args) "no-such-epoch") to)]
     (when-not (and (contains? from :db-before) (contains? to :db-after))
-      (refuse "band-missing" "the epochs of this version keep no state before and after"))
+      (refuse "band-missing" "this version of the framework does not store the states before and after an epoch"))
     (merge {:frame (pr-str frame) :epochId (:epoch-id to)} (changes rf frame (:db-before from) (:db-after to) []))))
 
 (defn ask-trace [rf args _origin]
   (let [all (events-of rf)
         found (filterv (fn [event] (matches? event (:filter args))) all)
-        shown (mapv row (take-last (or (:limit args) 50) found))]
-    {:events shown :count (count shown) :total (count found) :lastId (last-id rf)
+        last-rows (mapv row (take-last (or (:limit args) 50) found))]
+    {:events last-rows :count (count last-rows) :total (count found) :lastId (last-id rf)
      :redacted (- (count ((:trace rf))) (count all))}))
 
 (defn ask-issues [rf args _origin]
@@ -296,7 +296,7 @@
 (defn ask-machines [rf args _origin]
   (let [ids (filterv (fn [id] (or (nil? (:id args)) (named? id (:id args)))) ((needed rf :machines)))
         frames (if (:frame args) [(frame-of rf args)] (own-frames rf))
-        found (for [frame frames [id snapshot] ((:snapshots rf) frame) :when (some (fn [one] (= id one)) ids)]
+        found (for [frame frames [id snapshot] ((:snapshots rf) frame) :when (some (fn [requested] (= id requested)) ids)]
                 [id frame (show snapshot [:rf/machines id] (looking (hidden-in rf frame) false))])
         in-frame (fn [frame] (when (< 1 (count frames)) (str " " (pr-str frame))))
         started (set (map first found))]
@@ -308,57 +308,57 @@
 (defn event-of [rf args]
   (let [event (read-text rf "not-an-event-vector" (:event args))]
     (when-not (and (vector? event) (seq event))
-      (refuse "not-an-event-vector" "an event is a vector: its id, and then its arguments"))
+      (refuse "not-an-event-vector" "an event must be a vector: its id, followed by its arguments"))
     event))
 
-(defn put-back
+(defn restore-state
   "Undo what a failed event did to the state. Return a sentence about it, or nil if the state has not changed."
   [rf frame before]
   (cond (= before (db-of rf frame)) nil
         (try (and (:reset rf) ((:reset rf) frame before)) (catch #?(:clj Throwable :cljs :default) _ false))
-        " The state is as before: what other handlers of this event did was taken back."
-        :else " Other handlers of this event did change the state."))
+        " The state was restored: changes by other handlers of this event were reverted."
+        :else " Other handlers of this event changed the state, which could not be restored."))
 
 (defn ask-dispatch [rf args origin]
-  (let [frame (frame-of rf args) event (event-of rf args) before (db-here rf frame) tag (origin-tag origin)
+  (let [frame (frame-of rf args) event (event-of rf args) before (current-db rf frame) tag (origin-tag origin)
         opts (cond-> {:frame frame} tag (assoc :origin tag))
         handle (if (:sync args) (needed rf :dispatch-sync) (needed rf :dispatch))
         _ (when (and (:throws rf) (not (contains? (:event ((:handlers rf))) (first event))))
             (refuse "missing-handler" (str "no handler is registered for " (pr-str (first event)))))
-        [thrown events] (heard rf (fn [] (try (handle event opts) nil (catch #?(:clj Throwable :cljs :default) e e))))
+        [thrown events] (call-with-events rf (fn [] (try (handle event opts) nil (catch #?(:clj Throwable :cljs :default) e e))))
         failed (first (errors-of events frame))
-        told {:eventId (plain (first event)) :frame (pr-str frame) :mode (if (:sync args) "sync" "queued")
+        answer {:eventId (plain (first event)) :frame (pr-str frame) :mode (if (:sync args) "sync" "queued")
               :dispatchId (some (fn [e] (tagged e :dispatch-id)) events)}]
     (cond (or thrown failed)
           (let [what (if failed (row failed) {:failure (str (kind-of thrown) ": " (ex-message thrown))})]
-            (merge {:ok false :reason "handler-failed" :eventId (:eventId told) :dispatchId (:dispatchId told)
+            (merge {:ok false :reason "handler-failed" :eventId (:eventId answer) :dispatchId (:dispatchId answer)
                     :hint (str (or (:failure what) (:operation what))
-                               " in " (or (:handlerId what) (:eventId what) (:eventId told))
-                               (when (:place what) (str " at " (:place what))) "." (put-back rf frame before))}))
+                               " in " (or (:handlerId what) (:eventId what) (:eventId answer))
+                               (when (:place what) (str " at " (:place what))) "." (restore-state rf frame before))}))
           (:sync args)
-          (merge told {:epochId (:epoch-id (last (epochs-of rf frame)))
+          (merge answer {:epochId (:epoch-id (last (epochs-of rf frame)))
                        :unknown (when-not (or (:listen rf) (:trace rf) (:throws rf))
-                                  "failures: the trace is not loaded")}
+                                  "failures, because the trace is not loaded")}
                  (changes rf frame before (db-of rf frame) []))
-          :else told)))
+          :else answer)))
 
 (defn undoing
   "Return the id of the last epoch that ended with the given state."
   [rf frame db]
-  (:epoch-id (last (filter (fn [one] (= db (:db-after one))) (epochs-of rf frame)))))
+  (:epoch-id (last (filter (fn [epoch] (= db (:db-after epoch))) (epochs-of rf frame)))))
 
 (defn replacing
   "Let the framework replace the state. If it refuses, return the reason, which only the trace contains."
   [rf frame undo work]
-  (let [[done events] (heard rf work) failed (last (errors-of events frame))]
+  (let [[done events] (call-with-events rf work) failed (last (errors-of events frame))]
     (if done
       {:frame (pr-str frame) :undoneBy undo}
       {:ok false :reason "accessor-failed" :cause (when failed (plain (:operation failed)))
-       :details (when failed (:tags (row failed))) :hint "the framework refused it and told no cause"})))
+       :details (when failed (:tags (row failed))) :hint "the framework refused the change without giving a reason"})))
 
 (defn ask-restore [rf args _origin]
   (let [frame (frame-of rf args) work (needed rf :restore) db (db-of rf frame)
-        found (first (filter (fn [one] (= (str (:epochId args)) (str (:epoch-id one)))) (epochs-of rf frame)))
+        found (first (filter (fn [epoch] (= (str (:epochId args)) (str (:epoch-id epoch)))) (epochs-of rf frame)))
         number (if found (:epoch-id found) (:epochId args))]
     (merge {:epochId (:epochId args)} (replacing rf frame (undoing rf frame db) (fn [] (work frame number))))))
 
@@ -366,5 +366,5 @@
   (let [frame (frame-of rf args) work (needed rf :reset) db (db-of rf frame)
         read (read-text rf "schema-mismatch" (:value args))
         value (if (and (map? read) (map? db)) (merge (select-keys db [:rf/elision]) read) read)
-        told (replacing rf frame (undoing rf frame db) (fn [] (work frame value)))]
-    (cond-> told (not (false? (:ok told))) (assoc :epochId (:epoch-id (last (epochs-of rf frame)))))))
+        answer (replacing rf frame (undoing rf frame db) (fn [] (work frame value)))]
+    (cond-> answer (not (false? (:ok answer))) (assoc :epochId (:epoch-id (last (epochs-of rf frame)))))))

@@ -42,7 +42,7 @@
                    (catch #?(:clj Throwable :cljs :default) _ nil))]
     (if (= 1 (count found))
       (first found)
-      (refuse reason (str "one EDN form is needed, and this is none: " (clip (str text) 80))))))
+      (refuse reason (str "the text must be a single EDN form: " (clip (str text) 80))))))
 
 (defn path-of
   "Parse a path, which is either a vector in EDN or names and numbers separated by dots."
@@ -58,7 +58,7 @@
 ;; Printing values, with markers for sensitive and large parts
 
 (defn covered? [hidden path]
-  (boolean (some (fn [one] (and (<= (count one) (count path)) (= one (subvec path 0 (count one))))) hidden)))
+  (boolean (some (fn [prefix] (and (<= (count prefix) (count path)) (= prefix (subvec path 0 (count prefix))))) hidden)))
 
 (defn mark [seen kind size path]
   (vswap! (:elided seen) inc)
@@ -115,10 +115,11 @@
   "Return an answer with each secret in its strings replaced."
   [hidden x]
   (cond (empty? hidden) x
-        (string? x) (reduce (fn [text one] (clojure.string/replace
-                                            (clojure.string/replace text one "<redacted>")
-                                            (let [printed (pr-str one)] (subs printed 1 (dec (count printed))))
-                                            "<redacted>"))
+        (string? x) (reduce (fn [text secret]
+                              (clojure.string/replace (clojure.string/replace text secret "<redacted>")
+                                                      (let [printed (pr-str secret)]
+                                                        (subs printed 1 (dec (count printed))))
+                                                      "<redacted>"))
                             x hidden)
         (map? x) (into {} (map (fn [[k v]] [k (without hidden v)])) x)
         (coll? x) (mapv (fn [v] (without hidden v)) x)
@@ -143,9 +144,9 @@
 
 (defn part
   "Return the requested part of a long value. Its secrets must have been replaced, because parts of them would not be."
-  [told args]
-  (let [text (:value told) from (or (:from args) 0)]
+  [answer args]
+  (let [text (:value answer) from (or (:from args) 0)]
     (if (and (string? text) (or (pos? from) (and (:maxChars args) (< (:maxChars args) (count text)))))
       (let [from (min from (count text)) to (min (count text) (+ from (or (:maxChars args) (count text))))]
-        (assoc told :value (subs text from to) :from from :total (count text)))
-      told)))
+        (assoc answer :value (subs text from to) :from from :total (count text)))
+      answer)))

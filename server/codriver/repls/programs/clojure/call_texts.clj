@@ -1,8 +1,8 @@
-;; A function that gives, as a map, those that make short texts while a program runs, and run none of the program's
-;; code: `value` of any value, `failure` of what was thrown, `elements` of a sequence, so far as it is there, `secret?`
-;; of a name, and `later?` of a sequence of which nothing is there yet. Only classes of Clojure's own are read, whose
-;; sequences compute nothing, and records by their fields. `names` has the names of functions that stand for others.
-;; Source: Clojure 1.10 to 1.12, `LazySeq`, `KeySeq`.
+;; Returns a map of functions that describe values briefly while a program is running, without running any of
+;; its code: `value` for any value, `failure` for an exception, `elements` for the realized part of a sequence,
+;; `secret?` for a name, and `later?`, which returns whether no element of a sequence has been realized. They
+;; only read instances of Clojure's own classes whose sequences compute nothing, and fields of records. `names`
+;; maps wrappers to the names of the wrapped functions. Source: Clojure 1.10 to 1.12, `LazySeq`, `KeySeq`.
 
 (fn [^java.util.Map names]
  (let [hidden "<not shown>" lazy "<lazy>"
@@ -14,10 +14,10 @@
   secrets (vec (for [[k v] (System/getenv) :when (and (>= (count v) 6)
     (re-find #"_(KEY|SECRET|TOKEN|PASSWORD)$" (.toUpperCase ^String k)))] v))
   quoted (fn [^String s] (str \" (.. s (replace "\\" "\\\\") (replace "\"" "\\\"") (replace "\n" "\\n")) \"))
-  string (fn [^String s ^long most ^long kept] (cond (<= (.length s) most) (quoted s)
-    ; half of a secret would not be known for what it is
+  string (fn [^String s ^long most ^long length] (cond (<= (.length s) most) (quoted s)
+    ; part of a secret would not be recognized as one
     (some (fn [^String v] (.contains s v)) secrets) hidden
-    :else (str (quoted (subs s 0 kept)) "+" (- (.length s) kept))))
+    :else (str (quoted (subs s 0 length)) "+" (- (.length s) length))))
   bounded (fn [^String s] (if (<= (.length s) 160) s (str (subs s 0 160) "…")))
   plain (fn [^String s] (.replaceAll ^String (clojure.lang.Compiler/demunge s) "(--|__)[0-9]+" ""))
   class-name (fn [^Class c] (if (.isArray c) (.getSimpleName c) (plain (.replaceAll (.getName c) "^.*[.]" ""))))
@@ -30,7 +30,7 @@
   computes? (fn [s] (or (instance? clojure.lang.Iterate s) (instance? clojure.lang.Cycle s)
     (instance? clojure.lang.EnumerationSeq s) (instance? clojure.lang.IteratorSeq s)))
   empty-list? (fn [x] (identical? (class x) (class ())))
-  there (fn there [s] (cond ; what is there of a sequence: it, nil at its end, or :later
+  there (fn there [s] (cond ; the realized part of a sequence, nil at its end, or :later
     (nil? s) nil
     (instance? clojure.lang.LazySeq s)
       (if (and code-of value-of found-in (nil? (look code-of s)) (nil? (look value-of s)))
@@ -86,8 +86,8 @@
                        (if (zero? level) [8 4 2] [4])) "<seq>")))
      (and (instance? clojure.lang.IRecord x) (zero? level))
        (let [c (class x) basis (.invoke (.getMethod c "getBasis" (make-array Class 0)) nil (object-array 0))
-             told (for [f (take 4 basis)] (pair (keyword (str f)) (.get (.getField c (munge (str f))) x)))]
-         (fitting (between (str "#" (type-name) "{") ", " told (if (seq (drop 4 basis)) ", …}" "}")) (type-name) nil))
+             fields (for [f (take 4 basis)] (pair (keyword (str f)) (.get (.getField c (munge (str f))) x)))]
+         (fitting (between (str "#" (type-name) "{") ", " fields (if (seq (drop 4 basis)) ", …}" "}")) (type-name) nil))
      (var? x) (str x)
      (fn? x) (str "<fn " (or (.get names x) (plain (.getName (class x)))) ">")
      (class? x) (.getName ^Class x)
@@ -102,6 +102,6 @@
    :value (safely (fn [x] (short x 0)))
    :failure (safely (fn [^Throwable e]
      (let [c (class e) by (.getName (.getDeclaringClass (.getMethod c "getMessage" (make-array Class 0))))
-       said (when (or (.startsWith by "java.") (.startsWith by "clojure.")) (.getMessage e))
+       message (when (or (.startsWith by "java.") (.startsWith by "clojure.")) (.getMessage e))
        data (when (= clojure.lang.ExceptionInfo c) (short (.getData ^clojure.lang.ExceptionInfo e) 1))]
-      (bounded (between (str (class-name c) "(") " " (remove nil? [(when said (string said 80 60)) data]) ")")))))}))
+      (bounded (between (str (class-name c) "(") " " (remove nil? [(when message (string message 80 60)) data]) ")")))))}))

@@ -1,4 +1,4 @@
-;; Names that begin with $name in the namespace $ns, or after a slash in another one.
+;; Names that start with $name in the namespace $ns, or in another namespace if $name contains a slash.
 
 (let [n (or (find-ns (symbol $ns)) *ns*) p $name
   at (.indexOf p "/") owner (when (pos? at) (subs p 0 at))

@@ -1,4 +1,4 @@
-;; The expansion of $code in the namespace $ns by the function $expand.
+;; Expands $code in the namespace $ns with the function $expand.
 
 (binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))

@@ -1,4 +1,4 @@
-;; Facts of the JVM that only Clojure reports: its directory and its versions.
+;; Facts about the JVM that only Clojure can report: its directory and versions.
 
 {:root (System/getProperty "user.dir")
  :java (System/getProperty "java.specification.version")

@@ -1,8 +1,8 @@
-;; A function as `eval` is, but that code which it compiles bears the request's file in stack traces; its name is
-;; the value. nREPL binds `*file*` alone, from which come `:file` of a var and the place of a compiler's error. The
-;; compiler writes the other name into each class. Source: `clojure.lang.Compiler`, `SOURCE` and `SOURCE_PATH`. The
-;; function is in the namespace in which nREPL looks for it, as without it no request would end; its own frame is
-;; the tooling's there.
+;; Defines a function like `eval`, except that stack traces of the code it compiles contain the request's file
+;; name. Returns the function's name. nREPL only binds `*file*`, which determines the `:file` of vars and the
+;; location of compiler errors. The compiler writes `*source-path*` into classes. Source:
+;; `clojure.lang.Compiler`, `SOURCE` and `SOURCE_PATH`. The function is defined in the namespace where nREPL
+;; looks it up. Otherwise, no request would end. There, its frame counts as one of the tooling.
 
 (when-let [n (or (find-ns 'nrepl.middleware.interruptible-eval)
                  (find-ns 'clojure.tools.nrepl.middleware.interruptible-eval))]

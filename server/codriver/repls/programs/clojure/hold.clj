@@ -1,9 +1,10 @@
-;; Held definitions: what a load changed, kept so that it can be put back. Before and after a load the REPL looks
-;; at the vars of all namespaces, their mappings and aliases, and the tables of multimethods; what differs is kept,
-;; each object as it was, protocols among them, whose maps and functions are values of vars. To put it back, these
-;; objects are set again, by fields that Clojure keeps to itself: no code of the user's runs, no watch and no
-;; validator. What was defined anew since stays. The form defines the function that does it, as compiling takes
-;; longer than the function does. Source: Clojure 1.10 to 1.12, `Var`, `Namespace`, `MultiFn`.
+;; Holds: records what a load changes, so that it can be reverted. Before and after a load, records the vars,
+;; mappings and aliases of all namespaces and the tables of multimethods, and stores each object that differs.
+;; This includes protocols, because their maps and functions are values of vars. To revert a load, the objects
+;; are put back through private fields of Clojure, so no code of the user runs, including watches and
+;; validators. Definitions that have changed again since the load are not reverted. This program defines the
+;; function that does all of it, because compiling takes longer than running it. Source: Clojure 1.10 to 1.12,
+;; `Var`, `Namespace`, `MultiFn`.
 
 (let [home (create-ns 'codriver.holds)
   held (deref (or (find-var 'codriver.holds/held) (intern home 'held (atom {}))))
@@ -13,12 +14,12 @@
   root (field clojure.lang.Var "root") maps (field clojure.lang.Namespace "mappings")
   aka (field clojure.lang.Namespace "aliases")
   table (field clojure.lang.MultiFn "methodTable") prefer (field clojure.lang.MultiFn "preferTable")
-  ; Where calls are recorded meanwhile, a var holds a wrapper of its root.
+  ; While calls are recorded, the root of a var may be a wrapper of its value.
   roots (fn [] (let [under (or (some-> (find-ns 'codriver.traces) (ns-resolve 'under)) (fn [_ x] x))]
     (fn [v] (under v (look root v)))))
   cell (fn ^java.util.concurrent.atomic.AtomicReference [f n] (look f n))
   now-of (fn [f n] (.get ^java.util.concurrent.atomic.AtomicReference (look f n)))
-  picture (fn [] (let [root-of (roots) spaces (remove #{home} (all-ns))
+  snapshot (fn [] (let [root-of (roots) spaces (remove #{home} (all-ns))
      vars (distinct (mapcat (fn [n] (filter (fn [v] (and (var? v) (= n (.ns ^clojure.lang.Var v))))
        (vals (now-of maps n)))) spaces))]
     {:vars (into {} (map (fn [v] [v [(root-of v) (meta v)]]) vars))
@@ -42,7 +43,7 @@
   set-key (fn [^java.util.concurrent.atomic.AtomicReference a s old new]
     (loop [] (let [m (.get a)] (cond (not (identical? new (get m s))) false
       (.compareAndSet a m (if (nil? old) (dissoc m s) (assoc m s old))) true :else (recur)))))
-  back (fn [{:keys [kind of old new] :as c}] (case kind
+  revert (fn [{:keys [kind of old new] :as c}] (case kind
     :var (when (identical? new ((roots) of))
       (put root of old) (alter-meta! of (constantly (:meta c))) true)
     :name (set-key (cell maps of) (:name c) old new)
@@ -50,15 +51,15 @@
     :multi (when (identical? new (look table of))
       (put table of old) (put prefer of (:prefers c)) (remove-method of (Object.)) true)
     :space true))
-  said (fn [{:keys [kind of] :as c}] (case kind :var (subs (str of) 2) :name (str of "/" (:name c)) (str of)))
+  label (fn [{:keys [kind of] :as c}] (case kind :var (subs (str of) 2) :name (str of "/" (:name c)) (str of)))
   run (fn [id step] (case step
   "before" (do (swap! held (fn [h] (let [h (if (> (count h) 8) {} h)]
-     (update h id (fn [one] (assoc one :was (picture) :known (or (:known one) (set (all-ns))))))))) [])
-  "after" (do (swap! held update id (fn [one] (if-let [was (:was one)]
-     (-> one (dissoc :was) (update :changes into (changes was (picture)))) one))) [])
+     (update h id (fn [hold] (assoc hold :was (snapshot) :known (or (:known hold) (set (all-ns))))))))) [])
+  "after" (do (swap! held update id (fn [hold] (if-let [was (:was hold)]
+     (-> hold (dissoc :was) (update :changes into (changes was (snapshot)))) hold))) [])
   "keep" (do (swap! held dissoc id) [])
   "restore" (let [{:keys [changes known]} (get @held id)
-     left (doall (keep (fn [c] (when-not (back c) (said c))) changes))]
+     left (doall (keep (fn [c] (when-not (revert c) (label c))) changes))]
    (swap! held dissoc id)
    (doseq [n (all-ns) :when (and known (not (known n)) (not (.startsWith (str n) "codriver."))
                       (of-project (ns-name n)))]

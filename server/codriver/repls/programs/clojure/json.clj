@@ -1,4 +1,4 @@
-;; A value as one JSON text, written without a library.
+;; Serializes a value as JSON, without a library.
 
 (letfn [(j [x] (cond (nil? x) "null" (string? x) (pr-str x)
   (or (number? x) (true? x) (false? x)) (str x)

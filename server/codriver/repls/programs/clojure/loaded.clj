@@ -1,8 +1,8 @@
-;; The namespaces that are of files below a folder, and what lives on in them. The function is given the namespaces
-;; that are known, a line each: name, mark, and whether it is of the folder; of those whose mark is the same
-;; nothing is told. A mark is another one when a var, its metadata or what the namespace refers to is another
-;; object. No code of the user's is run: of values only the language's own collections and references are looked
-;; into, and what functions enclose.
+;; Returns the namespaces loaded from files in a directory, and the outdated objects that they still contain.
+;; `known` has a line for each known namespace: its name, its fingerprint, and whether it belongs to the
+;; directory. Namespaces with unchanged fingerprints are not described again. A fingerprint changes when a var,
+;; its metadata or something that the namespace refers to is replaced. No user code is run. Values are only
+;; searched inside Clojure's own collections and references, and inside closures.
 
 (fn [^String known ^String root-path]
  (let [known (into {} (map (fn [l] (let [[n h w] (.split ^String l " ")] [n [h w]])) (.split known "\n")))
@@ -19,7 +19,7 @@
     (if (.isAbsolute f) (when (and (.isFile f) (within? f)) p)
      (some (fn [^java.io.File d] (let [g (java.io.File. d p)] (when (.isFile g) (.getPath g)))) dirs))))))
   core (the-ns 'clojure.core)
-  under (or (some-> (find-ns 'codriver.traces) (ns-resolve 'under)) (fn [_ x] x)) ; where calls are recorded
+  under (or (some-> (find-ns 'codriver.traces) (ns-resolve 'under)) (fn [_ x] x)) ; if calls are recorded
   root-of (fn [^clojure.lang.Var v] (under v (.getRawRoot v)))
   scan (fn [^clojure.lang.Namespace n]
     (let [own (java.util.ArrayList.) far (java.util.ArrayList.)

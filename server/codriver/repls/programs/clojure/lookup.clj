@@ -1,4 +1,4 @@
-;; The var that a name of the namespace $ns refers to: its documentation, arguments and place.
+;; Describes the var that a name refers to in the namespace $ns: its documentation, arguments and location.
 
 (let [n (or (find-ns (symbol $ns)) *ns*)
   v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]

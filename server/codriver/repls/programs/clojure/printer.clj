@@ -1,11 +1,12 @@
-;; A printer as `nrepl.util.print/pr` is, except that limits which the user has set win over our defaults. With
-;; `for-session` the session goes on so, within `quota` characters, where a request says nothing of printing: the
-;; names are read and resolved but once. A function that the user has set for the session stays, within the quota.
-;; The printer runs at the end of an evaluation on the session's own thread, where nREPL before 1.3 has left a
-;; class loader behind, the child of the one before. That loader is unlinked if nothing was added to it: each
-;; loader between is asked for every class that the next evaluation needs, which takes 0.2 ms where there are a
-;; hundred. With `keep-loaders` all stay: code that has got hold of one may add to it later. Source of the check:
-;; nREPL's pull request 327.
+;; Defines a printer like `nrepl.util.print/pr`, except that print limits set by the user take precedence over
+;; Codriver's defaults. With `for-session`, the session then also uses it for requests that do not mention
+;; printing, limited to `quota` characters, so the names are only read and resolved once. A print function set
+;; by the user is not replaced, but gets the quota. The printer runs at the end of an evaluation, on the
+;; session's thread. nREPL before 1.3 leaves a class loader behind there, whose parent is the previous one. The
+;; loader is unlinked if nothing was added to it, because all loaders in the chain are searched for every class
+;; that the next evaluation needs, which takes 0.2 ms with a hundred of them. With `keep-loaders`, none are
+;; unlinked, because code that has a reference to one may add to it later. Source of the check: nREPL's pull
+;; request 327.
 
 (let [^ThreadLocal base (ThreadLocal.)
  function (resolve 'nrepl.middleware.print/*print-fn*) quota (resolve 'nrepl.middleware.print/*quota*)

@@ -1,4 +1,4 @@
-;; The bindings of the nREPL session $session, in an atom.
+;; Returns an atom with the bindings of the nREPL session $session.
 
 (get @@(or (resolve 'nrepl.middleware.session/sessions)
                    (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session)

@@ -1,4 +1,4 @@
-;; The text from a var's line on, out of the file that the var names, also in a jar.
+;; Returns the text of a var's source file, starting at its line. The file may be in a jar.
 
 (let [v (try (ns-resolve (or (find-ns (symbol $ns)) *ns*) (symbol $name))
    (catch Throwable _ nil))

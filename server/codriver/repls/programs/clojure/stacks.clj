@@ -1,4 +1,4 @@
-;; The stacks of a session's threads, forty frames each.
+;; Returns the stacks of a session's threads, with at most 40 frames each.
 
 (map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
    :frames (map str (take 40 frames))})

@@ -1,4 +1,4 @@
-;; The chain of the session's last error, each link with its frames.
+;; Returns the chain of the session's last error, with the frames of each exception.
 
 (when-let [^Throwable e (get @SESSION #'clojure.core/*e)]
  {:links (map (fn [^Throwable t] {:type (.getName (class t)) :message (str (.getMessage t))

@@ -1,5 +1,5 @@
-;; Tests of `clojure.test`, run and reported row by row. A failure is reported with the base name of its file
-;; alone; its path is that of a var with such a file.
+;; Runs tests of `clojure.test`, and reports them row by row. A failure only contains the base name of its file.
+;; Its path is taken from a var in a file with this name.
 
 (if (and (seq $ns) (empty? $files) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
@@ -14,12 +14,12 @@
         :actual (apply str (interpose ": " (map (fn [^Throwable t] (.getMessage t))
           (take-while some? (iterate (fn [^Throwable t] (when t (.getCause t))) e)))))}))))
   has? HAS
-  meant? MEANT
+  selected? IS_SELECTED
   home (when (seq $ns) (find-ns (symbol $ns)))
   spaces (cond home [home] (seq $ns) [] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns))
   tests (if (and home (seq $name)) [(or (ns-resolve home (symbol $name))
       (throw (ex-info (str "there is no test " $name " in " $ns) {})))]
-    (filter (fn [v] (meant? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
+    (filter (fn [v] (selected? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
      (filter (comp :test meta) (mapcat (comp vals ns-interns) spaces))))
   path (fn [f] (if-let [u (when (and f (not (.startsWith f "/"))) (clojure.java.io/resource f))]
     (if (= "file" (.getProtocol u)) (str (clojure.java.io/as-file u)) (str u)) f))
@@ -33,7 +33,7 @@
     :else (let [files (distinct (filter #(ends? % base)
                 (keep (comp :file meta) (mapcat (comp vals ns-interns) (all-ns)))))]
             (if (= 1 (count files)) (first files) base)))))
-  mark (or (some-> (find-ns 'codriver.traces) (ns-resolve 'mark)) (fn [_ _])) ; where calls are recorded
+  mark (or (some-> (find-ns 'codriver.traces) (ns-resolve 'mark)) (fn [_ _])) ; if calls are recorded
   report (fn [m] (let [v (first clojure.test/*testing-vars*) vm (meta v)]
     (when (= :begin-test-var (:type m)) (mark "begin" (:var m)))
     (when (= :end-test-var (:type m)) (mark "end" (:var m)))
@@ -41,7 +41,7 @@
     (when (= :end-test-var (:type m)) (swap! times conj
       [(str (ns-name (:ns (meta (:var m))))) (str (:name (meta (:var m)))) (/ (- (System/nanoTime) (:at @now)) 1e9)]))
     (when (and (= :error (:type m)) (instance? InterruptedException (:actual m)))
-     ; an interrupt ends the whole run, not only the test that waits
+     ; an interrupt ends the whole run, not only the test that is waiting
      (swap! now assoc :frames (frames (:actual m))) (throw (:actual m)))
     (when (#{:pass :fail :error} (:type m))
      (swap! results conj {:test (str (:name vm)) :ns (str (some-> (:ns vm) ns-name)) :outcome (name (:type m))

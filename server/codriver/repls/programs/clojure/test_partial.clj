@@ -1,4 +1,4 @@
-;; The part of a run that was over when the run was interrupted.
+;; Returns the results of an interrupted test run.
 
 (let [run @(resolve 'codriver.tests/run) now @(:now run) v (:var now) m (meta v)]
  {:tests (- (count @(:seen run)) (if v 1 0)) :of @(:of run) :times (take 20000 @(:times run))

@@ -1,6 +1,5 @@
-;; Class loaders that carry nothing are unlinked. nREPL 1.0 leaves one behind with every evaluation, each the child
-;; of the one before: evaluations become slower, and after some 2,400 of them every one fails with a stack
-;; overflow.
+;; Unlinks class loaders without content. nREPL 1.0 leaves one behind after every evaluation, whose parent is
+;; the previous one. Evaluations become slower, and after about 2,400 of them, each fails with a stack overflow.
 
 (let [loader? (fn [l] (= clojure.lang.DynamicClassLoader (class l)))
   up (fn [^ClassLoader l] (.getParent l))

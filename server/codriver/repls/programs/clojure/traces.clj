@@ -1,9 +1,11 @@
-;; Recorded calls of a project's functions, by vars that hold a wrapper for as long as a run is leased. A wrapper
-;; records where its run's tape is bound, by `eval-ID` and by binding conveyance: elsewhere it calls on. A run that is
-;; not renewed is taken back by a thread of the JVM's own, which also removes this namespace when no run came for that
-;; long. A var is put back only where it still holds the wrapper, so a definition made meanwhile stays. Left alone are
-;; functions that a wrapper would break: callers of primitive signatures cast to their interface, protocols keep their
-;; methods, a watch or a validator would run. Source: Clojure 1.10 to 1.12, `Var`, `IFn`, `RestFn`, `Compiler`.
+;; Records calls to a project's functions, by replacing the values of vars with wrappers while a run is leased.
+;; A wrapper records calls where its run's tape is bound: in code evaluated by `eval-ID`, and wherever bindings
+;; are conveyed from it. Elsewhere it only calls the function. If a run is not renewed, a thread in the JVM ends
+;; it. The thread also removes this namespace when there has been no run for the duration of a lease. A var is
+;; only restored if it still contains the wrapper, so definitions made during the run are preserved. Functions
+;; that a wrapper would break are not recorded: callers of functions with primitive signatures cast them to an
+;; interface, protocols cache methods, and watches and validators would run. Source: Clojure 1.10 to 1.12,
+;; `Var`, `IFn`, `RestFn`, `Compiler`.
 
 (or (find-ns 'codriver.traces) (let [home (create-ns 'codriver.traces)
   each (int 200) most (int 10000) most-chars 4000000 most-arguments 8
@@ -14,16 +16,16 @@
   {:keys [hidden lazy later? secret? elements value failure]} (TEXTS names)
   now (fn [] (System/currentTimeMillis))
 
-  ; A tape is an array: functions by var, calls, their number, the call under way of each thread. So is a call: its
-  ; function, caller, thread, begin and end, texts of arguments, result and error, and the calls under way.
+  ; A tape is an array: functions by var, calls, their number, and the current call of each thread. A call is an array:
+  ; function, caller, thread, start and end time, texts of arguments, result and error, and the current calls.
   began (fn [^objects tape function arguments more]
    (let [i (.getAndIncrement ^java.util.concurrent.atomic.AtomicInteger (aget tape 2))]
     (when (< i (int most))
      (let [^ThreadLocal under-way (aget tape 3) call (object-array 9)
-       shown (into (mapv value arguments) (elements more value (max 0 (- most-arguments (count arguments)))))
-       places (when-let [places-of (:secret-at function)] (places-of (count shown)))]
+       texts (into (mapv value arguments) (elements more value (max 0 (- most-arguments (count arguments)))))
+       places (when-let [places-of (:secret-at function)] (places-of (count texts)))]
       (aset call 0 function) (aset call 1 (.get under-way)) (aset call 2 (Thread/currentThread))
-      (aset call 5 (if places (vec (map-indexed (fn [i t] (if (places i) hidden t)) shown)) shown))
+      (aset call 5 (if places (vec (map-indexed (fn [i t] (if (places i) hidden t)) texts)) texts))
       (aset call 8 under-way)
       (.set under-way call)
       (aset call 3 (Long/valueOf (System/nanoTime)))
@@ -36,11 +38,11 @@
   left (fn [^objects call]
    (aset call 4 (Long/valueOf (System/nanoTime)))
    (.set ^ThreadLocal (aget call 8) (aget call 1)))
-  ; A lazy result is told as far as it is there at the run's end, if nothing else needed its memory.
+  ; A lazy result is described at the end of the run, as far as it is realized then, unless it was garbage-collected.
   leave (fn [^objects call x] (left call) (aset call 6 (if (later? x) (java.lang.ref.SoftReference. x) (value x))) x)
   fail (fn [^objects call e] (left call) (aset call 7 (failure e)) (throw e))
 
-  ; A wrapper takes as many arguments before the rest as its function does: more of a lazy rest would be realised.
+  ; A wrapper has as many fixed parameters as its function. With more, it would realize more of a lazy rest argument.
   arity (fn [given more]
    (let [call (if more (list '.applyTo 'was (cons `list* (conj given 'more))) (list* '.invoke 'was given))]
     (list (if more (conj given '& 'more) given)
@@ -61,11 +63,11 @@
      made (((maker rest-at) tape-of-thread enter leave fail) v was)]
     (if (meta was) (with-meta made (meta was)) made)))
 
-  ; which functions
-  folder (fn [^String one] (str (.getCanonicalPath (java.io.File. one)) java.io.File/separator))
+  ; The functions to record
+  folder (fn [^String path] (str (.getCanonicalPath (java.io.File. path)) java.io.File/separator))
   within? (fn [folders ^java.io.File file] (let [path (.getCanonicalPath file)]
-   (some (fn [^String one] (and (.startsWith path one)
-     (not (re-find #"(^|[/\\])[.][^/\\]+[/\\]" (subs path (count one)))))) folders)))
+   (some (fn [^String folder] (and (.startsWith path folder)
+     (not (re-find #"(^|[/\\])[.][^/\\]+[/\\]" (subs path (count folder)))))) folders)))
   own? (fn [folders n]
    (let [path (.. (str (ns-name n)) (replace \- \_) (replace \. \/))
      found (keep (fn [e] (.getResource (clojure.lang.RT/baseLoader) (str path e))) [".clj" ".cljc" "__init.class"])]
@@ -80,12 +82,12 @@
                  (own? (:folders run) n) :own
                  :else :library)]
     (swap! (:places run) assoc n found) found)))
-  meant? (fn [run n named] (let [^String space (str (ns-name n)) is-own (= :own (place run n))]
-   (some (fn [^String one] (or (= one space) (.startsWith space (str one ".")) (= one (str space "/" named))
-     (and is-own (= one (str named))))) (:names run))))
-  wanted? (fn [run n] (cond (= :tooling (place run n)) (constantly false)
+  matches? (fn [run n named] (let [^String space (str (ns-name n)) is-own (= :own (place run n))]
+   (some (fn [^String text] (or (= text space) (.startsWith space (str text ".")) (= text (str space "/" named))
+     (and is-own (= text (str named))))) (:names run))))
+  selector (fn [run n] (cond (= :tooling (place run n)) (constantly false)
    (empty? (:names run)) (constantly (= :own (place run n)))
-   :else (fn [named] (meant? run n named))))
+   :else (fn [named] (matches? run n named))))
   primitive? (fn [f] (some (fn [^Class c] (.startsWith (.getName c) "clojure.lang.IFn$")) (supers (class f))))
   kind (fn [^clojure.lang.Var v] (let [m (meta v) f (.getRawRoot v) named (str (:name m))]
    (cond (or (not (.hasRoot v)) (:macro m) (and (:test m) (not (:arglists m)))) nil
@@ -99,7 +101,7 @@
     (or (seq (.getWatches v)) (.getValidator v)) "watched vars"
     (not (instance? clojure.lang.AFunction f)) "objects called as functions"
     :else :function)))
-  ; A class from a file names others of its namespace only where its calls are linked directly.
+  ; A class from a file only refers to other classes of its namespace if its calls are linked directly.
   linked? (fn [f] (let [^Class c (class f) own (.replace (.getName c) "." "/")]
    (when-not (instance? clojure.lang.DynamicClassLoader (.getClassLoader c))
     (when-let [in (.getResourceAsStream c (str (subs own (inc (.lastIndexOf own "/"))) ".class"))]
@@ -121,7 +123,7 @@
   functions (fn [run] (aget ^objects (:tape run) 0))
   has? (fn [run v] (.containsKey ^java.util.Map (functions run) v))
   wraps? (fn [^clojure.lang.Var v] (when-let [known (.get wrapped v)] (identical? (.getRawRoot v) (:now known))))
-  ; Code that compares or stores definitions during a trace has to use the root behind a wrapper.
+  ; Code that compares or stores definitions during a run must use the value behind a wrapper.
   under (fn [v root] (let [known (.get wrapped v)] (if (and known (identical? root (:now known))) (:was known) root)))
   wrap (fn [run ^clojure.lang.Var v]
    (when-not (wraps? v)
@@ -131,13 +133,13 @@
      (alter-var-root v (fn [f] (if (identical? f was) now f)))))
    (when-not (has? run v)
     (let [f (:was (.get wrapped v))]
-     (cond (.startsWith (.getName (class f)) "clojure.core$") (swap! (:unseen run) assoc v "held functions")
+     (cond (.startsWith (.getName (class f)) "clojure.core$") (swap! (:unseen run) assoc v "stored functions")
       (linked? f) (swap! (:unseen run) assoc v "functions that are linked directly"))
      (.put ^java.util.Map (functions run) v (function-of v)))))
   wrap-all (fn [run] (locking home
    (doseq [n (all-ns) :let [mappings (ns-map n) [known vs] (get @(:seen run) n)
-             vs (if (identical? known mappings) vs (let [takes? (wanted? run n)]
-               (vec (for [[named v] (ns-interns n) :when (takes? named)] v))))]]
+             vs (if (identical? known mappings) vs (let [selected? (selector run n)]
+               (vec (for [[named v] (ns-interns n) :when (selected? named)] v))))]]
     (swap! (:seen run) assoc n [mappings vs])
     (doseq [v vs :when (not (and (has? run v) (wraps? v)))]
      (let [k (if (wraps? v) :function (kind v))]
@@ -147,8 +149,8 @@
    (alter-var-root v (fn [f] (if (identical? f now) was f)))
    (.remove wrapped v)))
 
-  ; runs
-  over (fn [id] (locking home (when-let [run (get @runs id)]
+  ; Runs
+  finish (fn [id] (locking home (when-let [run (get @runs id)]
    (swap! runs dissoc id)
    (swap! quiet assoc :since (now))
    (doseq [n ["eval-" "print-"]] (ns-unmap home (symbol (str n id))))
@@ -156,8 +158,8 @@
     (.clear ^java.util.Map (functions run))
     (unwrap)
     (assoc run :known known)))))
-  look-after (fn [] (locking home
-   (doseq [[id run] @runs :when (> (now) @(:until run))] (over id))
+  check-leases (fn [] (locking home
+   (doseq [[id run] @runs :when (> (now) @(:until run))] (finish id))
    (when (and (empty? @runs) (> (- (now) (:since @quiet)) (:ms @quiet)))
     (remove-ns 'codriver.traces) (reset! watcher nil) true)))
   begin (fn [id wants folders lease]
@@ -176,7 +178,7 @@
      (let [x (taped (fn [] (eval form)))] (when (contains? @runs id) (wrap-all run)) x)))
     (intern home (symbol (str "print-" id)) (fn [x writer options] (taped (fn [] (printer x writer options)))))
     (when-not @watcher
-     (let [work (fn [] (Thread/sleep (long (:pause @quiet))) (when-not (look-after) (recur)))]
+     (let [work (fn [] (Thread/sleep (long (:pause @quiet))) (when-not (check-leases) (recur)))]
       (reset! watcher (doto (Thread. ^Runnable work "codriver-traces") (.setDaemon true) (.setContextClassLoader nil)
                             (.start)))))
     {:eval (str "codriver.traces/eval-" id) :print (when printer (str "codriver.traces/print-" id))}))
@@ -185,24 +187,24 @@
      start (when (seq calls) (aget ^objects (first calls) 3))
      put (fn [^java.util.Map m x] (or (.get m x) (let [n (.size m)] (.put m x n) n)))
      us (fn [a b] (quot (- (long b) (long a)) 1000))]
-    (loop [left calls told [] chars (long 0)]
+    (loop [left calls found [] chars (long 0)]
      (if (or (empty? left) (> chars most-chars))
-      {:calls told :functions (mapv key (sort-by val places))
+      {:calls found :functions (mapv key (sort-by val places))
        :threads (mapv (fn [^Thread t] (.getName t)) (keys threads))}
-      (let [[function parent thread began ended shown result error] (first left)
+      (let [[function parent thread began ended arguments result error] (first left)
             result (if (instance? java.lang.ref.SoftReference result)
                     (let [x (.get ^java.lang.ref.SoftReference result)] (if (nil? x) lazy (value x))) result)]
-       (.put numbers (first left) (count told))
+       (.put numbers (first left) (count found))
        (recur (rest left)
-        (conj told [(put places function) (or (get numbers parent) -1) (put threads thread) (us start began)
-          (if ended (us began ended) -1) shown result error 0])
-        (long (+ chars 80 (count result) (count error) (reduce + (map count shown))))))))))
-  ; The mark of a function's text in its file as it is now: the lines from its own to the next that begins a form.
+        (conj found [(put places function) (or (get numbers parent) -1) (put threads thread) (us start began)
+          (if ended (us began ended) -1) arguments result error 0])
+        (long (+ chars 80 (count result) (count error) (reduce + (map count arguments))))))))))
+  ; A fingerprint of a function's current text in its file: the lines from its first to the start of the next form.
   lines-of (fn [^String file] (let [at (or (.getResource (clojure.lang.RT/baseLoader) file) (java.io.File. file))]
    (vec (.split ^String (slurp at) "\n"))))
   text-mark (fn [all line] (let [[own & more] (drop (dec line) all)
-    within (take-while (fn [^String one] (not (or (.startsWith one "(") (.startsWith one "#")))) more)
-    blank? (fn [^String one] (or (= "" (.trim one)) (.startsWith (.trim one) ";")))]
+    within (take-while (fn [^String line] (not (or (.startsWith line "(") (.startsWith line "#")))) more)
+    blank? (fn [^String line] (or (= "" (.trim line)) (.startsWith (.trim line) ";")))]
    (when own (hash (cons own (reverse (drop-while blank? (reverse within))))))))
   marks (fn [] (let [known (memoize lines-of)] (fn [file line]
    (try (when (pos? line) (text-mark (known file) line)) (catch Exception _ nil)))))
@@ -210,36 +212,37 @@
   report (fn [run]
    (let [tape (:tape run) number (.get ^java.util.concurrent.atomic.AtomicInteger (aget ^objects tape 2))
      calls (filter some? (take number (aget ^objects tape 1)))
-     {told :functions :as found} (rows calls)
-     missing (remove (fn [^String one] (some (fn [v] (meant? (assoc run :names [one]) (:ns (meta v)) (:name (meta v))))
+     {called :functions :as found} (rows calls)
+     missing (remove (fn [^String text] (some (fn [v] (matches? (assoc run :names [text]) (:ns (meta v)) (:name (meta v))))
                 (concat (keys (:known run)) (keys @(:unseen run))))) (:names run))
      unseen (for [[k n] (sort (frequencies (vals @(:unseen run))))] (str k " (" n ")"))
      listed (fn [parts] (apply str (interpose ", " parts)))
      n (count (:calls found)) mark-of (marks)]
-    (assoc found :functions (for [{:keys [space named file line parameters number]} told
+    (assoc found :functions (for [{:keys [space named file line parameters number]} called
                                   :let [n (.get ^java.util.concurrent.atomic.AtomicInteger number)]]
                              [space named file line parameters (min n each) (> n each) (mark-of file line)])
      :lisp true
      :notes (remove nil?
-      [(when (< n number) (str "the first " n " calls are recorded, and none after these"))
-       (when (seq missing) (str "no function to record is loaded of " (listed missing)))
-       (when (seq unseen) (str "not seen: " (listed unseen)))]))))
+      [(when (< n number) (str "only the first " n " calls are recorded"))
+       (when (seq missing) (str "no loaded function matches " (listed missing)))
+       (when (seq unseen) (str "not recorded: " (listed unseen)))]))))
   direct? (fn [] (or (= "true" (System/getProperty "clojure.compiler.direct-linking"))
                      (:direct-linking *compiler-options*)))
-  gone "no word of the server came for as long as its lease lasts: what was wrapped was put back"
+  expired "the server did not renew the lease in time, so the wrapped functions were restored"
   run (fn [step id & [wants folders lease]] (locking home (case step
    "begin" (cond (not (identical? home (find-ns 'codriver.traces))) {:missing true}
-            (direct?) {:refused "code here is compiled with direct linking, whose calls go past vars: start it without"}
+            (direct?)
+             {:refused "the REPL compiles code with direct linking, which bypasses vars; start it without direct linking"}
             :else (begin id wants folders lease))
    "renew" (if-let [run (get @runs id)] (do (reset! (:until run) (+ (:ms run) (now))) true) false)
-   "end" (let [run (over id)] (cond (nil? run) {:refused gone}
-          (not @(:is-entered run)) {:refused "this REPL's server takes no function to evaluate by"}
+   "end" (let [run (finish id)] (cond (nil? run) {:refused expired}
+          (not @(:is-entered run)) {:refused "this REPL's nREPL server cannot evaluate code with a function of Codriver's"}
           :else (report run))))))
   mark (fn [step v] (when-some [^objects tape (.deref tape-of-thread)]
    (when-let [run (first (filter (fn [run] (identical? tape (:tape run))) (vals @runs)))]
     (case step
      "load" (wrap-all run)
-     "begin" (when ((wanted? run (:ns (meta v))) (:name (meta v)))
+     "begin" (when ((selector run (:ns (meta v))) (:name (meta v)))
               (let [function (function-of v)]
                (.incrementAndGet ^java.util.concurrent.atomic.AtomicInteger (:number function))
                (began tape function [] nil)))

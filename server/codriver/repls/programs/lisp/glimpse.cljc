@@ -1,5 +1,5 @@
-;; A glimpse of a var's value: its class, its count, and the value in one line. Nothing is asked of the user's
-;; classes, and no lazy sequence is realised.
+;; Describes a var's value: its class, its count, and the value on one line. Calls no user code and realizes no
+;; lazy sequences.
 
 (let [n (or (find-ns (symbol $ns)) *ns*) v RESOLVED]
  (when (and v (not (fn? @v)))

@@ -1,5 +1,5 @@
-;; A namespace's names, or those that match a pattern: $name is the namespace or the pattern, whose regular
-;; expression is then in $pattern, in lower case. $ns is where the question is asked.
+;; Returns the names in a namespace, or those that match a pattern. $name is the namespace or the pattern.
+;; $pattern is the pattern as a lower-case regular expression. $ns is the current namespace.
 
 (let [here (find-ns (symbol $ns)) spaces (set (all-ns))
   re (when (seq $pattern) (re-pattern $pattern))

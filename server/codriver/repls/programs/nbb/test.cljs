@@ -1,17 +1,17 @@
-;; Tests of `cljs.test`, which may end later than this form: it gives `pending`, and keeps the run in a property of
-;; the global object.
+;; Runs tests of `cljs.test`, which may still be running when this form returns. It then returns `pending`, and
+;; stores the run in a property of the global object.
 
 (let [home (when (seq $ns) (find-ns (symbol $ns)))]
  (if (and (seq $ns) (nil? home))
   {:missing true}
   (let [state (atom {:results [] :times [] :seen #{} :done false})
    has? HAS
-   meant? MEANT
+   selected? IS_SELECTED
    vars (if (seq $name)
     [(or (when home (get (ns-interns home) (symbol $name)))
          (throw (js/Error. (str "there is no test " $name " in " $ns))))]
     (sort-by (comp :line meta)
-      (filter (fn [v] (meant? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
+      (filter (fn [v] (selected? (str (ns-name (:ns (meta v)))) (str (:name (meta v)))))
        (filter (comp :test meta) (mapcat (comp vals ns-interns)
         (cond home [home] (seq $spaces) (keep (comp find-ns symbol) $spaces) :else (all-ns)))))))
    place (fn [v] {:test (str (:name (meta v))) :ns (str (ns-name (:ns (meta v)))) :file (:file (meta v))

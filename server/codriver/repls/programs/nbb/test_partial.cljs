@@ -1,4 +1,4 @@
-;; The part of a run that was over when the run was interrupted.
+;; Returns the results of an interrupted test run.
 
 (let [now @(.-codriverTests js/globalThis) v (:now now)]
  {:tests (count (disj (:seen now) v)) :of (:of now) :times (take 20000 (:times now))

@@ -1,4 +1,4 @@
-;; The results of a run that went on, once it is over.
+;; Returns the results of a run that was pending, when it has finished.
 
 (let [now @(.-codriverTests js/globalThis)]
  (if (:done now)

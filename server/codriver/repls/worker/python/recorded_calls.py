@@ -208,7 +208,7 @@ class Recording:
         if self._is_lisp:
             functions, rows = _by_name(functions, rows)
         if len(calls) >= MAX_RECORDED_CALLS:
-            self.notes.append(f"the first {MAX_RECORDED_CALLS:,} calls are recorded, and none after these")
+            self.notes.append(f"only the first {MAX_RECORDED_CALLS:,} calls are recorded")
         known = {one.ident: one.name for one in threading.enumerate()}
         names = [known.get(ident, f"thread {number}") for ident, number in threads.items()]
         summary = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}

@@ -1,5 +1,5 @@
-;; Whether a test is meant: by the words of $words, of which each alternative lists those that all must hold, an
-;; exclamation mark before what must not, and by $only, the tests by namespace and name.
+;; Returns whether to run a test. $words has alternatives, each a list of words that must all match, or must not
+;; match after an exclamation mark. $only has tests by namespace and name.
 
 (fn [n t] (let [text (LOWER (str n "/" t))]
    (and (or (empty? $words) (some (fn [every] (every? (fn [w] (if (= "!" (subs w 0 1))
