@@ -24,11 +24,11 @@ FIRST_CALL_TIMEOUT_MS = 300
 
 def main() -> None:
     """Run the command line, and exit with its status."""
-    begun = _start_plain_eval(sys.argv[1:]) if _is_output_read_by_program() else None
-    if begun is None or not _print_plain_answer(begun[1]):
+    started = _start_plain_eval(sys.argv[1:]) if _is_output_read_by_program() else None
+    if started is None or not _print_plain_answer(started[1]):
         from codriver.commands import cli  # noqa: PLC0415  # slow to import
 
-        cli.main(begun)
+        cli.main(started)
 
 
 def _is_output_read_by_program() -> bool:
@@ -61,8 +61,8 @@ def _start_plain_eval(words: list[str]) -> tuple[Connection | None, dict[str, An
         if workspace is None:
             return None
         connection = client.connect(workspace)
-        asked = {"code": code, "timeoutMs": FIRST_CALL_TIMEOUT_MS, "who": "codriver-cli", "maxImages": 0}
-        return connection, connection.call("evaluate_code", asked)
+        arguments = {"code": code, "timeoutMs": FIRST_CALL_TIMEOUT_MS, "who": "codriver-cli", "maxImages": 0}
+        return connection, connection.call("evaluate_code", arguments)
     except (CodriverError, OSError, RuntimeError, ValueError) as error:
         return None if connection is None else (connection, error)
     except KeyboardInterrupt as error:
@@ -82,8 +82,8 @@ def _find_workspace(given: str | None) -> Path | None:
     if given is not None:
         is_folder = not given.startswith("-") and stat.S_ISDIR(os.stat(given).st_mode) and os.access(given, os.R_OK)  # noqa: PTH116  # as click does
         return Path(given).resolve() if is_folder else None
-    here = Path.cwd()
-    return here.resolve() if server_record.lock_status(server_directory(here)) is not None else None
+    directory = Path.cwd()
+    return directory.resolve() if server_record.lock_status(server_directory(directory)) is not None else None
 
 
 def _print_plain_answer(answer: dict[str, Any] | BaseException) -> bool:
@@ -101,10 +101,10 @@ def _print_plain_answer(answer: dict[str, Any] | BaseException) -> bool:
     is_plain = is_plain and isinstance(out, str) and isinstance(err, str) and not answer.get("reason")
     if not is_plain or any("<<image/" in value for value in values) or any(note.startswith("cut") for note in notes):
         return False
-    said = [(sys.stdout, out), (sys.stderr, err)]
-    said += [(sys.stdout, f"{value}\n") for value in values if value != "None"]
-    said += [(sys.stderr, f"{note}\n") for note in notes]
-    for stream, text in said:
+    printed = [(sys.stdout, out), (sys.stderr, err)]
+    printed += [(sys.stdout, f"{value}\n") for value in values if value != "None"]
+    printed += [(sys.stderr, f"{note}\n") for note in notes]
+    for stream, text in printed:
         encoding = stream.encoding or "utf-8"
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         stream.flush()

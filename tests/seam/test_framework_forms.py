@@ -130,7 +130,7 @@ def _program(dialect):
             *([google] if dialect == BROWSER_DIALECT else []),
             "(toy/noise)",
             *map(function, words),
-            *(printed("trace", {"filter": one, "limit": 1000}, origin=None) for one in FILTERS),
+            *(printed("trace", {"filter": item, "limit": 1000}, origin=None) for item in FILTERS),
             *(printed(*asked) for asked in ASKED.values()),
         ]
     )
@@ -186,7 +186,7 @@ def _passes(row, wanted):
 
 
 def test_each_filter_and_pair_of_filters_matches_a_plain_search(contract_answers):
-    everything, *rest = [one["events"] for one in contract_answers.filtered]
+    everything, *rest = [item["events"] for item in contract_answers.filtered]
     assert len(everything) == 120
     for wanted, rows in zip([*SINGLES, *PAIRS], rest, strict=True):
         assert [row["id"] for row in rows] == [row["id"] for row in everything if _passes(row, wanted)], wanted
@@ -215,7 +215,7 @@ def test_a_path_is_accepted_in_any_notation_and_refused_with_its_longest_existin
     assert contract_answers["strange"] == {
         "ok": False,
         "reason": "no-such-frame",
-        "hint": "frames: :toy/main, :rf/causa",
+        "hint": 'there is no frame "toy/nobody"; the frames are: :toy/main, :rf/causa',
     }
 
 
@@ -260,7 +260,7 @@ def test_all_events_caused_by_a_change_have_the_origin_of_the_change(contract_an
 
 def test_epochs_that_changed_a_path_are_listed_with_their_changes(contract_answers):
     rows = [
-        (row["eventId"], [(one["before"], one["after"]) for one in row["changes"]])
+        (row["eventId"], [(item["before"], item["after"]) for item in row["changes"]])
         for row in contract_answers["changed n"]["epochs"]
     ]
     assert rows == [("add", [("0", "3")]), ("spill", [("3", "-1")]), ("rf.epoch/db-replaced", [("-1", "3")])]

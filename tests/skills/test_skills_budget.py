@@ -78,7 +78,7 @@ def test_a_disabled_skill_is_not_in_the_instructions():
 
 
 @pytest.mark.parametrize(
-    "text", [build_instructions(SHIPPED, REPLS[2]), *(one.text for one in (*BASE_PROMPTS, *features.prompts()))]
+    "text", [build_instructions(SHIPPED, REPLS[2]), *(item.text for item in (*BASE_PROMPTS, *features.prompts()))]
 )
 def test_instructions_and_prompts_name_only_tools_that_exist(text):
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))

@@ -251,13 +251,13 @@ class Editor:
         """Group the edits by file. Also return the errors of those whose path is invalid."""
         paths: dict[Path, dict[int, FileEdit | CreateFile]] = {}
         errors = []
-        for index, want in enumerate(requests):
+        for index, request in enumerate(requests):
             try:
-                path = editable_path(self._workspace, want.file, allow_outside=allow_outside)
+                path = editable_path(self._workspace, request.file, allow_outside=allow_outside)
             except NotEditableError as error:
-                errors.append((index, want.file, EditError(str(error))))
+                errors.append((index, request.file, EditError(str(error))))
             else:
-                paths.setdefault(path, {})[index] = want.edit
+                paths.setdefault(path, {})[index] = request.edit
         return paths, errors
 
     def _plan(

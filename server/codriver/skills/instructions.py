@@ -34,13 +34,13 @@ NON_EVALUATING_TOOLS: Final = ("status", "edit_files")
 _DISCOVERY_CLAUSE: Final = "one that is started in the workspace is found"
 NOT_LIVE_STATES: Final = frozenset({"stopped", "waiting"})
 """States of REPLs in which nothing can be evaluated."""
-MAX_SHOWN_REPLS: Final = 6
+MAX_LISTED_REPLS: Final = 6
 """Maximum number of REPLs that the instructions list."""
 MAX_NAMES_CHARACTERS: Final = 480
 """Maximum total length of the names of running REPLs and of the reasons why others are missing."""
 MAX_NAME_CHARACTERS: Final = 100
 """Maximum length of the text about one running REPL."""
-MAX_SHOWN_REASONS: Final = 2
+MAX_LISTED_REASONS: Final = 2
 """Maximum number of unavailable REPLs that are listed with a reason."""
 MAX_REASON_CHARACTERS: Final = 120
 MAX_CAUTIONS: Final = 1
@@ -103,31 +103,31 @@ def _describe_connected(connected: Sequence[DescribedRepl], to_have_one: str) ->
     cautions = [f" {repl.key}: {words}."[:MAX_CAUTION_CHARACTERS] for repl in connected for words in repl.cautions]
     away += "".join(cautions[:MAX_CAUTIONS])
     known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _DISCOVERY_CLAUSE
-    said = f"Codriver: no REPL is connected yet; {known}; see status."
+    text = f"Codriver: no REPL is connected yet; {known}; see status."
     if live:
-        shown: list[str] = []
+        described: list[str] = []
         room = MAX_NAMES_CHARACTERS - len(away)
-        for repl in live[:MAX_SHOWN_REPLS]:
+        for repl in live[:MAX_LISTED_REPLS]:
             room -= len(_format_name(repl))
-            if shown and room < 0:
+            if described and room < 0:
                 break
-            shown.append(_format_name(repl))
-        more = f" and {len(live) - len(shown)} more" if len(live) > len(shown) else ""
+            described.append(_format_name(repl))
+        more = f" and {len(live) - len(described)} more" if len(live) > len(described) else ""
         several = " Pass replSessionKey." if len(live) > 1 else ""
         whose = "shared with human and agents"
-        said = f"Codriver: live REPLs, {whose}: {', '.join(shown)}{more}.{several}"
-    return said + away
+        text = f"Codriver: live REPLs, {whose}: {', '.join(described)}{more}.{several}"
+    return text + away
 
 
 def _describe_unavailable(away: Sequence[DescribedRepl]) -> str:
-    said = ""
-    for repl in away[:MAX_SHOWN_REASONS]:
+    text = ""
+    for repl in away[:MAX_LISTED_REASONS]:
         how = "is stopped" if repl.state == "stopped" else "cannot be reached now"
         why = f"{repl.key} {how}: {repl.why or 'no reason is known'}"
-        said += f" {_first_clauses(why)}."
-    if len(away) > MAX_SHOWN_REASONS:
-        said += f" {len(away) - MAX_SHOWN_REASONS} more are unavailable; see status."
-    return said
+        text += f" {_first_clauses(why)}."
+    if len(away) > MAX_LISTED_REASONS:
+        text += f" {len(away) - MAX_LISTED_REASONS} more are unavailable; see status."
+    return text
 
 
 def _first_clauses(words: str) -> str:
@@ -135,12 +135,12 @@ def _first_clauses(words: str) -> str:
 
     The first clause may exceed the limit. A semicolon inside a command or quoted text does not end a clause.
     """
-    said, *clauses = CLAUSE_END_PATTERN.split(words)
+    text, *clauses = CLAUSE_END_PATTERN.split(words)
     for clause in clauses:
-        if len(said) + len(clause) + 2 > MAX_REASON_CHARACTERS:
+        if len(text) + len(clause) + 2 > MAX_REASON_CHARACTERS:
             break
-        said += f"; {clause}"
-    return truncate(said, MAX_CLAUSE_CHARACTERS)
+        text += f"; {clause}"
+    return truncate(text, MAX_CLAUSE_CHARACTERS)
 
 
 def _format_name(repl: DescribedRepl) -> str:

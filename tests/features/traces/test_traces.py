@@ -141,7 +141,7 @@ def test_calls_of_the_embedded_lisp_have_lisp_names(live, client):
         "  #2 (stall/price {:price 2} 20) -> 32.0",
     ]
     answer = client.call("evaluate_code", code="(stall/open? 1)", **{**ask, "trace": "stall/open?"})
-    assert [one.partition(" -> ")[0] for one in answer["trace"].splitlines()[1:3]] == [
+    assert [line.partition(" -> ")[0] for line in answer["trace"].splitlines()[1:3]] == [
         "#1 (stall/open? <not shown>)",
         "  #2 (stall/open? <not shown> 1 2)",
     ]

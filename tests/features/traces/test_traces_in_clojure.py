@@ -72,9 +72,9 @@ def traced(client, code, trace="true", **more):
 def call_lines(client, code, trace="true"):
     """Return the lines about calls, without the first line and without invisible characters."""
     return [
-        one
-        for one in traced(client, code, trace)["trace"].splitlines()[1:]
-        if not one.startswith(("not seen", "slowest"))
+        line
+        for line in traced(client, code, trace)["trace"].splitlines()[1:]
+        if not line.startswith(("not recorded", "slowest"))
     ]
 
 
@@ -87,7 +87,7 @@ def walked(client, answer, **where):
 def test_an_answer_lists_the_calls_in_few_lines(client):
     answer = traced(client, "(total (repeat 3 [{:price 2} 20]))", "traced")
     lines = answer["trace"].splitlines()
-    assert [one for one in lines if not one.startswith("slowest")] == [
+    assert [line for line in lines if not line.startswith("slowest")] == [
         f"run {answer['evaluationId']}: 4 calls to 2 functions",
         "#1 (shop/total ([map of 1 20] [map of 1 20] [map of 1 20])) -> 96.0",
         "  #2 x3 (shop/price {:price 2} 20) -> 32.0",
@@ -145,7 +145,7 @@ def test_secrets_are_redacted(client):
 
 def test_a_failure_names_the_call_that_threw(client):
     answer = traced(client, "(do (fails))")
-    (line,) = [one for one in answer["trace"].splitlines() if one.startswith("raised first")]
+    (line,) = [item for item in answer["trace"].splitlines() if item.startswith("raised first")]
     assert line.startswith("raised first in #2 (shop/price {:price nil} 3): NullPointe")
     assert call_lines(client, "(lost :book)")[0].endswith('raised ExceptionInfo("no such item" {:item :book})')
 
@@ -230,7 +230,7 @@ def test_a_failed_test_can_be_traced_to_the_wrong_call(client):
 def test_only_the_second_identical_failure_suggests_trace_and_comparison(client):
     assert client.call("run_tests", namespace="traced.shop-test", test="others")["ok"]
     hints = [client.call("run_tests", namespace="traced.shop-test")["hint"] for _ in range(2)]
-    assert [one == TRACED_AGAIN for one in hints] == [False, True]
+    assert [hint == TRACED_AGAIN for hint in hints] == [False, True]
 
 
 def test_two_runs_can_be_compared(client):

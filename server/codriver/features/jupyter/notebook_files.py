@@ -193,8 +193,8 @@ def read_notebook(data: bytes, name: str) -> Notebook:
     spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     kernel = spec.get("name") if isinstance(spec, dict) else None
     info = metadata.get("language_info") if isinstance(metadata, dict) else None
-    languages = [one.get(key) for one, key in ((info, "name"), (spec, "language")) if isinstance(one, dict)]
-    language = next((one.lower() for one in languages if isinstance(one, str)), "")
+    languages = [record.get(key) for record, key in ((info, "name"), (spec, "language")) if isinstance(record, dict)]
+    language = next((item.lower() for item in languages if isinstance(item, str)), "")
     cells = top["cells"].value
     parsed_cells = tuple(_cell(data, index, cell) for index, cell in enumerate(cells))
     return Notebook(name, parsed_cells, kernel if isinstance(kernel, str) else "", language)

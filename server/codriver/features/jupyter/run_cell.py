@@ -248,8 +248,8 @@ def _short_outcome(call: Call, evaluation: str) -> str:
     without_data = replace_image_data(beginning, lambda image: f"<{image.kind}>")
     if without_data != beginning:
         return truncate(without_data, MAX_OUTCOME_CHARACTERS)
-    outputs = (one.last(MAX_OUTCOME_BYTES).text.strip() for one in (transcript.result, transcript.out))
-    lines = next((one.splitlines() for one in outputs if one and one != "None"), [""])
+    outputs = (item.last(MAX_OUTCOME_BYTES).text.strip() for item in (transcript.result, transcript.out))
+    lines = next((output.splitlines() for output in outputs if output and output != "None"), [""])
     return truncate(lines[-1], MAX_OUTCOME_CHARACTERS)
 
 

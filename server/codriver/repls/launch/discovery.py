@@ -249,10 +249,10 @@ def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoi
 
 def _lead_to_listener(found: Sequence[FoundPortFile]) -> bool:
     """Return whether a port file leads to a listener. Protocols other than nREPL are not checked. This blocks."""
-    running = [one for one in found if one.port is not None]
-    if any(kinds.split_address(one.address)[0] != kinds.NREPL_PROTOCOL for one in running):
+    running = [item for item in found if item.port is not None]
+    if any(kinds.split_address(item.address)[0] != kinds.NREPL_PROTOCOL for item in running):
         return True
-    for port in {one.port for one in running}:
+    for port in {item.port for item in running}:
         try:
             socket.create_connection(("127.0.0.1", port), CONNECT_TIMEOUT_S).close()
         except ConnectionRefusedError:

@@ -51,10 +51,10 @@ class ListeningPrograms:
         except OSError:
             return ()
         if sockets.keys() - self._sockets.keys():
-            self._found = tuple(sorted(self._search(sockets), key=lambda one: (one.address, one.pid)))
+            self._found = tuple(sorted(self._search(sockets), key=lambda item: (item.address, item.pid)))
         elif len(sockets) < len(self._sockets):
             left = set(sockets.values())
-            self._found = tuple(one for one in self._found if one.address in left)
+            self._found = tuple(item for item in self._found if item.address in left)
         self._sockets = sockets
         return self._found
 

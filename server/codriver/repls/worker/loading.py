@@ -97,7 +97,7 @@ def load_package(directory: str, name: str) -> types.ModuleType:
         ImportError: the package cannot be loaded.
     """
     for parent, below, _files in os.walk(directory):
-        below[:] = [one for one in below if one != "__pycache__"]
+        below[:] = [item for item in below if item != "__pycache__"]
         sys.path_importer_cache[parent] = FileFinder(parent, (Loader, [".py"]))
     file = os.path.join(directory, "__init__.py")
     spec = importlib.util.spec_from_file_location(

@@ -53,7 +53,14 @@ async def find_failure_source(call: Call, repl: Repl, session: str, row: Mapping
                 file = Path(about.file if about is not None and about.file else file)
             if not file.is_relative_to(call.services.workspace):
                 continue
-            form = next((found.text[one.start : one.end] for one in top_level_forms(found.text) if one.line == 1), "")
+            form = next(
+                (
+                    found.text[top_form.start : top_form.end]
+                    for top_form in top_level_forms(found.text)
+                    if top_form.line == 1
+                ),
+                "",
+            )
             text = numbered_definition(form, found.line, lambda _: True, is_python=False) if form else ""
             if text and len(text) <= MAX_FUNCTION_CHARACTERS:
                 where = f"{file.relative_to(call.services.workspace).as_posix()}:{found.line}"

@@ -319,7 +319,7 @@ async def _add_source(
     failed = next((row for row in report["results"] if row["outcome"] != "pass"), None)
     if failed is None or not isinstance(rows, list):
         return
-    row = next((one for one in rows if one.get("test") == failed.get("test") and one["outcome"] != "pass"), None)
+    row = next((item for item in rows if item.get("test") == failed.get("test") and item["outcome"] != "pass"), None)
     if row is not None and (source := await find_failure_source(call, repl, evaluation.session, failed)):
         row["source"] = source
 

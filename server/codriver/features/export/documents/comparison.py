@@ -76,7 +76,7 @@ def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Ma
     if not (before or now):
         return _compare_strings(recorded, fresh, dialect, time_ms)
     note = compare_images(before, now)
-    strings = [replace_marks(text, lambda _one: "").strip() for text in (recorded, fresh)]
+    strings = [replace_marks(text, lambda _mark: "").strip() for text in (recorded, fresh)]
     match = Match() if not strings[0] else _compare_strings(strings[0], strings[1], dialect, time_ms)
     return None if note is None or match is None else replace(match, note=note)
 

@@ -94,7 +94,7 @@ def _split_bundles(text: str) -> list[dict[str, Any]]:
     *before, last = [{found[1]: found[2]} for found in DATA_URL_PATTERN.finditer(text)] or [{}]
     return [
         *before,
-        {**last, "text/plain": _split_lines(replace_image_data(text, lambda _one: "").strip() if last else text)},
+        {**last, "text/plain": _split_lines(replace_image_data(text, lambda _image: "").strip() if last else text)},
     ]
 
 

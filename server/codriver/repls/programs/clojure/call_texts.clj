@@ -87,7 +87,8 @@
      (and (instance? clojure.lang.IRecord x) (zero? level))
        (let [c (class x) basis (.invoke (.getMethod c "getBasis" (make-array Class 0)) nil (object-array 0))
              fields (for [f (take 4 basis)] (pair (keyword (str f)) (.get (.getField c (munge (str f))) x)))]
-         (fitting (between (str "#" (type-name) "{") ", " fields (if (seq (drop 4 basis)) ", …}" "}")) (type-name) nil))
+         (fitting (between (str "#" (type-name) "{") ", " fields (if (seq (drop 4 basis)) ", …}" "}"))
+                  (type-name) nil))
      (var? x) (str x)
      (fn? x) (str "<fn " (or (.get names x) (plain (.getName (class x)))) ">")
      (class? x) (.getName ^Class x)
@@ -104,4 +105,5 @@
      (let [c (class e) by (.getName (.getDeclaringClass (.getMethod c "getMessage" (make-array Class 0))))
        message (when (or (.startsWith by "java.") (.startsWith by "clojure.")) (.getMessage e))
        data (when (= clojure.lang.ExceptionInfo c) (short (.getData ^clojure.lang.ExceptionInfo e) 1))]
-      (bounded (between (str (class-name c) "(") " " (remove nil? [(when message (string message 80 60)) data]) ")")))))}))
+      (bounded (between (str (class-name c) "(") " "
+                        (remove nil? [(when message (string message 80 60)) data]) ")")))))}))

@@ -213,7 +213,8 @@
    (let [tape (:tape run) number (.get ^java.util.concurrent.atomic.AtomicInteger (aget ^objects tape 2))
      calls (filter some? (take number (aget ^objects tape 1)))
      {called :functions :as found} (rows calls)
-     missing (remove (fn [^String text] (some (fn [v] (matches? (assoc run :names [text]) (:ns (meta v)) (:name (meta v))))
+     missing (remove (fn [^String text] (some (fn [v] (matches? (assoc run :names [text])
+                                                                (:ns (meta v)) (:name (meta v))))
                 (concat (keys (:known run)) (keys @(:unseen run))))) (:names run))
      unseen (for [[k n] (sort (frequencies (vals @(:unseen run))))] (str k " (" n ")"))
      listed (fn [parts] (apply str (interpose ", " parts)))
@@ -232,11 +233,11 @@
   run (fn [step id & [wants folders lease]] (locking home (case step
    "begin" (cond (not (identical? home (find-ns 'codriver.traces))) {:missing true}
             (direct?)
-             {:refused "the REPL compiles code with direct linking, which bypasses vars; start it without direct linking"}
+             {:refused "the REPL compiles code with direct linking, which bypasses vars: start it without"}
             :else (begin id wants folders lease))
    "renew" (if-let [run (get @runs id)] (do (reset! (:until run) (+ (:ms run) (now))) true) false)
    "end" (let [run (finish id)] (cond (nil? run) {:refused expired}
-          (not @(:is-entered run)) {:refused "this REPL's nREPL server cannot evaluate code with a function of Codriver's"}
+          (not @(:is-entered run)) {:refused "this nREPL server cannot use another function than eval"}
           :else (report run))))))
   mark (fn [step v] (when-some [^objects tape (.deref tape-of-thread)]
    (when-let [run (first (filter (fn [run] (identical? tape (:tape run))) (vals @runs)))]

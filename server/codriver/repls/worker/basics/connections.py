@@ -210,7 +210,7 @@ def encode(value: object) -> bytes:
         return b"i%de" % value
     if isinstance(value, dict):
         # Joining once avoids several copies of a long string.
-        return b"".join([b"d", *(encode(one) for key in sorted(value) for one in (key, value[key])), b"e"])
+        return b"".join([b"d", *(encode(item) for key in sorted(value) for item in (key, value[key])), b"e"])
     items = value if isinstance(value, (list, tuple)) else ()
     return b"l" + b"".join(map(encode, items)) + b"e"
 

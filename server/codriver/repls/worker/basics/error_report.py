@@ -101,12 +101,12 @@ def linked_errors(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     seen = {id(error)}
     waiting = [("", "", error)]
     while waiting:
-        relation, of, one = waiting.pop()
+        relation, of, item = waiting.pop()
         if relation:
-            yield relation, one
-        other = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-        found = [] if other is None else [(("cause" if other is one.__cause__ else "context") + of, of, other)]
-        members = [(f"member {number}" + of, member) for number, member in enumerate(_members(one), 1)]
+            yield relation, item
+        other = item.__cause__ or (None if item.__suppress_context__ else item.__context__)
+        found = [] if other is None else [(("cause" if other is item.__cause__ else "context") + of, of, other)]
+        members = [(f"member {number}" + of, member) for number, member in enumerate(_members(item), 1)]
         found += [(name, " of " + name, member) for name, member in reversed(members)]
         waiting += [entry for entry in found if id(entry[2]) not in seen]
         seen.update(id(entry[2]) for entry in found)
@@ -232,9 +232,9 @@ def user_frame_locals(
     errors = itertools.chain(
         [error], (other for _, other in itertools.islice(linked_errors(error), MAX_REPORTED_LINKS))
     )
-    for number, one in enumerate(errors):
+    for number, item in enumerate(errors):
         report: dict[str, dict[str, str]] = {}
-        for text, values in _frames(one):
+        for text, values in _frames(item):
             if text not in report and len(report) < MAX_FRAMES_WITH_LOCALS:
                 report[text] = dict(itertools.islice(_locals(values, most, printer, name), MAX_LOCALS))
         parts += [{"error": number, "frame": text, "locals": found} for text, found in report.items() if found]

@@ -83,9 +83,9 @@ class FrameSpace:
         waiting = list(codes)
         named: set[str] = set()
         while waiting:
-            one = waiting.pop()
-            named.update(one.co_names)
-            waiting += [value for value in one.co_consts if isinstance(value, types.CodeType)]
+            item = waiting.pop()
+            named.update(item.co_names)
+            waiting += [value for value in item.co_consts if isinstance(value, types.CodeType)]
         return next((name for name in self._local_names if name in named and name not in self.names), "")
 
 
@@ -117,7 +117,7 @@ def error_frames(
     """
     if error is None:
         return []
-    rest = itertools.dropwhile(lambda one: is_worker_or_loop(one[0].f_code.co_filename), _walk(error.__traceback__))
+    rest = itertools.dropwhile(lambda item: is_worker_or_loop(item[0].f_code.co_filename), _walk(error.__traceback__))
     frames = [
         frame
         for frame, line in rest

@@ -197,8 +197,8 @@ def _find_parts(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
 
 def _class_attribute(kind: type, name: str) -> Any:
     """Return an attribute that is stored in a class or its bases, or MISSING."""
-    for one in type.__dict__["__mro__"].__get__(kind):
-        space = type.__dict__["__dict__"].__get__(one)
+    for item in type.__dict__["__mro__"].__get__(kind):
+        space = type.__dict__["__dict__"].__get__(item)
         if name in space:
             return space[name]
     return MISSING

@@ -224,7 +224,7 @@ def describe_value(value: Any) -> dict[str, str]:
     if is_table(value) or is_column(value) or is_array(value):
         found["shape"] = _shape(value)
         kinds = zip(value.columns[:MAX_GLIMPSE_COLUMNS], value.dtypes[:MAX_GLIMPSE_COLUMNS]) if is_table(value) else ()
-        found["value"] = ", ".join(f"{name} {one}" for name, one in kinds) or str(value.dtype)
+        found["value"] = ", ".join(f"{name} {count}" for name, count in kinds) or str(value.dtype)
         return found
     if kind in BRACKETS_BY_TYPE:
         found["count"] = str(len(value))
@@ -255,9 +255,9 @@ def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
     before, after = BRACKETS_BY_TYPE[kind]
     visible = itertools.islice(value.items() if kind is dict else value, MAX_GLIMPSE_ELEMENTS)
     if kind is dict:
-        parts = [f"{_in_line(key, levels - 1)}: {_in_line(one, levels - 1)}" for key, one in visible]
+        parts = [f"{_in_line(key, levels - 1)}: {_in_line(item, levels - 1)}" for key, item in visible]
     else:
-        parts = [_in_line(one, levels - 1) for one in visible]
+        parts = [_in_line(item, levels - 1) for item in visible]
     if len(value) > MAX_GLIMPSE_ELEMENTS:
         parts.append("...")
     return before + ", ".join(parts) + ("," if kind is tuple and len(value) == 1 else "") + after

@@ -360,7 +360,7 @@ def has_display(value: Any, kind: object) -> bool:
     """Return whether a value has a display of this kind, or of any kind if `kind` is None. No code runs."""
     requested = [kind] if kind is not None else DISPLAY_METHODS
     return not isinstance(value, type) and any(
-        one in DISPLAY_METHODS and hasattr(type(value), DISPLAY_METHODS[one]) for one in requested
+        item in DISPLAY_METHODS and hasattr(type(value), DISPLAY_METHODS[item]) for item in requested
     )
 
 

@@ -94,15 +94,15 @@ def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
             continue
         frames = list(traceback.extract_stack(frame))
         # Frames outside the worker's own belong to the code that started the worker.
-        first = next((number for number, one in enumerate(frames) if is_worker_file(one.filename)), 0)
-        user_frames = [one for one in frames[first:] if not is_worker_file(one.filename)]
+        first = next((number for number, frame in enumerate(frames) if is_worker_file(frame.filename)), 0)
+        user_frames = [item for item in frames[first:] if not is_worker_file(item.filename)]
         if user_frames:
             dumps.append(
                 names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(user_frames)[-MAX_TEXT_FRAMES:])
             )
     if "asyncio" not in sys.modules:
         return "\n".join(dumps)
-    evaluations = {task: evaluation for one in made for task, evaluation in one.evaluations().items()}
+    evaluations = {task: evaluation for item in made for task, evaluation in item.evaluations().items()}
     return "\n".join([*describe_failed_tasks(evaluations), *dumps, *describe_waiting_tasks(evaluations, list)])
 
 
@@ -194,9 +194,9 @@ def loops() -> list[asyncio.AbstractEventLoop]:
         while walked is not None:
             if walked.f_code.co_name in ("run_forever", "run"):
                 holder = walked.f_locals.get("self")
-                for one in (holder, getattr(holder, "_loop", None)):
-                    if isinstance(one, asyncio.AbstractEventLoop) and one.is_running() and one not in found:
-                        found.append(one)
+                for item in (holder, getattr(holder, "_loop", None)):
+                    if isinstance(item, asyncio.AbstractEventLoop) and item.is_running() and item not in found:
+                        found.append(item)
             walked = walked.f_back
     return found
 

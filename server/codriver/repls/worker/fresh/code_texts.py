@@ -60,9 +60,9 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield a code object and all code objects nested in it."""
     waiting = [code]
     while waiting:
-        one = waiting.pop()
-        yield one
-        waiting += (inner for inner in one.co_consts if type(inner) is types.CodeType)
+        item = waiting.pop()
+        yield item
+        waiting += (inner for inner in item.co_consts if type(inner) is types.CodeType)
 
 
 def _steps(data: bytes) -> Iterator[tuple[int, int]]:

@@ -668,4 +668,9 @@ def _sort_rows(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
 def _leaf_row(row: Row) -> dict[str, str]:
     path, why, now, live = row
     sources = {"fresh": now, "live": live}
-    return {"kind": "leaf", "name": path, "why": why, **{key: one for key, one in sources.items() if one is not None}}
+    return {
+        "kind": "leaf",
+        "name": path,
+        "why": why,
+        **{key: text for key, text in sources.items() if text is not None},
+    }

@@ -62,18 +62,18 @@ def find_filled_caches(
     """Return the filled caches of functions in project files, or [] if the process is no longer idle."""
     found: list[FilledCache | FilledProperties] = []
     properties: dict[int, dict[str, types.FunctionType]] = {}
-    for one in collected_objects(is_idle):
-        if type(one) is _LRU_CACHE_TYPE:
-            function = _wrapped_function(one)
-            count = one.cache_info().currsize if function is not None else 0
+    for thing in collected_objects(is_idle):
+        if type(thing) is _LRU_CACHE_TYPE:
+            function = _wrapped_function(thing)
+            count = thing.cache_info().currsize if function is not None else 0
             if function is not None and count and is_project(function.__code__.co_filename):
-                found.append(FilledCache(one, function, count))
-        elif is_class(one) and (cached := dict(_cached_properties(one, is_project))):
-            properties[id(one)] = cached
+                found.append(FilledCache(thing, function, count))
+        elif is_class(thing) and (cached := dict(_cached_properties(thing, is_project))):
+            properties[id(thing)] = cached
     counts: dict[int, tuple[types.FunctionType, int]] = {}
-    for one in collected_objects(is_idle) if properties else ():
-        for name, function in properties.get(id(type(one)), {}).items():
-            if name in _instance_space(one):
+    for item in collected_objects(is_idle) if properties else ():
+        for name, function in properties.get(id(type(item)), {}).items():
+            if name in _instance_space(item):
                 counts[id(function)] = function, counts.get(id(function), (function, 0))[1] + 1
     found += (FilledProperties(function, count) for function, count in counts.values())
     return found if is_idle() else []
@@ -109,15 +109,15 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
     """
     properties = module_and_name(function)
     waiting, seen = [function], {id(function.__code__)}
-    for one in waiting:  # this list grows
+    for item in waiting:  # this list grows
         if len(waiting) > MAX_FOLLOWED_FUNCTIONS:
             return None
-        module = one.__globals__.get("__name__")
-        names = {name for code in nested_codes(one.__code__) for name in code.co_names}
+        module = item.__globals__.get("__name__")
+        names = {name for code in nested_codes(item.__code__) for name in code.co_names}
         for name in sorted(names):
             if (module, name) in changed and (module, name) != properties:
                 return module, name  # type: ignore[return-value]  # it is a text, as it is in `changed`
-            value = one.__globals__.get(name)
+            value = item.__globals__.get(name)
             if issubclass(type(value), types.ModuleType):
                 space = module_dict(value)  # type: ignore[arg-type]  # it is a module
                 for other in sorted(names):

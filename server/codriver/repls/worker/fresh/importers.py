@@ -45,12 +45,12 @@ def find_importers(
     direct: dict[str, list[str]] = {}
     for name, file in modules.items():
         names = set(imported_names(read(file), name, is_package=file.endswith("__init__.py")))
-        for one in names:
-            if one in modules and one != name:
-                direct.setdefault(one, []).append(name)
+        for item in names:
+            if item in modules and item != name:
+                direct.setdefault(item, []).append(name)
     found = list(dict.fromkeys(edited))
     for name in found:  # this list grows
-        found += (one for one in direct.get(name, ()) if one not in found and len(found) < most)
+        found += (item for item in direct.get(name, ()) if item not in found and len(found) < most)
     return found
 
 

@@ -85,8 +85,8 @@ def outermost_rows(rows: Iterable[Row]) -> list[Row]:
     rows = list(rows)
     parts = {row[0].rpartition("[")[0] or row[0].rpartition("{")[0] for row in rows}
     rows = [row for row in rows if not (row[0].endswith(SIZE_PART) and row[0][: -len(SIZE_PART)] in parts)]
-    for row in sorted(rows, key=lambda one: (len(one[0]), one[0])):
-        if not is_below_any(row[0], [one[0] for one in found]):
+    for row in sorted(rows, key=lambda item: (len(item[0]), item[0])):
+        if not is_below_any(row[0], [item[0] for item in found]):
             found.append(row)
     return found
 
@@ -100,4 +100,4 @@ def _is_unknown_above(path: str, leaves: Leaves) -> bool:
     """Return whether a leaf or a part of the module that contains it is unknown."""
     if leaves.get(path) == UNKNOWN_TEXT:
         return True
-    return any(leaves.get(path[:end]) == UNKNOWN_TEXT for end, one in enumerate(path) if one in "[{<(.")
+    return any(leaves.get(path[:end]) == UNKNOWN_TEXT for end, character in enumerate(path) if character in "[{<(.")

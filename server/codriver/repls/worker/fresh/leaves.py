@@ -192,11 +192,11 @@ class LeafDescriber:
             return {}
         space = module_dict(module)  # type: ignore[arg-type]  # it is a module
         self._project_names = self._names | {name}
-        names = [one for one in list(dict.keys(space)) if type(one) is str and one not in IGNORED_MODULE_NAMES]
+        names = [item for item in list(dict.keys(space)) if type(item) is str and item not in IGNORED_MODULE_NAMES]
         chosen = sorted(names) if roots is None else [root for root in roots if root in space]
         leaves: Leaves = {}
-        for one in chosen:
-            leaves.update(self._leaves_of_name(f"{name}.{one}", dict.get(space, one)))
+        for item in chosen:
+            leaves.update(self._leaves_of_name(f"{name}.{item}", dict.get(space, item)))
         return leaves
 
     def _leaves_of_name(self, root: str, value: object) -> Leaves:
@@ -278,14 +278,14 @@ class LeafDescriber:
             if name not in _IGNORED_CLASS_NAMES and not (name == "__annotations__" and "__annotate_func__" in names):
                 yield f".{name}", value
         if "_abc_impl" in names:
-            yield ".registered", {full_name(one) for one in _registered_classes(thing)}
+            yield ".registered", {full_name(registered_class) for registered_class in _registered_classes(thing)}
         below = type.__subclasses__(thing) if not issubclass(thing, type) else ()
-        for one in sorted(
-            full_name(one)
-            for one in below
-            if module_and_name(one)[0] in self._project_names and current_definition(one) is one
+        for element in sorted(
+            full_name(item)
+            for item in below
+            if module_and_name(item)[0] in self._project_names and current_definition(item) is item
         ):
-            yield f".subclasses{{{one}}}", True
+            yield f".subclasses{{{element}}}", True
 
     def _of_object(self, thing: Any, kind: type) -> Iterator[tuple[str, object]]:
         holder = next((type_ for type_ in _COLLECTION_TYPES if issubclass(kind, type_)), None)
@@ -346,9 +346,9 @@ def instance_descriptors(kind: type) -> Iterator[tuple[str, Any]]:
                 yield "__dict__", value
         if "__slots__" in names:
             yield from (
-                (name, one)
-                for name, one in names.items()
-                if type(one) is types.MemberDescriptorType and name != "__weakref__"
+                (name, value)
+                for name, value in names.items()
+                if type(value) is types.MemberDescriptorType and name != "__weakref__"
             )
 
 
@@ -393,7 +393,7 @@ def key_text(key: object) -> str | None:
     if text is not None:
         return text
     if type(key) is tuple:
-        parts = [key_text(one) for one in key]
+        parts = [key_text(item) for item in key]
         return None if None in parts else f"({', '.join(map(str, parts))})"
     if is_class(key) or type(key) is types.FunctionType:
         return full_name(key)
@@ -443,13 +443,13 @@ def undoable_names(name: str) -> list[str]:
     space = module_dict(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
     values: list[str] = []
     classes: list[str] = []
-    for one, value in list(dict.items(space)):
-        if type(one) is not str or one in IGNORED_MODULE_NAMES:
+    for key, value in list(dict.items(space)):
+        if type(key) is not str or key in IGNORED_MODULE_NAMES:
             continue
         if is_class(value):
-            classes.append(one)
+            classes.append(key)
         elif type(value) is not types.FunctionType or value.__closure__ or value.__dict__:
-            values.append(one)
+            values.append(key)
     return [*values, *classes]
 
 
@@ -460,6 +460,9 @@ def split_leaf_path(path: str, modules: Mapping[str, object] | Collection[str]) 
         dotted = dotted.rpartition(".")[0]
         if dotted in modules:
             rest = path[len(dotted) + 1 :]
-            end = next((index for index, one in enumerate(rest) if not (one.isalnum() or one == "_")), len(rest))
+            end = next(
+                (index for index, character in enumerate(rest) if not (character.isalnum() or character == "_")),
+                len(rest),
+            )
             return dotted, rest[:end]
     return "", path

@@ -82,7 +82,7 @@ def isolate_network() -> None:
 def outermost_directories(directories: Sequence[str]) -> list[str]:
     """Return the real paths of those directories that are not inside another one."""
     real = sorted({os.path.realpath(directory) for directory in directories if os.path.isdir(directory)})
-    return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
+    return [item for item in real if not any(is_below(item, other) for other in real if other != item)]
 
 
 def is_below(path: str, directory: str) -> bool:
@@ -96,7 +96,10 @@ def mount_overlays(directories: Sequence[str]) -> None:
     Raises:
         OSError: the system does not allow it.
     """
-    scratch = next((one for one in SCRATCH_DIRECTORIES if os.path.isdir(one) and not _overlaps(one, directories)), "")
+    scratch = next(
+        (path for path in SCRATCH_DIRECTORIES if os.path.isdir(path) and not _overlaps(path, directories)),
+        "",
+    )
     if not scratch:
         raise OSError(f"none of {', '.join(SCRATCH_DIRECTORIES)} is free for the upper layer")
     target = os.fsencode(scratch)
@@ -122,4 +125,4 @@ def _overlaps(scratch: str, directories: Sequence[str]) -> bool:
 
 def _escape(path: str) -> str:
     """Escape a path for use in mount options."""
-    return "".join("\\" + one if one in "\\:," else one for one in path)
+    return "".join("\\" + item if item in "\\:," else item for item in path)

@@ -227,7 +227,7 @@ class Lisp(Dialect):
         for name, limit, default in zip(self._limits, requested, print_limits(job)):
             now = job.session.limits.get(name, self._vars[name].value)
             chosen.append(now if limit is None and now != self._limits[name] else default)
-        length, depth = (one if isinstance(one, int) else None for one in chosen)
+        length, depth = (item if isinstance(item, int) else None for item in chosen)
         length = length or MAX_PRINTED_ELEMENTS
         bound = {self._vars["*print-length*"]: length, self._vars["*print-level*"]: depth}
         try:
@@ -319,7 +319,7 @@ class Lisp(Dialect):
                 return None
             found = ((name, var) for name, var in self._vars_by_name(home) if not var.is_private)
         listed = list(itertools.islice(found, MAX_LISTED_NAMES))
-        return {"rows": [self._row(name, one) for name, one in listed], "omitted": sum(1 for _ in found)}
+        return {"rows": [self._row(name, var) for name, var in listed], "omitted": sum(1 for _ in found)}
 
     @staticmethod
     def _vars_by_name(home: Any) -> list[tuple[str, Any]]:
@@ -328,9 +328,9 @@ class Lisp(Dialect):
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
         """Yield the matching namespaces and vars by name, starting with `namespace` and ending with Basilisp's own."""
         is_match, is_qualified = name_matcher(pattern), "/" in pattern
-        all_of_them = [(self.display_name(one), one) for one in self._runtime.Namespace.ns_cache().values()]
+        all_of_them = [(self.display_name(item), item) for item in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(
-            all_of_them, key=lambda one: (one[1] is not namespace, one[0][:9] == "basilisp.", one[0])
+            all_of_them, key=lambda item: (item[1] is not namespace, item[0][:9] == "basilisp.", item[0])
         ):
             if is_match(name):
                 yield name, home
@@ -339,11 +339,11 @@ class Lisp(Dialect):
                 if (home is namespace or not var.is_private) and is_match(full if is_qualified else local_values):
                     yield full, var
 
-    def _row(self, name: str, one: Any) -> dict[str, str]:
+    def _row(self, name: str, var: Any) -> dict[str, str]:
         """Describe a var or a namespace as a row."""
-        meta = {str(key.name): item for key, item in (one.meta or {}).items()}
-        is_space = isinstance(one, self._runtime.Namespace)
-        row = {"name": name, "type": "namespace" if is_space else self._kind(one)["type"], "doc": meta.get("doc")}
+        meta = {str(key.name): item for key, item in (var.meta or {}).items()}
+        is_space = isinstance(var, self._runtime.Namespace)
+        row = {"name": name, "type": "namespace" if is_space else self._kind(var)["type"], "doc": meta.get("doc")}
         row["args"] = " ".join(map(self._runtime.lrepr, meta.get("arglists") or ()))
         return {key: text if key != "doc" else first_doc_line(text) for key, text in row.items() if text}
 
@@ -381,7 +381,8 @@ class Lisp(Dialect):
         where = f" ({file}:{parts.get('line')})" if file else ""
         lines = [f"{kind}{where}: {message}{_error_data(parts)}", *format_trace(local_values)]
         lines += [
-            f"{one['relation']}: {one['type']}: {one['message']}{_error_data(one)}" for one in parts.get("chain", ())
+            f"{part['relation']}: {part['type']}: {part['message']}{_error_data(part)}"
+            for part in parts.get("chain", ())
         ]
         return parts, "\n".join(lines) + "\n"
 

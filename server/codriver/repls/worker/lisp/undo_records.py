@@ -68,7 +68,7 @@ class LispUndoRecord(UndoRecord):
     def _forget_modules(self) -> None:
         """Remove namespaces of project files that were loaded since the record began, and their modules."""
         super()._forget_modules()
-        for name in [one for one in self._namespaces.ns_cache() if one not in self._known]:
+        for name in [item for item in self._namespaces.ns_cache() if item not in self._known]:
             file = self._namespaces.get(name).module.__dict__.get("__file__")
             if not isinstance(file, str) or self.is_project_file(file):
                 self._namespaces.remove(name)
@@ -97,7 +97,7 @@ class LispSnapshot:
             _note_fields(undo, str(var.ns.name) + "/" + str(var.name), var, was)
         for space, interns, names, was in self._spaces:
             now = space.interns
-            for symbol in [*interns, *(one for one in now if one not in interns)]:
+            for symbol in [*interns, *(item for item in now if item not in interns)]:
                 if now.val_at(symbol) is not interns.val_at(symbol):
                     _note_intern(undo, space, symbol, interns.val_at(symbol))
             _note_fields(undo, str(space.name), space, was)

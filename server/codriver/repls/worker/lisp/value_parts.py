@@ -122,9 +122,9 @@ class LispValues:
         before, after = BRACKETS_BY_MODULE.get(self._lisp_module(value), ("(", ")"))
         if hasattr(value, "items"):
             pairs = itertools.islice(value.items(), MAX_GLIMPSE_ELEMENTS)
-            parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
+            parts = [f"{self._in_line(key, levels - 1)} {self._in_line(item, levels - 1)}" for key, item in pairs]
         else:
-            parts = [self._in_line(one, levels - 1) for one in itertools.islice(value, MAX_GLIMPSE_ELEMENTS)]
+            parts = [self._in_line(item, levels - 1) for item in itertools.islice(value, MAX_GLIMPSE_ELEMENTS)]
         if len(value) > MAX_GLIMPSE_ELEMENTS:
             parts.append("...")
         return before + " ".join(parts) + after

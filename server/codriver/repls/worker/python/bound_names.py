@@ -62,7 +62,7 @@ class BoundNames:
                 self.kinds[scope + attribute] = DEFINITION if is_definition else OTHER_BINDING
             for target in _assignment_targets(node):
                 self.kinds.update(
-                    (scope + one.id, OTHER_BINDING) for one in ast.walk(target) if isinstance(one, ast.Name)
+                    (scope + item.id, OTHER_BINDING) for item in ast.walk(target) if isinstance(item, ast.Name)
                 )
             if isinstance(node, ast.ClassDef):
                 self._read(node.body, scope + node.name + ".")
@@ -98,12 +98,12 @@ def code_file(value: object) -> str:
     if type(value) is types.FunctionType:
         return value.__code__.co_filename
     found = (
-        [unwrap_descriptor(one) for one in list(space_of(value).values())]
+        [unwrap_descriptor(item) for item in list(space_of(value).values())]
         if is_class(value)
         else [unwrap_descriptor(value)]
     )
-    for one in found:
-        for function in unwrap_functions(one):
+    for item in found:
+        for function in unwrap_functions(item):
             return function.__code__.co_filename
     return ""
 

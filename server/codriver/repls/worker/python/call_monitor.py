@@ -50,7 +50,7 @@ class CallMonitor:
     def begin(self) -> str:
         """Start recording. Return the reason if that is not possible, or "" on success."""
         monitoring = self._monitoring
-        self._tool = next((one for one in PREFERRED_TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        self._tool = next((item for item in PREFERRED_TOOL_IDS if monitoring.get_tool(item) is None), -1)
         if self._tool < 0:
             return NO_FREE_ID_MESSAGE
         monitoring.use_tool_id(self._tool, TOOL_NAME)
@@ -214,4 +214,4 @@ class CallMonitor:
         if stack and stack[-1] is record:
             stack.pop()
         elif stack:
-            stack[:] = [one for one in stack if one is not record]
+            stack[:] = [item for item in stack if item is not record]

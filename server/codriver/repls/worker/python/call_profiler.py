@@ -62,7 +62,7 @@ class CallProfiler:
         if self._previous is not None:
             return "a profiler or coverage tool has set a profile function: end it first"
         this_thread = threading.get_ident()
-        self._are_unseen = any(one.ident != this_thread and one.name != THREAD_NAME for one in threading.enumerate())
+        self._are_unseen = any(item.ident != this_thread and item.name != THREAD_NAME for item in threading.enumerate())
         self._profile = self._profile_function()
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
@@ -140,7 +140,7 @@ class CallProfiler:
         if stack and stack[-1] is record:
             stack.pop()
         elif stack:
-            stack[:] = [one for one in stack if one is not record]
+            stack[:] = [item for item in stack if item is not record]
         name = self._current_instruction(function, frame)
         if name.startswith(YIELD_INSTRUCTION_PREFIX) and function.code.co_flags & SUSPENDABLE_FLAGS:
             record[YIELDS] += 1

@@ -396,7 +396,7 @@ class CallWatches:
 
     def _begin(self) -> None:
         monitoring = self._monitoring
-        tool = next((one for one in PREFERRED_TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        tool = next((item for item in PREFERRED_TOOL_IDS if monitoring.get_tool(item) is None), -1)
         if tool < 0:
             raise WatchRefusedError("capability-missing", NO_FREE_ID_MESSAGE)
         monitoring.use_tool_id(tool, TOOL_NAME)

@@ -36,15 +36,15 @@ ATTRIBUTES_STEP = "\2"
 
 def find_holder_paths(objects: Iterable[object], most: int = MAX_REPORTED_HOLDERS) -> list[str]:
     """Return up to `most` paths from names in modules or classes to any of these objects, shortest first."""
-    level = {id(one): (one, "") for one in objects}
+    level = {id(item): (item, "") for item in objects}
     seen = set(level)
-    modules = {id(module_dict(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
+    modules = {id(module_dict(module)): name for name, module in list(sys.modules.items()) if _is_module(module)}
     found: dict[str, None] = {}
     for _ in range(MAX_REFERENCE_STEPS):
         if not level or len(found) >= most:
             break
         above: dict[int, tuple[Any, str]] = {}
-        targets = [one for one, _ in list(level.values())[:MAX_OBJECTS_PER_STEP]]
+        targets = [target for target, _ in list(level.values())[:MAX_OBJECTS_PER_STEP]]
         for holder in gc.get_referrers(*targets):
             if holder is targets or holder is level or id(holder) in seen:
                 continue

@@ -44,12 +44,15 @@ def get_image(value: object) -> Image | None:
         if hasattr(kind, "_repr_mimebundle_"):
             found: Any = value._repr_mimebundle_(include=IMAGE_TYPES, exclude=())  # type: ignore[attr-defined]  # checked
             bundle = found[0] if isinstance(found, tuple) else found
-            given = next((_image(one, bundle.get(one)) for one in IMAGE_TYPES if bundle.get(one)), None)
+            given = next(
+                (_image(image_type, bundle.get(image_type)) for image_type in IMAGE_TYPES if bundle.get(image_type)),
+                None,
+            )
             if given:
                 return given
-    for one, method in IMAGE_METHODS.items():
+    for mime_type, method in IMAGE_METHODS.items():
         with contextlib.suppress(Exception):
-            if hasattr(kind, method) and (given := _image(one, getattr(value, method)())):
+            if hasattr(kind, method) and (given := _image(mime_type, getattr(value, method)())):
                 return given
     return None
 
@@ -153,7 +156,7 @@ class Figures:
 
     def send_all(self, value: object = None) -> None:
         """Send the figures that were displayed or drawn on, except for `value`, the value of the evaluation."""
-        self._add([one for one in _changed() if one is not value])
+        self._add([item for item in _changed() if item is not value])
         self._send_displayed(value)
 
     def send_later(self, value: object) -> bool:
@@ -166,18 +169,18 @@ class Figures:
 
     def _add(self, figures: list[Any]) -> None:
         """Store the images of figures whose images are not stored yet."""
-        known = {id(figure) for one in self._displayed if (figure := one.reference()) is not None}
+        known = {id(figure) for item in self._displayed if (figure := item.reference()) is not None}
         # A figure that cannot be drawn fails the evaluation, as it does with windows.
-        self._displayed += [DisplayedFigure(one) for one in figures if id(one) not in known]
-        if sum(one.size for one in self._displayed) > MAX_WAITING_BYTES:
+        self._displayed += [DisplayedFigure(item) for item in figures if id(item) not in known]
+        if sum(item.size for item in self._displayed) > MAX_WAITING_BYTES:
             self._send_displayed(None)
 
     def _send_displayed(self, value: object) -> None:
         """Send the stored figures, except for `value`."""
         displayed, self._displayed = self._displayed, []
-        for one in displayed:
-            if self._send is not None and (value is None or one.reference() is not value):
-                self._send(one.text(self._quota))
+        for item in displayed:
+            if self._send is not None and (value is None or item.reference() is not value):
+                self._send(item.text(self._quota))
 
     def _replacement_for_show(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
         """Return a replacement for pyplot's `show`, which sends images and does not wait for windows to be closed."""

@@ -354,7 +354,7 @@ def _surrounds_user_code(text: str) -> bool:
 def _frames_around_load(error: BaseException) -> set[str]:
     """Return the formatted frames outside of Codriver's `load`, which belong to the cell that calls it."""
     frames = traceback.extract_tb(error.__traceback__)
-    inner = [position for position, one in enumerate(frames) if is_worker_file(one.filename)]
+    inner = [position for position, frame in enumerate(frames) if is_worker_file(frame.filename)]
     return {f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames[: inner[-1]]} if inner else set()
 
 
@@ -392,7 +392,7 @@ def _find_source(name: str, module: types.ModuleType) -> tuple[str, str, int] | 
 
 def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """Return the frames of user code and of the code called by it, or [] for a thread without user code."""
-    inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
+    inner = len(list(itertools.takewhile(lambda item: not _is_kernel(item.filename), reversed(frames))))
     user_frames = [frame for frame in frames[len(frames) - inner :] if not is_worker_file(frame.filename)]
     if not any(not is_library_file(frame.filename) for frame in user_frames):
         return []

@@ -260,8 +260,8 @@ class LoadedSources:
         with self._lock:
             waiting = [load for load in self.loads.values() if not load.is_read]
             if most is None or len(waiting) <= most:
-                for one in waiting:
-                    one.read()
+                for item in waiting:
+                    item.read()
 
     def record_load(
         self,
@@ -291,7 +291,7 @@ class LoadedSources:
     def _store_previous(self, file: str, packed: bytes) -> None:
         self._replaced.append((time.time_ns() // 10**6, file, packed))
         del self._replaced[:-MAX_PREVIOUS_SOURCES]
-        while sum(len(one[2]) for one in self._replaced) > MAX_PREVIOUS_BYTES:
+        while sum(len(item[2]) for item in self._replaced) > MAX_PREVIOUS_BYTES:
             del self._replaced[0]
 
     def previous_sources(self, when_ms: int) -> dict[str, bytes]:
@@ -372,7 +372,7 @@ class LoadedSources:
             )
             if is_other and "." not in project_modules and _may_be_defined_in(value, name):
                 self.previous.append((name, project_modules, weakref.ref(value)))
-        self.previous = [one for one in self.previous if one[2]() is not None]
+        self.previous = [entry for entry in self.previous if entry[2]() is not None]
 
     def _stamp_by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
         """Return the stamp of a file whose load was not observed, or None if the file is not older than the last check.
@@ -429,7 +429,7 @@ def _has_code_of(module: types.ModuleType, file: str) -> bool:
     """
     found = read_file(file) if file.endswith(".py") else None
     values = list(module_dict(module).values())
-    values += [unwrap_descriptor(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
+    values += [unwrap_descriptor(item) for kind in values if is_class(kind) for item in list(space_of(kind).values())]
     live = [
         function.__code__
         for value in values
@@ -444,7 +444,7 @@ def _has_code_of(module: types.ModuleType, file: str) -> bool:
         return False
     for code in codes:
         codes += [const for const in code.co_consts if type(const) is types.CodeType]
-    return all(any(code.co_name == one.co_name and is_same_code(code, one) for one in codes) for code in live)
+    return all(any(code.co_name == item.co_name and is_same_code(code, item) for item in codes) for code in live)
 
 
 def _is_being_loaded(module: types.ModuleType) -> bool:

@@ -481,13 +481,13 @@ LOOP_RUNNING_NAMES = {"run", "run_until_complete", "run_forever"}
 def _needs_loop(node: ast.AST) -> bool:
     """Return whether a statement itself, ignoring nested functions, calls something that needs a running event loop."""
     called = set()
-    nodes = [node]
-    while nodes:
-        one = nodes.pop()
-        if isinstance(one, ast.Call):
-            called.add(getattr(one.func, "attr", getattr(one.func, "id", "")))
-        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            nodes += ast.iter_child_nodes(one)
+    waiting = [node]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, ast.Call):
+            called.add(getattr(inner.func, "attr", getattr(inner.func, "id", "")))
+        if not isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(inner)
     return not called.isdisjoint(LOOP_REQUIRING_NAMES) and called.isdisjoint(LOOP_RUNNING_NAMES)
 
 

@@ -86,7 +86,7 @@ class Drift:
         found += self._old_names(modules, replaced)
         found += self._unbound_imports(modules)
         for owner, name, count in self.closures.count_outdated(
-            {name: (one[0], one[1].file) for name, one in modules.items()}
+            {name: (entry[0], entry[1].file) for name, entry in modules.items()}
         ):
             found.append(_row(owner.__name__, name, CLOSURES, of=str(count)))
         return [*found, *self._old_instances(modules)]
@@ -207,7 +207,7 @@ class Drift:
 
         Objects without a newer version are ignored.
         """
-        previous = [(home, attribute, one()) for home, attribute, one in self.sources.previous]
+        previous = [(home, attribute, reference()) for home, attribute, reference in self.sources.previous]
         known = {id(value): (home, attribute) for home, attribute, value in (*previous, *replaced) if value is not None}
         if not known:
             return
@@ -245,7 +245,7 @@ class Drift:
         del live
         for key, instances in live_of.items():
             # Libraries that generate methods, such as attrs, keep a copy of a module's names as it was before.
-            is_used = len(instances) > MAX_SEARCHED_INSTANCES or any(is_in_use(one) for one in instances)
+            is_used = len(instances) > MAX_SEARCHED_INSTANCES or any(is_in_use(instance) for instance in instances)
             if instances and is_used:
                 holders = ", ".join(find_holder_paths(instances[:MAX_SEARCHED_INSTANCES]))
                 yield {
@@ -302,7 +302,7 @@ class Drift:
             value = space.get(name)
             if issubclass(type(value), types.ModuleType):
                 home = str(module_dict(value).get("__name__"))
-                homes.update(dict.fromkeys([home, *(f"{home}.{one}" for one in names)]))
+                homes.update(dict.fromkeys([home, *(f"{home}.{item}" for item in names)]))
             elif type(value) is types.FunctionType or is_class(value):
                 homes[str(defining_module_name(value))] = None
         found = []
@@ -352,17 +352,17 @@ class Drift:
 
     def find_importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """Yield the modules that import one of these names from a module, with the local and the original name."""
-        last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
+        last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(item.encode() for item in names)]
         for name, load in list(self.sources.loads.items()):
             data = load.data or b""
             is_near = last in data or b"from ." in data
-            has_names = is_near and any(one in data for one in encoded)
+            has_names = is_near and any(item in data for item in encoded)
             if name != module and has_names and load.module() is sys.modules.get(name):
-                for source, one, attribute in _parse_imports(data, name, load.file):
-                    if source == module and one == "*":
+                for source, imported, attribute in _parse_imports(data, name, load.file):
+                    if source == module and imported == "*":
                         yield from ((name, each, each) for each in names)
-                    elif source == module and one in names:
-                        yield name, attribute, one
+                    elif source == module and imported in names:
+                        yield name, attribute, imported
 
     def _unbound_imports(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
         """Yield rows for imports of names that a module no longer defines, which would fail in a new process."""
@@ -373,7 +373,7 @@ class Drift:
                 for attribute, kind, _ in self._differences_from_file(name, load)
                 if kind == GONE and "." not in attribute
             } | load.gone
-            names = {one for one in names if f"{name}.{one}" not in sys.modules}
+            names = {item for item in names if f"{name}.{item}" not in sys.modules}
             if names and "__getattr__" not in module_dict(module):
                 gone[name] = names - _names_bound_in_file(load.file, names)
         if not gone:
@@ -381,11 +381,11 @@ class Drift:
         for name, (_, load) in modules.items():
             found = read_file(load.file)
             data = found[1] if found is not None else b""
-            if not any(one.encode() in data for names in gone.values() for one in names):
+            if not any(item.encode() in data for names in gone.values() for item in names):
                 continue
-            for source, one, attribute in _parse_imports(data, name, load.file):
-                if one in gone.get(source, ()):
-                    yield _row(name, attribute, UNBOUND, of=source + "." + one)
+            for source, imported, attribute in _parse_imports(data, name, load.file):
+                if imported in gone.get(source, ()):
+                    yield _row(name, attribute, UNBOUND, of=source + "." + imported)
 
 
 def _parse_imports(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:

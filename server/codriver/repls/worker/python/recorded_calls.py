@@ -96,7 +96,7 @@ class Selection:
             return is_project_file
         whole = f"{module}.{name}."
         return any(
-            whole.startswith(one + ".") or (is_project_file and f".{one}." in f".{name}.") for one in self._names
+            whole.startswith(item + ".") or (is_project_file and f".{item}." in f".{name}.") for item in self._names
         )
 
     def is_project_file(self, file: str) -> bool:
@@ -111,7 +111,7 @@ class Selection:
         if not os.path.isabs(file) or is_library_file(file):
             return False
         real = os.path.realpath(file)
-        root = next((one for one in self._roots if real.startswith(one)), None)
+        root = next((item for item in self._roots if real.startswith(item)), None)
         # Hidden directories, such as virtual environments, do not contain the project's code.
         return root is not None and not any(part.startswith(".") for part in real[len(root) :].split(os.sep)[:-1])
 
@@ -160,8 +160,8 @@ class Recording:
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
             # Use the form of a Lisp call, as `Function.pair_with_parameters` in the server expects.
             rest = [
-                HIDDEN_TEXT if names[-1] in function.hidden else short(one)
-                for one in values[names[-1]][:MAX_EXTRA_ARGUMENTS]
+                HIDDEN_TEXT if names[-1] in function.hidden else short(value)
+                for value in values[names[-1]][:MAX_EXTRA_ARGUMENTS]
             ]
             names = names[:-1]
         if function.hidden:
@@ -209,7 +209,7 @@ class Recording:
             functions, rows = _by_name(functions, rows)
         if len(calls) >= MAX_RECORDED_CALLS:
             self.notes.append(f"only the first {MAX_RECORDED_CALLS:,} calls are recorded")
-        known = {one.ident: one.name for one in threading.enumerate()}
+        known = {item.ident: item.name for item in threading.enumerate()}
         names = [known.get(ident, f"thread {number}") for ident, number in threads.items()]
         summary = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
         return {**summary, "lisp": True} if self._is_lisp else summary
@@ -383,10 +383,10 @@ class CallPrinter:
         if base is dict:
             pairs = dict.items(value)
             parts = ", ".join(
-                [f"{self._nested_text(key, level + 1)}: {self._named_text(key, one, level)}" for key, one in pairs]
+                [f"{self._nested_text(key, level + 1)}: {self._named_text(key, item, level)}" for key, item in pairs]
             )
         else:
-            parts = ", ".join([self._nested_text(one, level + 1) for one in base.__iter__(value)])
+            parts = ", ".join([self._nested_text(item, level + 1) for item in base.__iter__(value)])
         text = before + parts + ("," if base is tuple and size == 1 else "") + after
         return text if len(text) <= MAX_TEXT_CHARACTERS else f"{class_name(base)} of {size}"
 
@@ -416,15 +416,15 @@ class CallPrinter:
         The result has the class, its built-in base, a function that reads its attributes, and its name.
         """
         bases = mro_of(kind)
-        base = next((one for one in PRINTED_BASE_CLASSES if any(one is other for other in bases)), None)
+        base = next((item for item in PRINTED_BASE_CLASSES if any(item is other for other in bases)), None)
         fields: Callable[[object], Any] | None = None
-        for one in bases:
-            found = space_of(one).get("__dict__")
+        for item in bases:
+            found = space_of(item).get("__dict__")
             if type(found) is types.GetSetDescriptorType:
                 fields = found.__get__
                 break
         # Modules, classes and functions are displayed by name, because their attributes are code.
-        if kind is types.ModuleType or kind is types.FunctionType or any(one is type for one in bases):
+        if kind is types.ModuleType or kind is types.FunctionType or any(item is type for item in bases):
             fields = None
         known = self._kinds[id(kind)] = kind, base, fields, class_name(kind)
         return known

@@ -121,7 +121,7 @@ class Names:
             remembered.pop(name, None)
         else:
             remembered[name] = RememberedValue(value)
-        for inner in [one for one in remembered if one.startswith(name + ".")]:
+        for inner in [item for item in remembered if item.startswith(name + ".")]:
             del remembered[inner]
         if is_class(value):
             for attribute, remaining in list(space_of(value).items()):

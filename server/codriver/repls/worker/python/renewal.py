@@ -81,7 +81,7 @@ def remove_previous_definitions(
         if name in written or module.__dict__.get(name) is not value:
             continue
         undo = space_of(value).values() if is_class(value) else [value]
-        files = {one.__code__.co_filename for one in undo if type(one) is types.FunctionType}
+        files = {item.__code__.co_filename for item in undo if type(item) is types.FunctionType}
         if files == {file} and defining_module_name(value) == module.__name__:
             del module.__dict__[name]
             rows.append(name)
@@ -92,7 +92,7 @@ def _is_new_version(new: object, old: object, home: str) -> bool:
     """Return whether `new` is a new version of `old`, a function or class with the same name in the module `home`."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
-    identities = [(defining_module_name(one), qualified_name(one)) for one in (old, new)]
+    identities = [(defining_module_name(item), qualified_name(item)) for item in (old, new)]
     return identities[0] == identities[1] and bool(identities[0][0] == home) and not _is_other_statement(old, new)
 
 
@@ -177,7 +177,7 @@ def _renew_function(old: types.FunctionType, new: types.FunctionType, undo: Undo
         _note_function(old, new, undo)
         old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
         old.__doc__, old.__annotations__ = new.__doc__, new.__annotations__
-        if not all(type(one) is types.FunctionType for one in inner):
+        if not all(type(item) is types.FunctionType for item in inner):
             return
         old, new = inner  # type: ignore[assignment]  # checked to be functions above
 
@@ -244,13 +244,13 @@ def _renew_instances(
     renewed = dict.fromkeys(classes, 0)
     of_old = [pair[0] for pair in classes.values()]
     found = gc.get_objects()
-    for one in found if are_all_objects(found) else _referrers_among_frozen(*of_old):
-        pair = classes.get(id(type(one)))
-        if pair is not None and type(one) is pair[0]:
+    for item in found if are_all_objects(found) else _referrers_among_frozen(*of_old):
+        pair = classes.get(id(type(item)))
+        if pair is not None and type(item) is pair[0]:
             try:
-                object.__setattr__(one, "__class__", pair[1])
+                object.__setattr__(item, "__class__", pair[1])
                 renewed[id(pair[0])] += 1
-                _note_class(one, pair, undo)
+                _note_class(item, pair, undo)
             except (TypeError, AttributeError):  # the memory layouts differ
                 pass
     for key, count in renewed.items():
@@ -273,7 +273,7 @@ class PreviousClosures:
         self, modules: dict[str, tuple[types.ModuleType, str]]
     ) -> Iterator[tuple[types.ModuleType, str, int]]:
         """Yield each module and function with the number of its closures that would differ if created now."""
-        self._known = [one for one in self._known if one[2]() is not None]
+        self._known = [item for item in self._known if item[2]() is not None]
         found: dict[tuple[str, str], int] = {}
         for module, name, reference in self._known:
             closure = reference()
@@ -359,7 +359,7 @@ def are_all_objects(objects: list[Any]) -> bool:
     It is complete if it includes a very old dictionary. Counting the frozen objects would take as long as checking all
     of them.
     """
-    return any(one is sys.__dict__ for one in objects)
+    return any(item is sys.__dict__ for item in objects)
 
 
 def find_referrers(*objects: object) -> list[Any]:

@@ -179,7 +179,7 @@ class Server:
     def _add_connection(self, sock: socket.socket) -> Connection:
         """Create a connection for a client connected through this socket."""
         connection = Connection(sock, self._handle)
-        self._connections[:] = [one for one in self._connections if one.is_open]
+        self._connections[:] = [item for item in self._connections if item.is_open]
         self._connections.append(connection)
         connection.at_end.append(partial(self._client_left, connection))
         return connection
@@ -450,7 +450,7 @@ class Server:
         with self._lock:
             if job not in self._open:
                 return  # the job was abandoned, and this was reported
-            self._open = [one for one in self._open if one is not job]
+            self._open = [item for item in self._open if item is not job]
         last: dict[str, Any] = {"status": status, **(fields or {})}
         for about in self._about_features:
             last.update(about())
