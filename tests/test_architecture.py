@@ -81,7 +81,7 @@ MAY_IMPORT = {
 
 # A feature may import the base's packages that it needs, and another feature only if its declaration requires that one.
 BASE = frozenset(MAY_IMPORT) - {"features", "app", "__main__"}
-FEATURES = {one.name: one for one in features()}
+FEATURES = {feature.name: feature for feature in features()}
 MAY_IMPORT |= {
     f"features/{name}": {*BASE, *(f"features/{other}" for other in one.requires)} for name, one in FEATURES.items()
 }

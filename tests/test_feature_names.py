@@ -62,8 +62,8 @@ GIVEN = {"arguments", "given"}
 def names_of(feature: Feature) -> frozenset[str]:
     """Return the names that a feature declares and the base does not."""
     hooks = feature.server()
-    settings = [name for one in feature.settings for name in (one.name, name_in_files(one.name))]
-    capabilities = [name for one in hooks.adapters.capabilities for name in (one.name, *one.ops)]
+    settings = [name for setting in feature.settings for name in (setting.name, name_in_files(setting.name))]
+    capabilities = [name for capability in hooks.adapters.capabilities for name in (capability.name, *capability.ops)]
     return frozenset({
         *(tool.name for tool in hooks.tools),
         *(name for name in arguments_in(feature) if name != name.lower() or "_" in name),
@@ -73,8 +73,8 @@ def names_of(feature: Feature) -> frozenset[str]:
         *(name for kind, _ in feature.repl_kinds for name in (kind.key, kind.title)),
         *(name for name, _ in feature.durations),
         *(name for log in feature.logs for name in (log.category, log.counted_as, log.usage_as)),
-        *(one.kind for one in hooks.resources),
-        *(one.name for one in hooks.prompts),
+        *(resource.kind for resource in hooks.resources),
+        *(prompt.name for prompt in hooks.prompts),
         *settings,
         *capabilities,
     }) - OF_THE_BASE  # fmt: skip
@@ -86,7 +86,7 @@ def arguments_in(feature: Feature) -> frozenset[str]:
     Many of them are ordinary words. The base may use those in other senses, but not read them from a call.
     """
     hooks = feature.server()
-    added = (name for one in hooks.added_arguments for name in fields_of(one.model))
+    added = (name for added_argument in hooks.added_arguments for name in fields_of(added_argument.model))
     return frozenset({*arguments_of(hooks.tools), *added}) - OF_THE_BASE
 
 
@@ -137,21 +137,21 @@ def trees() -> dict[str, ast.AST]:
     }
 
 
-@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+@pytest.mark.parametrize("feature", features.features(), ids=lambda item: item.name)
 def test_no_base_module_mentions_a_name_that_a_feature_declares(feature):
     names = names_of(feature)
     assert names
     assert names_in_base(names, literals_in) == {}
 
 
-@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+@pytest.mark.parametrize("feature", features.features(), ids=lambda item: item.name)
 def test_no_base_module_reads_an_argument_of_a_feature(feature):
     assert names_in_base(arguments_in(feature), names_read) == {}
 
 
-@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+@pytest.mark.parametrize("feature", features.features(), ids=lambda item: item.name)
 def test_no_base_command_has_the_name_of_a_feature_command(feature):
-    names = frozenset(one.name for one in feature.commands)
+    names = frozenset(command.name for command in feature.commands)
     assert names_in_base(names, commands_named, under="commands/") == {}
 
 
@@ -184,7 +184,7 @@ WORKER = "repls/worker/"
 """The worker lets an application import the package of the seam, whose name contains that of its capability."""
 
 
-@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+@pytest.mark.parametrize("feature", features.features(), ids=lambda item: item.name)
 def test_no_identifier_in_the_base_contains_the_name_of_a_feature_capability(feature):
     names = {capability.name for capability in feature.server().adapters.capabilities} - OF_THE_BASE
     assert {

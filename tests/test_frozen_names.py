@@ -63,7 +63,7 @@ def content(file: Path) -> str:
 def literals(file: Path) -> frozenset[str]:
     """Return the string literals of a Python file, including docstrings."""
     nodes = ast.walk(ast.parse(content(file)))
-    return frozenset(one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 @cache
@@ -92,7 +92,7 @@ def commands(command: click.Command, name: str = "codriver") -> Iterator[tuple[s
 def options(command: click.Command) -> Iterator[str]:
     """Yield the options of a command as they are written, and its arguments in capitals."""
     for parameter in command.params:
-        yield from (one.upper() if isinstance(parameter, click.Argument) else one for one in parameter.opts)
+        yield from (opt.upper() if isinstance(parameter, click.Argument) else opt for opt in parameter.opts)
         yield from parameter.secondary_opts
 
 
@@ -130,7 +130,7 @@ def fields_of(schema: Any, path: str = "") -> Iterator[str]:
             yield from fields_of(inner, f"{path}{name}.")
         for inner in (
             schema.get("items"),
-            *(one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())),
+            *(item for key in ("anyOf", "oneOf", "allOf") for item in schema.get(key, ())),
         ):
             yield from fields_of(inner, path)
 
@@ -140,15 +140,15 @@ def arguments_of(model: type[ArgumentModel], tool: Tool) -> Iterator[str]:
     for name, field in argument_reading.model_fields(model).items():
         yield name
         inner = field.expected.model or (field.expected.item and field.expected.item.model)
-        for one in (inner, *tool.added_inside.get(inner, ())) if inner else ():
-            yield from (f"{name}.{found}" for found in arguments_of(one, tool))
+        for item in (inner, *tool.added_inside.get(inner, ())) if inner else ():
+            yield from (f"{name}.{found}" for found in arguments_of(item, tool))
 
 
 def values_of(schema: Any) -> frozenset[str]:
     """Return the words that a JSON schema of an argument accepts, if it accepts only certain ones."""
     if not isinstance(schema, dict):
         return frozenset()
-    inner = (schema.get("items"), *(one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())))
+    inner = (schema.get("items"), *(item for key in ("anyOf", "oneOf", "allOf") for item in schema.get(key, ())))
     words = {*schema.get("enum", ()), *([schema["const"]] if "const" in schema else [])}
     return frozenset(map(str, words)).union(*map(values_of, inner))
 
@@ -164,7 +164,9 @@ def argument_models() -> Iterator[type[ArgumentModel]]:
 def edit_types() -> frozenset[str]:
     """Return the types of edits."""
     fields = [kind.model_fields["type"] for kind in argument_models() if "type" in kind.model_fields]
-    return frozenset(one for field in fields for one in get_args(field.annotation) if isinstance(one, str))
+    return frozenset(
+        argument for field in fields for argument in get_args(field.annotation) if isinstance(argument, str)
+    )
 
 
 def wire_names() -> frozenset[str]:
@@ -182,7 +184,9 @@ def variables() -> frozenset[str]:
 
 def settings_choices(name: str) -> frozenset[str]:
     """Return the values of a setting that accepts only certain words."""
-    return frozenset(one for one in get_args(model.Settings.model_fields[name].annotation) if isinstance(one, str))
+    return frozenset(
+        argument for argument in get_args(model.Settings.model_fields[name].annotation) if isinstance(argument, str)
+    )
 
 
 def refusals_of_the_seam() -> frozenset[str]:
@@ -198,7 +202,7 @@ def seam_functions() -> Iterator[str]:
         found = getattr(codriver_seam, name)
         parameters = inspect.signature(found).parameters.values() if callable(found) else ()
         stars: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-        words = ", ".join(stars.get(one.kind, "") + one.name for one in parameters)
+        words = ", ".join(stars.get(parameter.kind, "") + parameter.name for parameter in parameters)
         yield f"{name}({words})" if callable(found) else name
 
 
@@ -234,7 +238,7 @@ def worker_operations() -> frozenset[str]:
         keys
         | of_features
         | {op for ops in probe.OPS_BY_CAPABILITY.values() for op in ops}
-        | {op for one in features.adapter_hooks().capabilities for op in one.ops}
+        | {op for capability in features.adapter_hooks().capabilities for op in capability.ops}
     )
 
 
@@ -275,7 +279,7 @@ def derived() -> Names:
                 found[f"values.{tool.name} {name}"] = words
     found["answers.repl_output_log"] = {
         *found["answers.repl_output_log"],
-        *(one.counted_as for one in features.event_logs()),
+        *(event_log.counted_as for event_log in features.event_logs()),
     }
     found |= {
         "exit.statuses": exit_statuses(),
@@ -284,10 +288,10 @@ def derived() -> Names:
             *argument_reading.OTHER_NAMES, *(name for kind in argument_models() for name in kind.OTHER_NAMES)
         },
         "tools.capabilities": {
-            *CAPABILITIES, *(one.name for one in features.adapter_hooks().capabilities),
+            *CAPABILITIES, *(capability.name for capability in features.adapter_hooks().capabilities),
             *(need for tool in TOOLS for need in tool.needs),
         },
-        "tools.dialects": {one for kind in kinds.REPL_KINDS for one in (kind.dialect, kind.file_dialect) if one},
+        "tools.dialects": {item for kind in kinds.REPL_KINDS for item in (kind.dialect, kind.file_dialect) if item},
         "tools.repl_words": kinds.kinds_by_word(features.repl_kinds()),
         "backseat_driver.tools": (name for tool in TOOLS for name in tool.other_names),
         "backseat_driver.arguments": {*manifest.ARGUMENT_NAMES, *manifest.IGNORED_ARGUMENTS},
@@ -303,9 +307,9 @@ def derived() -> Names:
         "log.attributes": {
             *ASKED.schema.attributes,
             *(
-                one if schema.namespace == ASKED.schema.namespace else f"{schema.namespace}/{one}"
+                attribute if schema.namespace == ASKED.schema.namespace else f"{schema.namespace}/{attribute}"
                 for schema in ASKED.schema.alongside
-                for one in schema.attributes
+                for attribute in schema.attributes
             ),
         },
         "log.categories": get_args(Category),

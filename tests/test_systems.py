@@ -60,7 +60,7 @@ def questions(text):
                 yield node.lineno, called
             if any((keyword.arg or "").endswith("dir_fd") for keyword in node.keywords):
                 yield node.lineno, "dir_fd"
-            is_root = [ast.unparse(one) for one in node.args[:1]] == ["'/'"]
+            is_root = [ast.unparse(argument) for argument in node.args[:1]] == ["'/'"]
             owner = called.removesuffix(".startswith").rpartition(".")[2]
             if called.endswith(".startswith") and is_root and owner not in ("uri", "href"):
                 yield node.lineno, called

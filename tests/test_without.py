@@ -15,7 +15,7 @@ from without_features import remove_features
 from codriver.app import features
 
 ROOT = Path(__file__).parents[1]
-EVERY = {one.name: one for one in features.features()}
+EVERY = {feature.name: feature for feature in features.features()}
 COMMAND_S = 120
 
 
@@ -37,7 +37,7 @@ def environment(folder, server):
 
 def with_dependents(names):
     """Return these features and those that require one of them."""
-    return set(names) | {one.name for one in EVERY.values() if set(one.requires) & set(names)}
+    return set(names) | {item.name for item in EVERY.values() if set(item.requires) & set(names)}
 
 
 def tools_of(names):

@@ -590,7 +590,7 @@ def test_an_unreadable_history_is_reported_and_remembered_as_an_error(tmp_path, 
     file.parent.mkdir(parents=True)
     file.write_text("no history")
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
-        (error,) = [one for one in client.call("server_health")["errors"] if one["code"] == "history"]
+        (error,) = [item for item in client.call("server_health")["errors"] if item["code"] == "history"]
         assert str(file) in error["message"]
         said = client.call("repl_output_log", category=["otherErrorOutput"])["result"]
         assert error["message"] in [entry["text"] for entry in said]

@@ -425,7 +425,7 @@ class Hunt:
         ):
             changes = [change for of, change in mutants(base) if is_meant(of)]
             drawn = self.chance.sample(changes, min(len(changes), MAX_TRIED))
-            codes = dict.fromkeys(mutated(base, one) for one in drawn)
+            codes = dict.fromkeys(mutated(base, item) for item in drawn)
             yield [(where, code) for code in codes if code not in (text, wrong, beside)]
 
 

@@ -71,8 +71,8 @@ def throughput(report, port):
 def spread_ms(sockets, trigger):
     """Return the time from the first socket that has a line until all sockets have one."""
     with selectors.DefaultSelector() as ready:
-        for one in sockets:
-            ready.register(one, selectors.EVENT_READ)
+        for item in sockets:
+            ready.register(item, selectors.EVENT_READ)
         trigger()
         waiting, began = len(sockets), 0.0
         while waiting:
@@ -108,8 +108,8 @@ def fan_out(report, live):
             samples["codriver serve"].append(
                 spread_ms(sockets, lambda number=number: caller.call("evaluate_code", code=str(number)))
             )
-        for one in bare:
-            one.close()
+        for item in bare:
+            item.close()
         peer.stdin.close()
     report.table(
         "one notification to 200 clients: first to last arrival", "ms", samples,

@@ -29,8 +29,8 @@ SEED = 7
 
 def edited(form, drawn):
     """Return the form with one of its tokens changed; None where it has no token to change."""
-    spots = [one for one in TOKEN.finditer(form) if not one[0].startswith(";")][1:]  # not what kind of form it is
-    spots = [one for one in spots if one[0].startswith('"') or re.fullmatch(r"[\w.*!?<>=+-]+", one[0])]
+    spots = [match for match in TOKEN.finditer(form) if not match[0].startswith(";")][1:]  # not what kind of form it is
+    spots = [item for item in spots if item[0].startswith('"') or re.fullmatch(r"[\w.*!?<>=+-]+", item[0])]
     if not spots:
         return None
     spot = drawn.choice(spots)

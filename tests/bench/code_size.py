@@ -121,16 +121,20 @@ def code_lines(path):
         if token.type not in aside:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
-        for one in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
-            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
-                lines.difference_update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+        for item in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            if (
+                isinstance(item, ast.Expr)
+                and isinstance(item.value, ast.Constant)
+                and isinstance(item.value.value, str)
+            ):
+                lines.difference_update(range(item.lineno, (item.end_lineno or item.lineno) + 1))
     return len(lines)
 
 
 def flat(folder):
     """Return the number of modules and packages directly in a directory."""
-    found = [one for one in folder.iterdir() if one.suffix == ".py" or (one / "__init__.py").exists()]
-    return len([one for one in found if one.stem != "__init__"])
+    found = [path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    return len([item for item in found if item.stem != "__init__"])
 
 
 def imported(path):
@@ -160,9 +164,11 @@ def arrows(folder):
 def count():
     modules = [path for root in PRODUCT for path in root.rglob("*.py")]
     server = PRODUCT[0]
-    folders = sorted(((flat(one), one.relative_to(server)) for one in {path.parent for path in modules
+    folders = sorted(((flat(item), item.relative_to(server)) for item in {path.parent for path in modules
                       if path.is_relative_to(server)}), key=lambda pair: -pair[0])  # fmt: skip
-    print(f"modules: {len(modules)}, {len([one for one in modules if one.stem != '__init__'])} without __init__")
+    print(
+        f"modules: {len(modules)}, {len([module for module in modules if module.stem != '__init__'])} without __init__"
+    )
     print(f"lines: {sum(path.read_text('utf-8').count(chr(10)) for path in modules)}, "
           f"of code {sum(map(code_lines, modules))}")  # fmt: skip
     print("largest flat folders:", ", ".join(f"{name} {rooms}" for rooms, name in folders[:8]))

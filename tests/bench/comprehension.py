@@ -148,19 +148,19 @@ def run_one(client, tools, outcome):
     message = client.request("tools/call", {"name": name, "arguments": arguments})
     outcome.seconds = time.monotonic() - began
     content = message.get("result", {}).get("content", ())
-    outcome.answer = "".join(one.get("text", "") for one in content) or json.dumps(message)
+    outcome.answer = "".join(item.get("text", "") for item in content) or json.dumps(message)
 
 
 def judge(found, client, outcome):
     """Add what is wrong with the outcome of a call to its faults."""
     check, answer, ran, faults = outcome.task["check"], outcome.answer, outcome.ran, outcome.faults
     workspace = found.live.workspace
-    faults += [f"does not show {one}" for one in check.get("shows", ()) if not re.search(one, answer)]
-    faults += [f"shows {one}" for one in check.get("hides", ()) if re.search(one, answer)]
+    faults += [f"does not show {item}" for item in check.get("shows", ()) if not re.search(item, answer)]
+    faults += [f"shows {item}" for item in check.get("hides", ()) if re.search(item, answer)]
     if "ran" in check and ran != check["ran"]:
         faults.append(f"ran {ran}")
-    faults += [f"did not run {one}" for one in check.get("ran_includes", ()) if one not in ran]
-    faults += [f"ran {one}" for one in check.get("ran_excludes", ()) if one in ran]
+    faults += [f"did not run {item}" for item in check.get("ran_includes", ()) if item not in ran]
+    faults += [f"ran {item}" for item in check.get("ran_excludes", ()) if item in ran]
     faults += [f"ran {one} {ran.count(one)} times" for one, n in check.get("ran_count", {}).items()
                if ran.count(one) != n]  # fmt: skip
     if check.get("lacks_ran") and ran:
@@ -171,7 +171,7 @@ def judge(found, client, outcome):
             faults.append(f"{path} lacks {pattern}")
     faults += [f"{path} changed" for path in check.get("same", ()) if (workspace / path).read_text() != FILES[path]]
     given = json.dumps(outcome.call.get("arguments"))
-    faults += [f"lacks {one}" for one in check.get("given", ()) if one not in given]
+    faults += [f"lacks {item}" for item in check.get("given", ()) if item not in given]
     if check.get("ok") and not json.loads(answer).get("ok"):
         faults.append("is refused")
     if check.get("quick") and outcome.seconds > QUICK_S:

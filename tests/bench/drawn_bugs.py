@@ -41,13 +41,13 @@ def main():
         chance = random.Random(f"{options.seed} {name}")
         is_clojure = place is not None and (place / "project.clj").exists()
         bugs = hunted_in_clojure if is_clojure else hunted
-        for one in bugs(place, wanted, chance, options.python):
-            found.append(one)
-            sys.stdout.write(json.dumps(asdict(one)) + "\n")
+        for bug in bugs(place, wanted, chance, options.python):
+            found.append(bug)
+            sys.stdout.write(json.dumps(asdict(bug)) + "\n")
             sys.stdout.flush()
-    at_hand = sum(one.is_named and one.size <= MAX_BYTES for one in found)
-    by_trace, unasked = sum(one.differs_first for one in found), sum(one.is_said for one in found)
-    kept = sum(one.is_kept for one in found)
+    at_hand = sum(item.is_named and item.size <= MAX_BYTES for item in found)
+    by_trace, unasked = sum(item.differs_first for item in found), sum(item.is_said for item in found)
+    kept = sum(item.is_kept for item in found)
     sys.stdout.write(
         f"{len(found)} bugs: the wrong call found in {at_hand}, named first by the difference in {by_trace}, "
         f"said unasked in {unasked}, the right one of three kept in {kept}\n"

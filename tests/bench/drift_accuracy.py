@@ -152,7 +152,7 @@ def judged(case, python):
             failure = text(repl.ask("load-file", file=source, **{"file-path": str(folder / "m.py")}), "err")
             if failure:
                 return "failed", [failure.splitlines()[-1]]
-            rows = [row for one in texts(repl.ask("codriver/drift", root=place, only="old"), "rows") for row in one]
+            rows = [row for item in texts(repl.ask("codriver/drift", root=place, only="old"), "rows") for row in item]
             (found,) = texts(repl.ask("codriver/fresh", wait=WAIT_MS, patient=1), "finding")
             live = text(repl.evaluate(f"print(repr(({case.asked})))"), "out")
         code = f"import m, n\n{case.use}\nprint(repr(({case.asked})))"

@@ -22,11 +22,11 @@ def write(folder, modules, definitions):
     names = [f"bench_{number}" for number in range(modules)]
     for name in names:
         lines = []
-        for one in range(definitions // modules // 2):
+        for item in range(definitions // modules // 2):
             lines.append(
-                f"def function_{one}(first, second={one}):\n    return [first * {one} for _ in range(second)]\n"
+                f"def function_{item}(first, second={item}):\n    return [first * {item} for _ in range(second)]\n"
             )
-            lines.append(f"class Class{one}:\n    def method(self, other):\n        return (self, other, {one})\n")
+            lines.append(f"class Class{item}:\n    def method(self, other):\n        return (self, other, {item})\n")
         (folder / f"{name}.py").write_text("\n".join(lines))
     return names
 

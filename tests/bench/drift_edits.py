@@ -239,8 +239,8 @@ def with_another_body(text, chance):
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     if not functions:
         return None
-    inner = [one for body in chance.choice(functions).body[1:] for one in ast.walk(body)]
-    found = [one for one in inner if isinstance(one, ast.Constant) and type(one.value) is int and one.value < 9]
+    inner = [item for body in chance.choice(functions).body[1:] for item in ast.walk(body)]
+    found = [item for item in inner if isinstance(item, ast.Constant) and type(item.value) is int and item.value < 9]
     if not found:
         return None
     node, lines = chance.choice(found), text.splitlines(keepends=True)
@@ -252,11 +252,11 @@ def with_another_body(text, chance):
 def stale(file, text):
     """Return whether a function of the file still has code that the text does not contain."""
     codes = FileCodes(SourceText(text, file), file).read_all
-    places = {(one.co_name, one.co_firstlineno): one for one in codes}
-    for one in gc.get_objects():
-        if type(one) is types.FunctionType and one.__code__.co_filename == file:
-            code = places.get((one.__code__.co_name, one.__code__.co_firstlineno))
-            if code is None or not any(is_same_code(one.__code__, other) for other in codes):
+    places = {(item.co_name, item.co_firstlineno): item for item in codes}
+    for found_object in gc.get_objects():
+        if type(found_object) is types.FunctionType and found_object.__code__.co_filename == file:
+            code = places.get((found_object.__code__.co_name, found_object.__code__.co_firstlineno))
+            if code is None or not any(is_same_code(found_object.__code__, other) for other in codes):
                 return True
     return False
 

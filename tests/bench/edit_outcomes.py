@@ -47,10 +47,10 @@ def main():
     cases = importlib.import_module("edit_cases")
     counts = collections.Counter()
     for table in given.tables:
-        edits = [one for one in importlib.import_module(f"edits_of_{table}").ALL if given.only in one.name]
-        needs = {name for one in edits for name in one.needs}
+        edits = [item for item in importlib.import_module(f"edits_of_{table}").ALL if given.only in item.name]
+        needs = {name for item in edits for name in item.needs}
         lacking = {name for name in needs if not has(given.python, name)}
-        edits = [one for one in edits if lacking.isdisjoint(one.needs)]
+        edits = [item for item in edits if lacking.isdisjoint(item.needs)]
         for edit, outcome in zip(edits, cases.run(edits, given.python), strict=True):
             verdict, why = cases.judge(outcome)
             counts[verdict] += 1

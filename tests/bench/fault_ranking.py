@@ -60,12 +60,14 @@ def judge(library, folder, options):
             (workspace / bug.source).write_text(bug.right)
             found = answer.get("results", [])
             source_text = "\n".join(row.get("source", "") for row in found)
-            suspects = [one for row in found for one in row.get("suspects", ())]
+            suspects = [item for row in found for item in row.get("suspects", ())]
             yield {
                 "bug": f"{bug.source}:{bug.line} in {bug.function}",
                 "failed": len(failed),
                 "displayed": is_displayed(bug, source_text),
-                "named": any(one.partition(":")[0] == bug.source and one.endswith(bug.function) for one in suspects),
+                "named": any(
+                    suspect.partition(":")[0] == bug.source and suspect.endswith(bug.function) for suspect in suspects
+                ),
                 "bytes": len(source_text),
             }
 

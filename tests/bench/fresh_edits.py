@@ -67,12 +67,12 @@ def main():
     done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     with out.open("a") as file:
         for name in asked.names:
-            known = {one["edit"] for one in done if one["library"] == name}
+            known = {item["edit"] for item in done if item["library"] == name}
             for row in measured(name, asked, known):
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 done.append(row)
-    report([one for one in done if one["library"] in asked.names])
+    report([item for item in done if item["library"] in asked.names])
 
 
 def measured(name, asked, known):
@@ -92,7 +92,7 @@ def measured(name, asked, known):
             code = f"{{n: m.__file__ for n, m in sys.modules.items() if {of_library}}}"
             files = ast.literal_eval(text(repl.evaluate(code, **{"nrepl.middleware.print/options": {}}), "value"))
             drawn = random.Random(f"{asked.seed} {name}")
-            edits = [one for module, path in sorted(files.items()) for one in edits_of(module, Path(path))]
+            edits = [item for module, path in sorted(files.items()) for item in edits_of(module, Path(path))]
             drawn.shuffle(edits)
             for edit in edits[: asked.edits]:
                 if str(edit[:2]) not in known:
@@ -122,15 +122,15 @@ def edits_of(module, path):
         found = []
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
             found.append(("constant", statement.value))
-        for one in functions if isinstance(statement, ast.FunctionDef | ast.ClassDef) else ():
-            if isinstance(one, ast.FunctionDef):
-                found += [("default", default) for default in one.args.defaults if isinstance(default, ast.Constant)][
-                    :1
-                ]
-                inner = [each for each in ast.walk(ast.Module(one.body[1:], [])) if isinstance(each, ast.Constant)]
+        for function in functions if isinstance(statement, ast.FunctionDef | ast.ClassDef) else ():
+            if isinstance(function, ast.FunctionDef):
+                found += [
+                    ("default", default) for default in function.args.defaults if isinstance(default, ast.Constant)
+                ][:1]
+                inner = [each for each in ast.walk(ast.Module(function.body[1:], [])) if isinstance(each, ast.Constant)]
                 found += [("body", each) for each in inner[:1]]
-            elif isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant):
-                found.append(("attribute", one.value))
+            elif isinstance(function, ast.Assign) and isinstance(function.value, ast.Constant):
+                found.append(("attribute", function.value))
         for kind, node in found:
             new = changed(node)
             if new is not None and node.lineno == node.end_lineno:
@@ -191,22 +191,22 @@ def state(repl):
 
 def oracle_values(python, folder, modules, paths, edited):
     """Return the values at these paths in a new process, and the processor time of its imports."""
-    given = [json.dumps(one) for one in ([str(folder)], modules, paths)]
+    given = [json.dumps(item) for item in ([str(folder)], modules, paths)]
     arguments = [python, "-B", "-c", ORACLE, *given, str(ROOT / "server/codriver/repls"), json.dumps([edited])]
     ran = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=folder)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
 def report(rows):
-    held = sorted(one["held_ms"] for one in rows)
-    beyond = sorted(one["cpu_ms"] - 2 * one["import_ms"] for one in rows)
-    told = [one for one in rows if one["rows"]]
-    print_line(f"{len(rows)} edits of {len({one['library'] for one in rows})} libraries; {len(told)} reported, "
-        f"{sum(len(one['false']) for one in rows)} false rows of {sum(len(one['rows']) for one in rows)}; "
-        f"after putting back: {sum(len(one['restored']) for one in rows)} rows")  # fmt: skip
+    held = sorted(row["held_ms"] for row in rows)
+    beyond = sorted(row["cpu_ms"] - 2 * row["import_ms"] for row in rows)
+    told = [row for row in rows if row["rows"]]
+    print_line(f"{len(rows)} edits of {len({row['library'] for row in rows})} libraries; {len(told)} reported, "
+        f"{sum(len(row['false']) for row in rows)} false rows of {sum(len(row['rows']) for row in rows)}; "
+        f"after putting back: {sum(len(row['restored']) for row in rows)} rows")  # fmt: skip
     costs = {
         "held": held,
-        "looked at in idle time": sorted(one["idle_ms"] for one in rows),
+        "looked at in idle time": sorted(row["idle_ms"] for row in rows),
         "processor beyond two imports": beyond,
     }
     for label, values in costs.items():

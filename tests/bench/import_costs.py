@@ -82,9 +82,9 @@ def settle(folder):
 
 
 def summary(name, measured):
-    without = statistics.median(one["import"] for one in measured[False])
+    without = statistics.median(item["import"] for item in measured[False])
     remembered = measured[True]
-    taken = {what: statistics.median(one[what] for one in remembered) for what in ("import", "copy", "texts")}
+    taken = {what: statistics.median(item[what] for item in remembered) for what in ("import", "copy", "texts")}
     size, kept = remembered[-1]["size"], remembered[-1]["kept"]
     return (
         f"{name:10} import {without:.2f} s, with it {taken['import'] / without:.3f} of that;"

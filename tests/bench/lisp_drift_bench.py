@@ -21,9 +21,9 @@ def project(folder, namespaces, definitions):
     files = []
     for number in range(namespaces):
         lines = [f"(ns bench.n{number})"]
-        for one in range(definitions // namespaces // 2):
-            lines += [f"(defn function-{one} [first second]\n  (map (fn [x] (* x {one} first)) (range second)))"]
-            lines += [f"(def value-{one} {{:one {one} :two [{one} {one}]}})"]
+        for item in range(definitions // namespaces // 2):
+            lines += [f"(defn function-{item} [first second]\n  (map (fn [x] (* x {item} first)) (range second)))"]
+            lines += [f"(def value-{item} {{:one {item} :two [{item} {item}]}})"]
         files.append(folder / f"n{number}.clj")
         files[-1].write_text("\n".join(lines))
     return files

@@ -40,7 +40,7 @@ class RawClient:
         self.rearm()
         self.socket.sendall(encode(message))
         answer = []
-        while not any("done" in one.get("status", []) for one in answer):
+        while not any("done" in item.get("status", []) for item in answer):
             answer += self.decoder.feed(self.socket.recv(PIECE))
             self.rearm()
         return answer

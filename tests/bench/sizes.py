@@ -35,8 +35,8 @@ def code_lines(path):
 
 def lines_in(*folders, without=()):
     """Return the number of lines of code in these directories and files, without those in others."""
-    paths = {path for one in folders for path in ([one] if one.is_file() else one.rglob("*.py"))}
-    return sum(code_lines(path) for path in paths if not any(path.is_relative_to(one) for one in without))
+    paths = {path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*.py"))}
+    return sum(code_lines(path) for path in paths if not any(path.is_relative_to(item) for item in without))
 
 
 def sizes():

@@ -158,7 +158,7 @@ def main():
             numbers = range(number, given.fixes, len(given.interpreters))
             done = {row["number"] for row in rows if row["library"] == library and row["seed"] == given.seed}
             if {*numbers} - done:
-                rows += fixes_of(given, library, interpreter, [one for one in numbers if one not in done])
+                rows += fixes_of(given, library, interpreter, [item for item in numbers if item not in done])
     summarize(rows)
 
 
@@ -332,7 +332,7 @@ def fix_with_shell(workspace, bug, way):
     file.write_text(bug.right)
     lines = bug.right.splitlines()
     numbers = range(max(1, bug.line - CONTEXT_LINES), min(len(lines), bug.line + CONTEXT_LINES) + 1)
-    way.read(f"The file {file} has been updated.\n" + "\n".join(f"{one}\t{lines[one - 1]}" for one in numbers))
+    way.read(f"The file {file} has been updated.\n" + "\n".join(f"{number}\t{lines[number - 1]}" for number in numbers))
     shell_test(workspace, bug, way)
 
 

@@ -250,7 +250,7 @@ class Way:
     def has_read(self, text):
         """Return whether an answer showed a line, which an edit may then change."""
         line = json.dumps(text.strip(), ensure_ascii=False)[1:-1]
-        return any(line in one or text.strip() in one for one in self.texts)
+        return any(line in item or text.strip() in item for item in self.texts)
 
 
 class Shell(Way):

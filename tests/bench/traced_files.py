@@ -59,8 +59,8 @@ class Tests:
     def __init__(self, repl, names):
         self.repl = repl
         self.codes = [
-            WORKER_PYTHON.program_code("test", ns=one, name="", match="", words=[], only=(), root=str(repl.folder))
-            for one in names
+            WORKER_PYTHON.program_code("test", ns=name, name="", match="", words=[], only=(), root=str(repl.folder))
+            for name in names
         ]
 
     def used_ms(self):

@@ -85,7 +85,7 @@ async def measure_project(name, python, rounds, report, preloading="packages"):
                         if label == "plain" or end.hash_seed is not None:
                             found[label + ending].append(seconds)
             state = replace(made.status)
-        samples = {label: [1000 * one for one in times] for label, times in found.items() if times}
+        samples = {label: [1000 * item for item in times] for label, times in found.items() if times}
         report.table(f"one quick test, {name}", "ms", samples, base="shell")
         ratio = statistics.median(found["warm"] or [math.nan]) / statistics.median(found["shell"])
         report.fact(f"one quick test, {name}", "warm, as a part of the shell's time", ratio, "", at_most=goal)

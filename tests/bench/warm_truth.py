@@ -89,7 +89,7 @@ async def compare(made, arguments, *, times=1, extra=0, variables=None, before=N
         warm_texts = [(warm.report.exit_status, comparable(warm.output))]
         # What chance or load decides is seen on both sides after a few runs; a difference stays.
         for _ in range(TRIES):
-            if any(one in plain_runs for one in warm_texts):
+            if any(text in plain_runs for text in warm_texts):
                 break
             plain_runs.append(await shell(made, prepare, arguments, variables))
             prepare()
@@ -98,8 +98,8 @@ async def compare(made, arguments, *, times=1, extra=0, variables=None, before=N
         if len(plain_runs) > 1:
             plain, ours = plain_runs[0], warm_texts[0]
             text = f"exit {plain[0]} {ours[0]}: {first_difference(plain[1], ours[1])}"
-            is_same = any(one in plain_runs for one in warm_texts)
-            if not is_same and any(one != plain for one in plain_runs):
+            is_same = any(text in plain_runs for text in warm_texts)
+            if not is_same and any(plain_run != plain for plain_run in plain_runs):
                 is_same = not stable_differences(plain_runs, warm_texts)
             is_crash = all(
                 status == plain[0] and lines[:1] == ["Traceback (most recent call last):"]

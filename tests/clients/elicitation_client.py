@@ -43,7 +43,7 @@ async def main(how, command, *arguments):
         # The result of the answer is in the log in any case.
         for _ in range(LOOKS):
             log = text_of(await session.call_tool("repl_output_log", {"since": 0}))
-            said = [one["text"] for one in log["result"] if "the user of " in one["text"]]
+            said = [item["text"] for item in log["result"] if "the user of " in item["text"]]
             row = text_of(await session.call_tool("list_sessions", {}))["sessions"][0]
             if said and (how != "yes" or (row["generation"] > 1 and row["phase"] == "connected")):
                 break

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from codriver.app.features import EXTENDED, features
 from codriver.commands.cli import COMMAND_MODULES, cli
 
-ADDED = [command for one in features() for command in one.commands]
+ADDED = [command for feature in features() for command in feature.commands]
 LOADED = """
 import sys
 from codriver.commands.cli import cli
@@ -33,7 +33,7 @@ def test_a_base_command_imports_no_feature(words):
     assert loaded(*words) == "[]"
 
 
-@pytest.mark.parametrize("command", ADDED, ids=lambda one: one.name)
+@pytest.mark.parametrize("command", ADDED, ids=lambda item: item.name)
 def test_a_feature_command_is_listed_and_can_be_run(command):
     assert command.name not in COMMAND_MODULES
     assert f"  {command.name} " in CliRunner().invoke(cli, ["--help"]).output
@@ -42,7 +42,7 @@ def test_a_feature_command_is_listed_and_can_be_run(command):
 
 def test_the_commands_that_features_extend_are_listed():
     needs.every_feature()
-    assert {options.command for one in features() for options in one.options} == EXTENDED
+    assert {options.command for item in features() for options in item.options} == EXTENDED
 
 
 def test_feature_commands_are_suggested_for_a_mistyped_command_too():

@@ -79,7 +79,7 @@ def test_a_kernel_session_is_replayed_without_a_kernel(live):
     done = ran(live, "replay", str(few), "--python", sys.executable)  # which has no kernel
     assert "no kernel can be started, so a fresh python runs the cells" in done.stderr
     told = list(map(json.loads, few.read_text().splitlines()))
-    few.write_text("".join(json.dumps({**one, "values": one.get("values", [])[:-1]}) + "\n" for one in told))
+    few.write_text("".join(json.dumps({**item, "values": item.get("values", [])[:-1]}) + "\n" for item in told))
     assert live.run("replay", str(few), "--repl", "python").returncode == 1
 
 
@@ -90,14 +90,14 @@ def test_an_exported_notebook_contains_every_display_of_the_session_in_all_media
     subprocess.run([VENV / "bin" / "python", "-c", check], input=done.stdout, text=True, check=True)
     cells = [cell for cell in json.loads(done.stdout)["cells"] if cell["cell_type"] == "code"]
     assert ["".join(cell["source"]) for cell in cells] == list(PLOTS.values())
-    outputs = [[one for one in cell["outputs"] if "data" in one] for cell in cells]
-    pictures = ["".join(one["output_type"][0] for one in shown if "image/png" in one["data"]) for shown in outputs]
+    outputs = [[item for item in cell["outputs"] if "data" in item] for cell in cells]
+    pictures = ["".join(item["output_type"][0] for item in shown if "image/png" in item["data"]) for shown in outputs]
     assert dict(zip(PLOTS, pictures, strict=True)) == {
         "plot": "d", "several": "ddd", "value": "d", "display": "de", "quiet": "d", "object": "e", "values": "",
         "none": "", "failing": "d",
     }  # fmt: skip
     assert cells[-1]["outputs"][-1]["ename"] == "ZeroDivisionError"
-    texts = {"".join(one["data"].get("text/plain", ())) for shown in outputs for one in shown}
+    texts = {"".join(item["data"].get("text/plain", ())) for shown in outputs for item in shown}
     assert {"<Figure size 640x480 with 1 Axes>", "'shown'", "{4}", "3"} <= texts
 
 

@@ -58,7 +58,7 @@ def test_the_commands_log_and_eval_name_the_command_that_saves_an_image(live):
     assert "sha256:" not in shown
     assert re.search(MARK.format("[^ ]+") + "\n$", ran(live, "eval", "figure").stdout)
     entries = map(json.loads, ran(live, "log", "--json").stdout.splitlines())
-    assert any(re.search("<<image/png 556x413, [0-9]+ KB, sha256:[0-9a-f]{16}>>", one["text"]) for one in entries)
+    assert any(re.search("<<image/png 556x413, [0-9]+ KB, sha256:[0-9a-f]{16}>>", entry["text"]) for entry in entries)
 
 
 def test_images_are_saved_unchanged_and_the_newest_image_is_the_default(live, tmp_path):
@@ -95,8 +95,8 @@ def test_a_session_with_plots_can_be_exported_and_replayed(live, tmp_path):
     assert "2 evaluations: 2 the same, 0 differ" in done.stdout
     assert ET.parse(report).getroot().attrib["failures"] == "0"
     done = ran(live, "export", *live.ids, "--format", "notebook")
-    outputs = [one for cell in json.loads(done.stdout)["cells"] for one in cell.get("outputs", ())]
-    kinds = [one["output_type"] for one in outputs if "image/png" in one.get("data", {})]
+    outputs = [item for cell in json.loads(done.stdout)["cells"] for item in cell.get("outputs", ())]
+    kinds = [output["output_type"] for output in outputs if "image/png" in output.get("data", {})]
     assert kinds == ["execute_result", "display_data"]
     assert "differ" not in done.stderr
     done = ran(live, "export", *live.ids)

@@ -360,7 +360,7 @@ def test_a_character_missing_from_the_terminals_encoding_causes_no_failure(live,
 @example(["aaa", "aaaaaaaaa", "aaaaaaaaa"], 20, 0)
 @given(st.lists(st.text(alphabet="ab \n", max_size=60), max_size=4), st.integers(20, 60), st.integers(0, 10))
 def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, hang):
-    told = "".join(one.text for one in wrap_text(map(Styled, texts), columns, hang))
+    told = "".join(item.text for item in wrap_text(map(Styled, texts), columns, hang))
     assert told.split() == "".join(texts).split()
     for line in told.split("\n"):
         if len(line.rstrip()) > columns:
@@ -370,7 +370,7 @@ def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, h
 
 def test_a_wrapped_line_is_indented_and_no_word_is_split():
     text = "wrong  server  this is what has to be done about it"
-    assert "".join(one.text for one in wrap_text([Styled(text)], 30, 15)) == (
+    assert "".join(item.text for item in wrap_text([Styled(text)], 30, 15)) == (
         "wrong  server  this is what\n               has to be done\n               about it"
     )
     assert wrap_text([Styled("no room")], 10, 8) == [Styled("no room")]

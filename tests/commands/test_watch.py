@@ -157,7 +157,7 @@ def test_watched_application_events_are_printed_and_listed_by_category(live, cli
         assert client.call("wait_for", query=watch["query"], since=watch["since"])["count"] == 1
         terminal.shows("fx db/write shop")
     listed = live.run("log", "--category", "appEvent", "--json")
-    assert [(one["op"], one["name"], one["frame"]) for one in map(json.loads, listed.stdout.splitlines())] == [
+    assert [(line["op"], line["name"], line["frame"]) for line in map(json.loads, listed.stdout.splitlines())] == [
         ("fx", "db/write", "shop")
     ]
     assert "there is 1 event from applications too; --category appEvent" in live.run("log").stderr

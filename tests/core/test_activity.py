@@ -34,7 +34,11 @@ def report(state, client, who):
 
 def since(state, client, who):
     known = reported_evaluations.caller_knowledge(state, client, who)
-    return [one.id for one in reported_evaluations.unreported_evaluations(state, known, client, who)] if known else []
+    return (
+        [evaluation.id for evaluation in reported_evaluations.unreported_evaluations(state, known, client, who)]
+        if known
+        else []
+    )
 
 
 def report_if_needed(state, client, who):

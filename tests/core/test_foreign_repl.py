@@ -41,5 +41,5 @@ def test_only_the_first_evaluation_of_each_caller_in_a_repl_connection_counts_as
         return Evaluation(f"e{number}", number, "r1", "main", who, "c1", None, "(code)", "done", generation=generation)
 
     all_of_them = [evaluation(1), evaluation(2, who="bob"), evaluation(3), evaluation(4, generation=2)]
-    state = State(evaluations=MappingProxyType({one.id: one for one in all_of_them}))
-    assert [is_first_evaluation(state, one) for one in all_of_them] == [True, True, False, True]
+    state = State(evaluations=MappingProxyType({item.id: item for item in all_of_them}))
+    assert [is_first_evaluation(state, item) for item in all_of_them] == [True, True, False, True]

@@ -53,7 +53,7 @@ def repl(key, origin=ORIGIN, phase="connected", **fields):
 
 
 def state_of(*repls):
-    return State(repls={one.id: one for one in repls})
+    return State(repls={item.id: item for item in repls})
 
 
 NAMED = [Origin("process", "python"), Origin("address", "127.0.0.1:7888"), Origin("kernel", "/named.json")]
@@ -72,7 +72,9 @@ def test_a_discovered_kernel_is_never_chosen_without_its_key():
         for used in ((), ("kernel:a-ipynb",)):
             with refused_as("no-repl") as refused:
                 resolve_session(state_of(*kernels), None, used=used)
-            assert refused.value.hint.endswith("pass replSessionKey " + " or ".join(one.key for one in kernels) + ".")
+            assert refused.value.hint.endswith(
+                "pass replSessionKey " + " or ".join(kernel.key for kernel in kernels) + "."
+            )
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)

@@ -69,7 +69,7 @@ def test_each_image_is_replaced_by_a_marker_that_can_be_parsed():
     assert (png.kind, png.size, png.kilobytes) == ("image/png", (640, 480), 1)
     assert png == parse_image("image/png", base64.b64encode(PNG).decode())
     assert (svg.size, svg.suffix, png.suffix) == (None, ".svg", ".png")
-    assert replace_marks(shown, lambda one: one.kind) == "<Figure> image/png and image/svg+xml"
+    assert replace_marks(shown, lambda item: item.kind) == "<Figure> image/png and image/svg+xml"
     assert replace_image_data("no picture") == "no picture"
     assert find_images("no picture") == ()
 

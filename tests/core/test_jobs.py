@@ -64,12 +64,12 @@ class Server:
 
     @property
     def started(self):
-        return [one.request.job for one in self.effects if isinstance(one, dispatch.RunJob)]
+        return [effect.request.job for effect in self.effects if isinstance(effect, dispatch.RunJob)]
 
     @property
     def logged(self):
-        found = [one for one in self.effects if isinstance(one, dispatch.AppendEntry) and one.who]
-        return [(one.category, one.text, one.who, one.session_key) for one in found]
+        found = [effect for effect in self.effects if isinstance(effect, dispatch.AppendEntry) and effect.who]
+        return [(item.category, item.text, item.who, item.session_key) for item in found]
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def test_a_job_of_a_disconnected_client_ends_if_another_client_waits(server):
     job = server.run_tests("ann", "a")
     server.do(ClientDisconnected("ann"))
     server.do(GracePeriodExpired("ann"))
-    assert not [one for one in server.effects if isinstance(one, dispatch.StopEvaluation)]
+    assert not [effect for effect in server.effects if isinstance(effect, dispatch.StopEvaluation)]
     server.run_tests("bob", "b")
-    assert [one.evaluation for one in server.effects if isinstance(one, dispatch.StopEvaluation)] == [job]
+    assert [effect.evaluation for effect in server.effects if isinstance(effect, dispatch.StopEvaluation)] == [job]
 
 
 def test_a_stopping_server_starts_no_job(server):

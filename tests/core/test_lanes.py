@@ -118,7 +118,7 @@ def test_at_most_64_lanes_are_created(server):
 
 def test_lanes_do_not_wait_for_each_other(server):
     mine, yours = server.lane("c1"), server.lane("c2")
-    started = [server.one(one).status for one in (server.evaluate("c1", mine), server.evaluate("c2", yours))]
+    started = [server.one(item).status for item in (server.evaluate("c1", mine), server.evaluate("c2", yours))]
     assert started == ["running", "running"]
     assert server.one(server.evaluate("c1", mine)).status == "queued"
 
@@ -183,9 +183,9 @@ def test_evaluations_waiting_for_a_repl_run_in_the_lanes_of_their_callers():
     server.connect_clients("c1", "c2")
     waiting = [server.evaluate(client, lane=Lane("agent", "agent")) for client in ("c1", "c1", "c2")]
     server.connect()
-    placed = [(server.one(one).session, server.one(one).status) for one in waiting]
+    placed = [(server.one(item).session, server.one(item).status) for item in waiting]
     assert placed == [("agent", "running"), ("agent", "queued"), ("agent-2", "running")]
-    assert [server.one(one).request.session for one in waiting] == ["agent", "agent", "agent-2"]
+    assert [server.one(item).request.session for item in waiting] == ["agent", "agent", "agent-2"]
 
 
 def test_evaluations_waiting_for_a_repl_without_lanes_run_in_the_shared_session():

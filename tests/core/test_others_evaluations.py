@@ -45,7 +45,7 @@ def test_evaluations_wait_while_a_notebook_runs_code_in_the_same_kernel(state):
 def test_an_evaluation_in_a_notebook_ends_as_lost_if_the_connection_is_lost(state):
     state = seen(state).state
     outcome = handle_lost_connection(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
-    (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]
+    (ending,) = [item for item in outcome.follow_ups if isinstance(item, EvaluationFinished)]
     assert (ending.status, ending.failure.message) == (
         "lost",
         "the kernel was restarted; it is unknown how much of the code ran",

@@ -15,6 +15,6 @@ def test_the_newest_entries_are_kept_in_the_order_they_were_set(most, steps):
             expected += [] if key in dict(expected) else [(key, place)]
         else:
             kept[key] = place
-            expected = [one for one in expected if one[0] != key] + [(key, place)]
+            expected = [item for item in expected if item[0] != key] + [(key, place)]
         expected = expected[-most:]
         assert list(kept.items()) == expected

@@ -40,11 +40,11 @@ def of_the_library(kind):
     options = {"frozen": True, "kw_only": kind is dispatch.Effect}
     bases = tuple(of_the_library(base) if base in RECORDS else base for base in kind.__bases__)
     scope = {name: value for name, value in vars(kind).items() if name in ("__annotations__", "__qualname__")}
-    own = [one for one in dataclasses.fields(kind) if one.name in scope.get("__annotations__", ())]
-    given = {one.name: one.default for one in own if one.default is not dataclasses.MISSING}
-    for one in own:
-        if one.default_factory is not dataclasses.MISSING:
-            given[one.name] = dataclasses.field(default_factory=one.default_factory)
+    own = [field for field in dataclasses.fields(kind) if field.name in scope.get("__annotations__", ())]
+    given = {item.name: item.default for item in own if item.default is not dataclasses.MISSING}
+    for item in own:
+        if item.default_factory is not dataclasses.MISSING:
+            given[item.name] = dataclasses.field(default_factory=item.default_factory)
     return dataclasses.dataclass(type(kind.__name__, bases, {**scope, **given}), **options)
 
 

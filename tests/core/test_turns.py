@@ -61,7 +61,7 @@ class Server:
 
     def end(self):
         """End the running evaluation."""
-        (running,) = [one for one in self.core.state.unfinished() if one.status == "running"]
+        (running,) = [item for item in self.core.state.unfinished() if item.status == "running"]
         self.do(EvaluationFinished(running.id, "done"))
 
     def end_all(self):
@@ -146,8 +146,8 @@ def test_cancelling_queued_evaluations_does_not_give_a_client_an_earlier_turn(se
     server.end()  # bob 1
     server.end()  # ann 1
     server.end()  # bob 2
-    for one in waiting[1 : 1 + spared]:
-        server.do(CancelQueued(one, "he thought better of it"))
+    for item in waiting[1 : 1 + spared]:
+        server.do(CancelQueued(item, "he thought better of it"))
     server.end()
     assert server.sent[-2:] == ["ann 2", f"bob {3 + spared}"]
 

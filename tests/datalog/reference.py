@@ -67,7 +67,7 @@ class Reference:
                 return argument_variables(arguments) <= bound
             case Or(variables=names, required=required, branches=branches):
                 after = [self.binds(branch, bound & set(names)) for branch in branches]
-                return required <= bound and all(one is not None and one >= set(names) for one in after)
+                return required <= bound and all(item is not None and item >= set(names) for item in after)
             case Not(clauses=clauses):
                 inner = bound & shared_variables(clause)
                 return bool(inner) and self.binds(clauses, inner) is not None

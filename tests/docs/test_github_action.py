@@ -148,7 +148,7 @@ def linked_package(folder):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     about = f"codriver-{project['version']}"
     metadata = ["Metadata-Version: 2.1", "Name: codriver", f"Version: {project['version']}"]
-    metadata += [f"Requires-Dist: {one}" for one in project["dependencies"]]
+    metadata += [f"Requires-Dist: {item}" for item in project["dependencies"]]
     commands = [f"{name} = {function}" for name, function in project["scripts"].items()]
     places = [str(ROOT / "server"), str(ROOT / "relay"), sysconfig.get_path("purelib")]
     files = {

@@ -41,7 +41,7 @@ def evaluates(client):
 def test_the_run_without_optional_dependencies_includes_every_test_that_may_need_one(
     function, given, fixtures, is_asking
 ):
-    defined = {one.__name__: [SimpleNamespace(func=one)] for one in fixtures}
+    defined = {fixture.__name__: [SimpleNamespace(func=fixture)] for fixture in fixtures}
     item = SimpleNamespace(
         function=function, callspec=SimpleNamespace(params=dict(enumerate(given))), get_closest_marker=lambda _: None,
         _fixtureinfo=SimpleNamespace(name2fixturedefs=defined),

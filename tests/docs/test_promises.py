@@ -43,7 +43,7 @@ def module(file):
     for node in ast.parse((TESTS / file).read_text()).body:
         names = [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else []
         if isinstance(node, ast.Assign):
-            names = [one.id for one in node.targets if isinstance(one, ast.Name)]
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
         for inner in node.body if isinstance(node, ast.ClassDef) else ():
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                 found[inner.name] = inner

@@ -62,7 +62,7 @@ def test_daily_shares_take_about_the_same_time():
     listed = entries().values()
     found = shares(listed)
     sums = [sum(entry.seconds for entry in listed if not entry.is_daily and entry.path in paths) for paths in found]
-    largest = max(sum(entry.seconds for entry in listed if entry.path == one) for one in {e.path for e in listed})
+    largest = max(sum(entry.seconds for entry in listed if entry.path == item) for item in {e.path for e in listed})
     assert max(sums) - min(sums) <= largest
     assert sum(map(len, found)) == len({entry.path for entry in listed if not entry.is_daily})
 

@@ -127,7 +127,7 @@ def _fingerprint(value):
             names = {key: _fingerprint(one) for key, one in vars(value).items() if key[:2] != "__"}
             return id(value), value.__bases__, list(map(id, type.__subclasses__(value))), names
         case tuple():
-            return [(id(one), type(one)) for one in value]
+            return [(id(item), type(item)) for item in value]
         case types.MethodType():
             return id(value), id(value.__code__)
     return id(value)
@@ -195,7 +195,7 @@ def test_files_and_definitions_are_restored_whichever_step_fails(tmp_path, seed)
     failing = STEPS[seed % len(STEPS)]
     project = Project(tmp_path.resolve(), seed)
     wanted = [EditRequest(f"{project.low}.py", make()) for make in dice.sample(EDITS, dice.randint(1, 3))]
-    if sum(one.edit.name == "Order" for one in wanted) > 1:
+    if sum(item.edit.name == "Order" for item in wanted) > 1:
         wanted = wanted[:1]
     wanted.append(EditRequest(f"{project.high}.py", InsertDef("Large", "def more(self): return rate()", side="after")))
     wanted.append(
@@ -208,7 +208,7 @@ def test_files_and_definitions_are_restored_whichever_step_fails(tmp_path, seed)
     project.path(project.high).chmod(0o644)
     after = project.picture()
     if failing == "death":  # what was defined there is gone with it
-        before, after = ({key: one[key] for key in one if key.endswith(".py")} for one in (before, after))
+        before, after = ({key: item[key] for key in item if key.endswith(".py")} for item in (before, after))
     assert after == before
     for name in (project.low, project.high, project.new):
         sys.modules.pop(name, None)
@@ -314,7 +314,7 @@ class TestFailedClass:
         exec("class Number(int): ...", low.__dict__)
         self.load(project, "class New(Number): ...\nclass Kept(Base): ...\nround = [Kept()]\nround[0].me = round")
         assert project.holds.close_record("act", puts_back=True) == []
-        assert (low.Number.__subclasses__(), [one.__name__ for one in low.Base.__subclasses__()]) == ([], ["Order"])
+        assert (low.Number.__subclasses__(), [item.__name__ for item in low.Base.__subclasses__()]) == ([], ["Order"])
 
     def test_a_class_subclassed_by_other_code_is_not_removed_and_is_reported(self, project):
         low = sys.modules[project.low]

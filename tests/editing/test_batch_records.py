@@ -214,9 +214,9 @@ def test_a_record_is_closed_before_it_is_removed(workspace, records):
 
 def _open_files():
     found = []
-    for one in Path("/proc/self/fd").iterdir():
+    for path in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            found.append(str(one.readlink()))
+            found.append(str(path.readlink()))
     return found
 
 

@@ -15,7 +15,7 @@ PRICE = ("shop.core", "price")
 
 
 def names(code, language, space="user"):
-    return [(one.space, one.name) for one in find_definitions(code, language, space)]
+    return [(definition.space, definition.name) for definition in find_definitions(code, language, space)]
 
 
 @pytest.mark.parametrize(

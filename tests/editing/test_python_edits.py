@@ -257,8 +257,8 @@ def test_replacing_a_definition_by_itself_changes_nothing():
         text = inspect.getsource(module)
         source = PythonSource(text)
         places = {}
-        for one in source.definitions:
-            places.setdefault(one.name, []).append(one)
+        for definition in source.definitions:
+            places.setdefault(definition.name, []).append(definition)
         for own in random.sample([one for (one, *rest) in places.values() if not rest], 4):
             new = "".join(source.lines[own.first - 1 : own.last])
             assert edited(text, ReplaceDef(own.name, new)) == text
@@ -353,6 +353,6 @@ def test_a_batch_of_both_languages_is_applied_or_refused_as_a_whole(tmp_path):
     outcome = work(
         tmp_path, ("a.clj", form), ("b.py", ReplaceDef("b", "def b(): return 1")), ("c.py", CreateFile("x = 1\n"))
     )
-    assert [one.is_new for one in outcome.files] == [False, False, True]
+    assert [file.is_new for file in outcome.files] == [False, False, True]
     assert (tmp_path / "b.py").read_text() == "def b(): return 1\n"
     assert "-def b(): ...\n+def b(): return 1\n" in outcome.files[1].diff

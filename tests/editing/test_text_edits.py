@@ -87,7 +87,7 @@ def test_random_edits_of_real_files_change_only_the_edited_text():
 
 
 async def edit(workspace, file, *edits, **how):
-    wanted = [EditRequest(file, one) for one in edits]
+    wanted = [EditRequest(file, item) for item in edits]
     return await Editor(workspace).edit("me", wanted, limits=SearchLimits(), allow_outside=False, **how)
 
 

@@ -108,23 +108,23 @@ class CountedChecks:
 
 
 async def settle_all(*looks):
-    for one in looks:
-        await one.settle()
+    for look in looks:
+        await look.settle()
 
 
 async def test_short_checks_of_all_pollers_share_one_thread():
     looks = [CountedChecks(), CountedChecks(), CountedChecks()]
     await settle_all(*looks)
     async with anyio.create_task_group() as tasks:
-        for one in looks:
-            tasks.start_soon(one.poller.next_result, bool)
-        for one in looks:
-            await one.wait_for_checks()
-            one.threads.clear()  # whoever waited first may have looked alone until now
-        for one in looks:
-            await one.wait_for_checks()
+        for look in looks:
+            tasks.start_soon(look.poller.next_result, bool)
+        for item in looks:
+            await item.wait_for_checks()
+            item.threads.clear()  # whoever waited first may have looked alone until now
+        for element in looks:
+            await element.wait_for_checks()
         tasks.cancel_scope.cancel()
-    assert len({thread for one in looks for thread in one.threads}) == 1
+    assert len({thread for item in looks for thread in item.threads}) == 1
 
 
 async def test_a_poller_is_woken_by_a_check_made_in_another_thread():
@@ -196,9 +196,9 @@ async def test_a_check_that_may_block_runs_in_its_own_thread(why):
     shared = CountedChecks()
     await settle_all(shared, apart)
     async with anyio.create_task_group() as tasks:
-        for one in (shared, apart):
-            tasks.start_soon(one.poller.next_result, bool)
-        for one in (shared, apart):
-            await one.wait_for_checks()
+        for item in (shared, apart):
+            tasks.start_soon(item.poller.next_result, bool)
+        for element in (shared, apart):
+            await element.wait_for_checks()
         tasks.cancel_scope.cancel()
     assert not {*shared.threads} & {*apart.threads}

@@ -144,7 +144,11 @@ class Client(threading.Thread):
 
     def answered_again(self):
         """Return repeated answers to calls that had already been answered."""
-        return [one for one in self.client.notifications if "method" not in one and one.get("id") in self.asked]
+        return [
+            notification
+            for notification in self.client.notifications
+            if "method" not in notification and notification.get("id") in self.asked
+        ]
 
 
 class Stranger:
@@ -268,8 +272,10 @@ class Comparison:
         loaded = history.load()
         assert loaded.report is None, loaded.report
         entries = loaded.entities
-        assert [one.line for one in entries] == sorted({one.line for one in entries}), "its lines are not in order"
-        marks = self._check("the history", [(one.text, one.who, one.session_key) for one in entries])
+        assert [entry.line for entry in entries] == sorted({entry.line for entry in entries}), (
+            "its lines are not in order"
+        )
+        marks = self._check("the history", [(entry.text, entry.who, entry.session_key) for entry in entries])
         lost = {
             mark for mark in self.done(0, float("inf")) - set(marks)
             if not any(0 <= at - self.sent[mark].ended < UNFLUSHED_S for at in self.killed)
@@ -328,8 +334,8 @@ class Attack:
             self._begin()
             clients = [Client(self.live, number, self.counted, self.is_over, self.seed) for number in range(CLIENTS)]
             self.comparison = Comparison(clients)
-            for one in clients:
-                one.start()
+            for client in clients:
+                client.start()
             ends = time.monotonic() + 60 * minutes
             while time.monotonic() < ends:
                 time.sleep(self.dice.uniform(0.3, 20))
@@ -338,15 +344,15 @@ class Attack:
                 self.kills[how] += 1
                 getattr(self, f"_{how}")()
             self.is_over.set()
-            for one in clients:
-                one.join(300)
+            for item in clients:
+                item.join(300)
             try:
                 self.stranger.end()
                 return self._judge(clients)
             finally:
-                for one in clients:
+                for element in clients:
                     with contextlib.suppress(OSError):
-                        one.client.close()
+                        element.client.close()
                 self.live.stop()
 
     def _begin(self):
@@ -392,8 +398,8 @@ class Attack:
 
     def _judge(self, clients):
         """Check the results, and return the counts."""
-        assert not [one.name for one in clients if one.is_alive()], "a call was never answered"
-        assert not [again for one in clients for again in one.answered_again()], "a call was answered twice"
+        assert not [client.name for client in clients if client.is_alive()], "a call was never answered"
+        assert not [again for client in clients for again in client.answered_again()], "a call was answered twice"
         assert not self.stranger.breaks, self.stranger.breaks[:9]
         ran = Counter(self.counted.read_text().split())
         sent = self.comparison.sent
@@ -411,9 +417,9 @@ class Attack:
         return {
             "kills": dict(self.kills),
             "another user": dict(self.stranger.tried),
-            "calls": dict(sum((one.calls for one in clients), Counter())),
-            "evaluations": dict(Counter(one.outcome for one in sent.values())),
-            "interrupted": dict(Counter(one.key for one in sent.values() if one.outcome == "interrupted")),
+            "calls": dict(sum((client.calls for client in clients), Counter())),
+            "evaluations": dict(Counter(item.outcome for item in sent.values())),
+            "interrupted": dict(Counter(item.key for item in sent.values() if item.outcome == "interrupted")),
             "by REPL": dict(Counter(sent[mark].key for mark in ran)),
             "said not to have run, and ran": sorted((mark, sent[mark].outcome) for mark in unsent & set(ran))[:9],
             "ran": len(ran),

@@ -175,7 +175,7 @@ def lisp_reader(data):
     for form in read_forms(text).forms:
         alone = text[form.start : form.end]
         assert check_balance(alone) is None
-        assert [(one.kind, one.start, one.end) for one in read_forms(alone).forms] == [(form.kind, 0, len(alone))]
+        assert [(item.kind, item.start, item.end) for item in read_forms(alone).forms] == [(form.kind, 0, len(alone))]
 
 
 BRACKETS = re.compile(r"[()\[\]{}\s,]")
@@ -224,5 +224,5 @@ def edit(data):
         assert messages == {"the new text would merge with the code next to it"}
         # Text between spaces cannot join with other text, unless it is a comment.
         beside = {text[at : at + 1] for unit in document.units for at in (max(0, unit.start - 1), unit.end)}
-        comments = any(";" in one or "#!" in one for one in (text, *(new for *_, new in batch.spliced)))
-        assert comments or any(one.strip(", \n") for one in beside), batch.edits
+        comments = any(";" in item or "#!" in item for item in (text, *(new for *_, new in batch.spliced)))
+        assert comments or any(item.strip(", \n") for item in beside), batch.edits

@@ -42,8 +42,8 @@ def zmtp(data):
         except zmtp_wire.ZmtpError:
             return None
         assert sum(message.size_bytes for message in found) <= len(whole)
-        joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.omitted_bytes)
-                  for one in found]  # fmt: skip
+        joined = [(item.header, item.parent, item.metadata, *map(b"".join, (item.head, item.tail)), item.omitted_bytes)
+                  for item in found]  # fmt: skip
         return joined, assembler.unsigned
 
     assert fed([whole]) == fed(cut)
@@ -77,7 +77,7 @@ def notebook(data):
         assert again.execution_count == 7
         assert again.outputs == ("stream",)
         stored = json.loads(changed.removeprefix("\ufeff"))["cells"][cell.index]["outputs"]
-        assert ["".join(one["text"]) for one in stored] == [PRINTED["text"]]
+        assert ["".join(item["text"]) for item in stored] == [PRINTED["text"]]
         before, after = (_without(version, cell.index) for version in (text, changed))
         assert before == after
 

@@ -755,7 +755,7 @@ def test_the_size_of_an_entry_is_the_larger_of_its_sizes_in_memory_and_on_disk(t
     entry = Entry(1, "evaluatedCode", text, 2, who=name, evaluation="e1")
     in_memory = sys.getsizeof(text) - sys.getsizeof("")
     on_disk = len(encode_basestring(text).encode()) - 2
-    names = [sys.getsizeof(one) - sys.getsizeof("") for one in ("evaluatedCode", "e1", *([name] if name else []))]
+    names = [sys.getsizeof(item) - sys.getsizeof("") for item in ("evaluatedCode", "e1", *([name] if name else []))]
     assert entry_bytes(entry) == max(in_memory, on_disk) + sum(names)
 
 

@@ -100,10 +100,10 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
     assert done.returncode == 0, done.stderr
     rounds = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(rounds) == KILLS
-    assert all(one["killed"] for one in rounds)
-    assert [one["report"] for one in rounds if one["report"]] == []
-    assert [one["lost"] for one in rounds if one["lost"]] == []
-    assert [one["unknown"] for one in rounds if one["unknown"]] == []
-    assert not any(one["repeats"] for one in rounds)
-    assert sum(one["given"] for one in rounds) > KILLS  # the children did work before they were killed
-    assert sum(one["flushed"] for one in rounds) > KILLS // 4
+    assert all(item["killed"] for item in rounds)
+    assert [item["report"] for item in rounds if item["report"]] == []
+    assert [item["lost"] for item in rounds if item["lost"]] == []
+    assert [item["unknown"] for item in rounds if item["unknown"]] == []
+    assert not any(item["repeats"] for item in rounds)
+    assert sum(item["given"] for item in rounds) > KILLS  # the children did work before they were killed
+    assert sum(item["flushed"] for item in rounds) > KILLS // 4

@@ -91,8 +91,8 @@ def test_a_kill_loses_no_evaluation_reported_as_recorded(on_slow_disk):
         live.process.wait()
         for thread in threads:
             thread.join()
-        for one in (client, *others):
-            one.close()
+        for item in (client, *others):
+            item.close()
         in_file = set(live.history())
         assert [code for code in recorded[-NEWEST:] if code not in in_file] == []
     assert len(recorded) > 3 * KILLS  # the servers did work before they were killed

@@ -272,8 +272,8 @@ def test_removing_or_changing_a_file_loses_only_its_own_part(make_store, tmp_pat
 def test_a_forgotten_text_leaves_no_file_and_accepts_no_more_output(make_store, tmp_path):
     store = make_store()
     text, other = GrowingText(store, "e1.stdout", 1), GrowingText(store, "e2.stdout", 2)
-    for one in (text, other):
-        one.add("x" * 500)
+    for item in (text, other):
+        item.add("x" * 500)
     written(store, text, other)
     text.discard()
     text.add("y" * 500)

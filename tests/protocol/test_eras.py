@@ -191,7 +191,7 @@ def test_a_task_created_in_one_era_can_be_used_in_the_other(client, gate):
     told = client.request("tasks/get", {"taskId": task["taskId"]})["result"]
     assert told["status"] == "working"
     assert "pollInterval" in told
-    assert [one["taskId"] for one in client.request("tasks/list")["result"]["tasks"]] == [task["taskId"]]
+    assert [item["taskId"] for item in client.request("tasks/list")["result"]["tasks"]] == [task["taskId"]]
     asked = client.request("tools/call", {**waiting_for(gate), "task": {}})["result"]["task"]
     known = client.request("tasks/get", {"taskId": asked["taskId"], "_meta": WITH_TASKS})["result"]
     assert known["status"] == "working"

@@ -127,9 +127,9 @@ def test_reading_a_task_result_does_not_consume_the_clients_output(client, gate)
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
     gate.touch()
     told = [fields(result(client, task)) for _ in range(2)]
-    assert [one["stdout"] for one in told] == ["before\n"] * 2
+    assert [item["stdout"] for item in told] == ["before\n"] * 2
     looks = [client.call("get_evaluation", evaluationId=told[0]["evaluationId"]) for _ in range(2)]
-    assert [one.get("stdout") for one in looks] == ["before\n", None]
+    assert [look.get("stdout") for look in looks] == ["before\n", None]
     assert fields(result(client, task)) == told[0]
 
 
@@ -182,7 +182,7 @@ def test_anyone_who_knows_a_task_id_can_use_the_task(live, client, gate):
         assert other.request("tasks/get", taskId=task["taskId"][:-1] + "x")["code"] == -32602
         if not client.is_modern:
             assert other.request("tasks/list")["tasks"] == []
-            assert task["taskId"] in [one["taskId"] for one in client.request("tasks/list")["tasks"]]
+            assert task["taskId"] in [item["taskId"] for item in client.request("tasks/list")["tasks"]]
             assert client.request("tasks/list", cursor="x")["code"] == -32602
         assert get(other, task)["status"] == "working"
         gate.touch()
@@ -197,17 +197,17 @@ def test_every_bit_of_a_task_id_is_random(live):
             task = begin(client, "1")
             result(client, task)
             ids.append(int(task["taskId"], 16))
-    ones = [sum(one >> bit & 1 for one in ids) for bit in range(128)]
+    ones = [sum(item >> bit & 1 for item in ids) for bit in range(128)]
     assert all(0 < count < len(ids) for count in ones), "by chance once in four thousand million runs"
 
 
 def test_a_2025_client_receives_a_request_for_input_while_it_waits_for_the_result(live):
     with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
         task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
-        client.pop_message(lambda one: one.get("params", {}).get("status") == "input_required")
+        client.pop_message(lambda item: item.get("params", {}).get("status") == "input_required")
         waiting = client.begin("tasks/result", taskId=task["taskId"])
         for prompt, text in (("name?", "Ada"), ("age?", "36")):
-            asked = client.pop_message(lambda one: one.get("method") == "elicitation/create")
+            asked = client.pop_message(lambda item: item.get("method") == "elicitation/create")
             assert prompt in asked["params"]["message"]
             assert asked["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
             given = {"action": "accept", "content": {"text": text}}
@@ -263,7 +263,9 @@ def test_input_that_the_repl_refuses_is_requested_again(tmp_path, version):
             tools_in_memory.serving(tmp_path, has_repl=False, settings=settings) as live,
             speaking(live, version, capabilities=ASKS[version]) as client,
         ):
-            until(lambda: "evaluate_code" in [one["name"] for one in client.request("tools/list")["tools"]], "the REPL")
+            until(
+                lambda: "evaluate_code" in [item["name"] for item in client.request("tools/list")["tools"]], "the REPL"
+            )
             task = begin(client, "(read)")
             until(lambda: get(client, task)["status"] == "input_required", "the question")
             refused = answered(client, task)
@@ -280,7 +282,7 @@ def answered(client, task):
         (key,) = get(client, task)["inputRequests"]
         return client.request("tasks/update", taskId=task["taskId"], inputResponses={key: given})
     waiting = client.begin("tasks/result", taskId=task["taskId"])
-    asked = client.pop_message(lambda one: one.get("method") == "elicitation/create")
+    asked = client.pop_message(lambda item: item.get("method") == "elicitation/create")
     client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
     return client.answer(waiting)
 
@@ -316,7 +318,7 @@ def test_a_2025_task_sends_progress_and_status_notifications(live, gate):
         told = client.pop_notification("notifications/progress")["params"]
         assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
         gate.touch()
-        told = client.pop_message(lambda one: one.get("params", {}).get("status") == "completed")
+        told = client.pop_message(lambda item: item.get("params", {}).get("status") == "completed")
         assert (told["method"], told["params"]["taskId"]) == ("notifications/tasks/status", task["taskId"])
 
 

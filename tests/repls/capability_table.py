@@ -40,7 +40,7 @@ TITLES = {
 KERNELS = tuple(TITLES)[-5:]
 HOOKS = features.adapter_hooks()
 ROWS = tuple(
-    one for one in (*CAPABILITIES, *(added.name for added in HOOKS.capabilities)) if one not in ("restart", "seam")
+    item for item in (*CAPABILITIES, *(added.name for added in HOOKS.capabilities)) if item not in ("restart", "seam")
 )
 """`restart` depends on who started the REPL, `seam` on what runs in it, not on what it is."""
 MARKED = re.compile("(<!-- capabilities -->\n).*?(<!-- /capabilities -->)", re.DOTALL)

@@ -63,12 +63,12 @@ async def test_looking_up_an_unresolvable_symbol_returns_none(name):
 async def test_completions_start_with_the_prefix(name):
     async with adapter(name) as (opened, _):
         needs(opened, "complete")
-        found = [one.candidate for one in await opened.query(Complete(WORDS[name].begun))]
+        found = [item.candidate for item in await opened.query(Complete(WORDS[name].begun))]
         assert WORDS[name].completed in found
 
 
 async def completed(opened, prefix, namespace):
-    return {one.candidate for one in await opened.query(Complete(prefix, namespace=namespace))}
+    return {item.candidate for item in await opened.query(Complete(prefix, namespace=namespace))}
 
 
 QUALIFIED = {
@@ -99,10 +99,10 @@ async def test_completions_are_found_in_the_given_namespace(name):
         for prefix, candidate in expected.items():
             found = await completed(opened, prefix, "shop")
             assert candidate in found
-            assert all(one.startswith(prefix) for one in found)
+            assert all(item.startswith(prefix) for item in found)
         everything = await completed(opened, "str/", "shop")
         assert {"str/join", "str/split"} <= everything
-        assert all(one.startswith("str/") and one != "str/" for one in everything)
+        assert all(item.startswith("str/") and item != "str/" for item in everything)
         # An alias is no other that begins with it.
         assert await completed(opened, "st/", "shop") == set()
         # Where one namespace is everybody's, the next test finds the one that it expects.

@@ -63,7 +63,7 @@ async def test_discovery_finds_the_port_file_of_a_repl_kind_under_its_key(tmp_pa
     write(tmp_path / ".moon" / "port", "7002")
     with anyio.fail_after(60):
         async for found in processes.watch_port_files(tmp_path, kinds.port_file_names()):
-            assert [(one.port, one.key) for one in found] == [(7002, "moon"), (7001, "far-moon")]
+            assert [(item.port, item.key) for item in found] == [(7002, "moon"), (7001, "far-moon")]
             break
     assert port_files_with_port(tmp_path) == (".moon/port",)
 
@@ -116,7 +116,7 @@ def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
 
 
 def test_every_detectable_dialect_has_its_own_key():
-    shown = [one.name for one in vars(dialects).values() if isinstance(one, Dialect) and one.name != "unknown"]
+    shown = [var.name for var in vars(dialects).values() if isinstance(var, Dialect) and var.name != "unknown"]
     keys = {dialect: kinds.session_key_for_dialect(dialect) for dialect in shown}
     assert len(set(keys.values())) == len(keys)
     assert "repl" not in keys.values()

@@ -34,8 +34,8 @@ def process(tmp_path):
         return started[-1]
 
     yield start
-    for one in started:
-        end(one)
+    for item in started:
+        end(item)
 
 
 def end(process):

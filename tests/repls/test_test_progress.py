@@ -64,7 +64,7 @@ def test_output_that_only_resembles_a_record_is_left_unchanged(text):
 @given(st.text(alphabet='\x1e{"codriver: tests}\n'))
 def test_all_other_output_is_passed_on(text):
     progress = TestProgress()
-    assert "".join(progress.feed(one) for one in text) + progress.flush() == text
+    assert "".join(progress.feed(item) for item in text) + progress.flush() == text
 
 
 def test_a_record_contains_no_line_feed_except_at_its_end():

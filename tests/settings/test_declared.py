@@ -68,7 +68,7 @@ def test_a_setting_that_grants_access_takes_effect_only_once_accepted(workspace,
     write(workspace, line)
     found = load(workspace)
     assert found.settings.value_of(setting) == setting.default
-    assert [one.setting for one in found.withheld] == [line.partition(" ")[0]]
+    assert [item.setting for item in found.withheld] == [line.partition(" ")[0]]
     accept_workspace(workspace, found, {})
     assert load(workspace).settings.value_of(setting) == value
 

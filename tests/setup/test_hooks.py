@@ -167,7 +167,7 @@ def test_a_program_that_is_not_on_path_is_written_with_its_quoted_full_path(dire
     changes = plan_hooks(clients("cline", "opencode"), launch(directory), machine(directory, has_program=False))
     script = str(directory / "config dir" / "codriver_hook.py")
     *cline, plugin = changes
-    assert f"exec {sys.executable} -I -S '{script}' cline edited\n" in "".join(one.after or "" for one in cline)
+    assert f"exec {sys.executable} -I -S '{script}' cline edited\n" in "".join(item.after or "" for item in cline)
     words = next(line for line in (plugin.after or "").splitlines() if line.startswith("const HOOK"))
     assert json.loads(words.partition("= ")[2]) == [sys.executable, "-I", "-S", script]
 

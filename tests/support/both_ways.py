@@ -202,12 +202,12 @@ def answers(live, said, *, is_in_turns):
 def _alike(line, live):
     told = json.loads(line.replace(str(live.folder).encode(), b"FOLDER"))
     parts = told if isinstance(told, list) else [told]
-    for one in parts:
-        for content in one.get("result", {}).get("content", ()):
+    for part in parts:
+        for content in part.get("result", {}).get("content", ()):
             fields = json.loads(content["text"])
             fields.pop("elapsedMs", None)
             content["text"] = fields
-        one.get("result", {}).get("structuredContent", {}).pop("elapsedMs", None)
+        part.get("result", {}).get("structuredContent", {}).pop("elapsedMs", None)
     return json.dumps(sorted(parts, key=json.dumps), sort_keys=True)
 
 
@@ -235,7 +235,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, two_servers(folder) as servers:
-        found = [report(asked.seed, *one) for one in differences(servers, asked.count, asked.seed)]
+        found = [report(asked.seed, *difference) for difference in differences(servers, asked.count, asked.seed)]
     sys.stdout.write("\n".join([*found, f"{asked.count} sequences, {len(found)} not answered alike\n"]))
     raise SystemExit(bool(found))
 

@@ -49,7 +49,7 @@ class Texts(LoadedSources):
         self._folder = folder + os.sep
 
     def _modules(self):
-        return (one for one in super()._modules() if one[2].startswith(self._folder))
+        return (module for module in super()._modules() if module[2].startswith(self._folder))
 
 
 def path_of(folder, name):
@@ -187,7 +187,7 @@ def in_fork(act, case, seconds=MAX_SECONDS):
 def main():
     sys.dont_write_bytecode = True
     cases = json.load(sys.stdin)
-    for name in sorted({one for case in cases for one in case["needs"]}):
+    for name in sorted({item for case in cases for item in case["needs"]}):
         importlib.import_module(name)
     outcomes = [
         {

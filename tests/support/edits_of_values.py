@@ -431,7 +431,7 @@ ALL = [
         "(m.R, sys.calls)",
         expects="reported",
     ),
-    Edit("a parser with arguments", PARSER, "prog='a'", "prog='b'", tuple("m." + one for one in PARSED)),
+    Edit("a parser with arguments", PARSER, "prog='a'", "prog='b'", tuple("m." + item for item in PARSED)),
     Edit(
         "a parser with a group",
         PARSER + "g = parser.add_argument_group('g')\ng.add_argument('--y', default=7)\n",

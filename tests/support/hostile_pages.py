@@ -91,7 +91,9 @@ class Hostile:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 lines = head.decode("latin-1").split("\r\n")
-                length = next((int(one.split(":")[1]) for one in lines if one.lower().startswith("content-length")), 0)
+                length = next(
+                    (int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length")), 0
+                )
                 body = (await reader.readexactly(length)).decode("utf-8", "replace")
                 self.loot.append([writer.get_extra_info("sockname")[1], head.decode("latin-1"), body])
                 kind, text = self.served(lines[0])
@@ -114,7 +116,7 @@ class Hostile:
     def workers(self):
         """Return the addresses at which a worker was registered."""
         bodies = [json.loads(body) for _, _, body in self.loot if body.startswith('{"kind":"worker"')]
-        return [one["at"] for one in bodies if one["found"] == 1]
+        return [item["at"] for item in bodies if item["found"] == 1]
 
     def next(self):
         return self.ports.pop() if self.ports else None

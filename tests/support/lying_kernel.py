@@ -72,7 +72,7 @@ class LyingKernel:
             return
         if DELIMITER not in parts:
             return
-        header, _, _, content = (json.loads(one) for one in parts[parts.index(DELIMITER) + 2 :][:4])
+        header, _, _, content = (json.loads(part) for part in parts[parts.index(DELIMITER) + 2 :][:4])
         kind = header["msg_type"]
         self.say("status", {"execution_state": "busy"}, header)
         reply = {"status": "ok"}
@@ -94,7 +94,7 @@ class LyingKernel:
 
     def begin(self, kind, parent):
         """Publish the first parts of an incomplete message."""
-        self.write(b"".join(b"\x03" + len(one).to_bytes(8, "big") + one for one in self._parts(kind, {}, parent)))
+        self.write(b"".join(b"\x03" + len(part).to_bytes(8, "big") + part for part in self._parts(kind, {}, parent)))
 
     def say_raw(self, kind, content, parent):
         """Publish a message whose content is these bytes, signed."""

@@ -146,15 +146,15 @@ class Run:
             self.session.names[str(rest[0])] = 1 + self.session.names.get(str(rest[0]), 0)
             return self.session.names[str(rest[0])]
         if head == "do":
-            return [await self.value(one) for one in rest][-1]
+            return [await self.value(item) for item in rest][-1]
         if head == "dotimes":
             name, times, *body = rest
             for number in range(await self.value(times)):
                 self.session.names[str(name)] = number
-                for one in body:
-                    await self.value(one)
+                for item in body:
+                    await self.value(item)
             return None
-        return await FUNCTIONS[head][0](self, *[await self.value(one) for one in rest])
+        return await FUNCTIONS[head][0](self, *[await self.value(item) for item in rest])
 
 
 async def _print(run, text):

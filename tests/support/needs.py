@@ -129,7 +129,7 @@ def may_lack_something(item):
         return True
     if any(value in INSTALLED for value in given):
         return False
-    fixtures = [one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
+    fixtures = [element.func for found in item._fixtureinfo.name2fixturedefs.values() for element in found]
     return any(map(_mentions, (item.function, *fixtures)))
 
 

@@ -28,7 +28,7 @@ def use(folder):
         tools = client.tools()
         edit = {"filePath": "shop.py", "oldText": "sum(prices)", "newText": "sum(prices) + 1"}
         return {
-            "features": [one.name for one in features.features()],
+            "features": [feature.name for feature in features.features()],
             "tools": tools,
             "commands": cli.list_commands(click.Context(cli)),
             "value": client.call("evaluate_code", code="(+ 40 2)")["result"],

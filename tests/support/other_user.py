@@ -59,7 +59,7 @@ def free_ports(count):
     """Return ports on which nothing is listening."""
     with contextlib.ExitStack() as stack:
         taken = [stack.enter_context(listen_on_unusual_port()) for _ in range(count)]
-        return [one.getsockname()[1] for one in taken]
+        return [item.getsockname()[1] for item in taken]
 
 
 @contextlib.contextmanager

@@ -27,11 +27,11 @@ class Ran:
 
     @property
     def outcomes(self):
-        return {one.nodeid: one.outcome for one in self.report.results}
+        return {item.nodeid: item.outcome for item in self.report.results}
 
     def result(self, name):
         """Return the result of the test whose id ends with a name."""
-        (found,) = [one for one in self.report.results if one.nodeid.endswith(name)]
+        (found,) = [item for item in self.report.results if item.nodeid.endswith(name)]
         return found
 
     def failure(self, name=""):

@@ -15,4 +15,4 @@ class ProjectTexts(LoadedSources):
         self._folder = f"{folder}{os.sep}"
 
     def _modules(self):
-        return (one for one in super()._modules() if one[2].startswith(self._folder))
+        return (module for module in super()._modules() if module[2].startswith(self._folder))

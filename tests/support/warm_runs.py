@@ -41,8 +41,8 @@ class Run:
     def outcomes(self):
         """Return the outcome of each test with its failure, without what differs between any two processes."""
         return {
-            one.nodeid: (one.outcome, ADDRESSES.sub("…", one.failure.message) if one.failure else "")
-            for one in self.report.results
+            result.nodeid: (result.outcome, ADDRESSES.sub("…", result.failure.message) if result.failure else "")
+            for result in self.report.results
         }
 
 

@@ -66,7 +66,7 @@ def shares(listed: Iterable[Entry], number: int = SHARES) -> tuple[frozenset[str
             seconds[entry.path] += entry.seconds
     filled = [0.0] * number
     paths: list[set[str]] = [set() for _ in range(number)]
-    for path in sorted(seconds, key=lambda one: (-seconds[one], one)):
+    for path in sorted(seconds, key=lambda second: (-seconds[second], second)):
         least = filled.index(min(filled))
         filled[least] += seconds[path]
         paths[least].add(path)

@@ -46,8 +46,8 @@ def entries(folder, environment):
 def hooks(folder):
     """Return the command lines of hooks for the start of a session."""
     for files in known_hooks().values():
-        for one in files:
-            file = folder / one.path
+        for item in files:
+            file = folder / item.path
             if file.suffix == ".json" and file.is_file():
                 yield from (json.loads(f'"{line}"') for line in BEGUN.findall(file.read_text("utf-8")))
 

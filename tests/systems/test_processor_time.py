@@ -16,10 +16,10 @@ BUSY = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhil
 def test_time_spent_waiting_for_a_processor_is_measured_for_each_process():
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
-        until(lambda: all(processor_wait_s(one.pid) > 0.1 for one in busy), "both to wait")
+        until(lambda: all(processor_wait_s(item.pid) > 0.1 for item in busy), "both to wait")
     finally:
-        for one in busy:
-            one.kill()
-            one.wait()
+        for item in busy:
+            item.kill()
+            item.wait()
     assert processor_wait_s(busy[0].pid) == 0
     assert processor_wait_s(os.getpid()) >= 0

@@ -172,7 +172,10 @@ class Shop:
         recorder.finish()
         vars(self.module)["is_test_running"] = False
         frames = [(trace.tb_frame, trace.tb_lineno)]
-        return [one["function"] for one in called_function_locations(frames, lambda one: one == self.file, executed)]
+        return [
+            location["function"]
+            for location in called_function_locations(frames, lambda item: item == self.file, executed)
+        ]
 
 
 @pytest.fixture
@@ -255,7 +258,7 @@ needs_recording = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 
 @pytest.mark.parametrize(
     ("body", "called"),
     [
-        *[one for one in NOT_RAISED if "opened" not in one[0]],
+        *[item for item in NOT_RAISED if "opened" not in item[0]],
         ("cart = Cart([1])\nassert cart.total() == 5", ["total", "price"]),
         ("result = price(10)\nother = discounted(1)\nassert result == 10", ["price", "discounted"]),
         ("assert Cart.empty().size == 1", ["size", "empty"]),
@@ -293,8 +296,8 @@ def test_functions_called_by_a_test_are_found_when_a_test_helper_asserts(shop, t
     except AssertionError:
         trace = sys.exc_info()[2].tb_next
     frames = [(trace.tb_next.tb_frame, trace.tb_next.tb_lineno), (trace.tb_frame, trace.tb_lineno)]
-    found = called_function_locations(frames, lambda one: one == shop.file)
-    assert [one["function"] for one in found] == ["price", "discounted"]
+    found = called_function_locations(frames, lambda item: item == shop.file)
+    assert [item["function"] for item in found] == ["price", "discounted"]
 
 
 def test_no_functions_are_found_for_code_without_a_source_file():

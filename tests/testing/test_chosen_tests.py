@@ -111,7 +111,7 @@ class Project:
         files = [self.path("test_price.py"), self.path("test_sell.py")]
         found = self.executions.unaffected_files(files, [(self.path(file), function)], {self.path(file): before})
         executing = {test[0] for test in self.executions.tests_executing([(self.path(file), function)])}
-        return {Path(one).name for one in {*found} - executing}
+        return {Path(item).name for item in {*found} - executing}
 
 
 @pytest.fixture
@@ -168,7 +168,9 @@ def test_a_test_file_is_treated_as_recorded_only_if_all_its_tests_ran(project):
 
 def recorded(tests, functions=(("/p/shop.py", 1, "price"), ("/p/shop.py", 9, "Shop.sell"), ("/p/t.py", 1, "test_a"))):
     rows = [[nodeid, "/p/t.py", [], numbers] for nodeid, numbers in tests.items()]
-    return [Recorded("functions", {"functions": [list(one) for one in functions], "shared": [], "tests": rows})]
+    return [
+        Recorded("functions", {"functions": [list(function) for function in functions], "shared": [], "tests": rows})
+    ]
 
 
 def test_tests_are_found_by_the_functions_they_executed():
@@ -199,7 +201,7 @@ def test_the_default_test_paths_are_read_from_the_pytest_configuration(tmp_path,
         (tmp_path / folder).mkdir(parents=True)
     assert paths_of(tmp_path) == ()
     (tmp_path / name).write_text(text)
-    assert paths_of(tmp_path) == tuple(tmp_path / one for one in ("unit", "deep/one", "deep/two"))
+    assert paths_of(tmp_path) == tuple(tmp_path / item for item in ("unit", "deep/one", "deep/two"))
 
 
 def test_chosen_tests_run_once_and_first_in_their_order(tmp_path):
@@ -207,7 +209,7 @@ def test_chosen_tests_run_once_and_first_in_their_order(tmp_path):
     write_project(tmp_path, {"test_one.py": text, "test_two.py": text, "pytest.ini": "[pytest]\n"})
     chosen = ChosenTests(("test_two.py::test_b", "test_one.py::test_gone", "test_one.py::test_b"), ("test_one.py",))
     report = process_runs.run(tmp_path, "test_one.py", "test_two.py", python=sys.executable, chosen=chosen).report
-    assert [one.nodeid for one in report.results] == [
+    assert [result.nodeid for result in report.results] == [
         "test_two.py::test_b[1]",
         "test_two.py::test_b[2]",
         "test_one.py::test_b[1]",

@@ -118,9 +118,9 @@ def test_printed_test_ids_can_be_passed_to_another_run(project):
         "import os, pytest\n\ndef test_leaves(tmp_path): os.chdir(tmp_path)\n\n"
         "@pytest.mark.parametrize('a', ['x::y', 'p/q', '[z]'])\ndef test_p(a): assert a == 1\n"
     )
-    failed = [one.nodeid for one in run(folder).report.failures]
+    failed = [failure.nodeid for failure in run(folder).report.failures]
     assert failed == ["test_it.py::test_p[x::y]", "test_it.py::test_p[p/q]", "test_it.py::test_p[[z]]"]
-    assert [one.nodeid for one in run(folder, *failed).report.failures] == failed
+    assert [failure.nodeid for failure in run(folder, *failed).report.failures] == failed
 
 
 def test_ids_are_relative_to_the_directory_of_the_run(tmp_path):
@@ -412,7 +412,7 @@ def test_an_edit_within_one_second_that_keeps_the_file_size_is_detected(project,
 
 def test_a_forked_copy_of_the_process_reports_nothing(project):
     folder = project("import os\n\ndef test_it():\n    os.fork()\n\ndef test_later(): pass\n")
-    results = [one.nodeid for one in run(folder).report.results]
+    results = [result.nodeid for result in run(folder).report.results]
     assert results == ["test_it.py::test_it", "test_it.py::test_later"]
 
 

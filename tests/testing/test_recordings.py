@@ -54,7 +54,7 @@ def project(tmp_path):
 def names(ran, folder):
     found = executed_functions(ran.report.recorded)
     return {
-        test.rpartition("::")[2]: {one.name for one in executed if one.file == str(folder / "lib.py")}
+        test.rpartition("::")[2]: {item.name for item in executed if item.file == str(folder / "lib.py")}
         for test, executed in found.by_test.items()
     }
 
@@ -82,7 +82,7 @@ def test_executed_functions_are_recorded_by_test(project, monitored_python, argu
 
 def whole_files(folder, python, *arguments, **fields):
     ran = run(folder, *arguments, recorders={"functions": {}}, python=python, **fields)
-    return {Path(one).name for one in executed_functions(ran.report.recorded).whole_files()}
+    return {Path(whole_file).name for whole_file in executed_functions(ran.report.recorded).whole_files()}
 
 
 def test_test_files_are_listed_if_all_their_tests_were_recorded(project, monitored_python):
@@ -103,7 +103,7 @@ def test_functions_that_ran_during_an_import_are_recorded(project, monitored_pyt
     (project / "conftest.py").write_text("import lib\n\nlib.double(1)\n")
     ran = run(project, recorders={"functions": {}}, python=monitored_python)
     found = executed_functions(ran.report.recorded)
-    assert {one.name for one in found.at_import} == {"made", "double"}
+    assert {item.name for item in found.at_import} == {"made", "double"}
 
 
 def test_lines_that_did_not_run_are_reported(project, monitored_python):

@@ -30,4 +30,4 @@ def test_the_counts_of_a_finished_run_are_those_of_its_runner():
         runs.RunFinished(exit_status=1, counts=counts),
     )
     assert report.counts == counts
-    assert [one.nodeid for one in report.failures] == ["a"]
+    assert [failure.nodeid for failure in report.failures] == ["a"]

@@ -60,7 +60,7 @@ def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
         assert (project / "torn").exists()
         assert not (project / "exited").exists()
         assert (ran.report.exit_status, ran.report.counts.failed, ran.report.finished.is_retained) == (1, 2, True)
-        assert (retained.nodeid, [one.function for one in retained.frames]) == (
+        assert (retained.nodeid, [frame.function for frame in retained.frames]) == (
             "test_it.py::test_half",
             ["half", "test_half"],
         )

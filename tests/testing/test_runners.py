@@ -36,7 +36,9 @@ class Broken(unittest.TestCase):
 def test_unittest_produces_the_same_events_as_pytest(tmp_path):
     write_project(tmp_path, {"test_shop.py": UNITTEST})
     ran = run(tmp_path, "test_shop.Shop", "test_shop.Broken", runner="unittest")
-    assert {one.nodeid.rpartition(".")[2]: one.outcome for one in ran.report.results if not one.is_collector} == {
+    assert {
+        result.nodeid.rpartition(".")[2]: result.outcome for result in ran.report.results if not result.is_collector
+    } == {
         "test_passes": "passed",
         "test_fails": "failed",
         "test_raises": "error",
@@ -46,10 +48,10 @@ def test_unittest_produces_the_same_events_as_pytest(tmp_path):
         "test_parts": "failed",
         "test_debugger": "error",
     }
-    assert [one.failure.message for one in ran.report.results if one.is_collector] == ["ValueError: closed"]
+    assert [result.failure.message for result in ran.report.results if result.is_collector] == ["ValueError: closed"]
     failure = ran.failure("test_fails")
     assert (failure.message, failure.frames[0].locals["price"]) == ("AssertionError: 1 != 2", "1")
-    assert [one.part for one in ran.result("test_parts").failures] == ["(number=0)", "(number=2)"]
+    assert [item.part for item in ran.result("test_parts").failures] == ["(number=0)", "(number=2)"]
     assert "remove breakpoint()" in ran.failure("test_debugger").message
     assert (ran.report.exit_status, ran.report.counts.collected, ran.report.error) == (1, 9, None)
 
@@ -150,10 +152,10 @@ def test_plugins_work_as_in_a_shell(tmp_path, environment, addopts):
     ini = f"[pytest]\naddopts = {addopts}\nasyncio_mode = auto\nfilterwarnings = error\n"
     write_project(tmp_path, {"test_it.py": PLUGINS, "pytest.ini": ini})
     ran = run(tmp_path, python=environment("3.12", "pytest<9", *PACKAGES))
-    assert {one.nodeid.rpartition("::")[2]: one.outcome for one in ran.report.results} == OUTCOMES, ran.output
+    assert {result.nodeid.rpartition("::")[2]: result.outcome for result in ran.report.results} == OUTCOMES, ran.output
     assert ran.failure("test_awaits").frames[0].locals == {"wrong": "2"}
-    assert [one.part for one in ran.result("test_parts").failures] == ["[part] (number=0)", "[part] (number=2)"]
-    assert {one.nodeid: one.reruns for one in ran.report.results if one.reruns} == {
+    assert [failure.part for failure in ran.result("test_parts").failures] == ["[part] (number=0)", "[part] (number=2)"]
+    assert {result.nodeid: result.reruns for result in ran.report.results if result.reruns} == {
         "test_it.py::test_flaky": 1,
         "test_it.py::test_never": 2,
     }

@@ -41,8 +41,8 @@ def finished(name, outcome, called=()):
 
 def ranked(tests, failing, called=(), **more):
     results = [finished(name, "failed" if name in failing else "passed", called) for name in tests]
-    failed = next(one for one in results if one.outcome == "failed")
-    return [one.function.name for one in rank_suspects(failed, record(tests, **more), results, root=ROOT)]
+    failed = next(result for result in results if result.outcome == "failed")
+    return [suspect.function.name for suspect in rank_suspects(failed, record(tests, **more), results, root=ROOT)]
 
 
 def test_functions_that_only_failing_tests_execute_come_first():
@@ -92,7 +92,7 @@ def test_a_module_with_doctests_is_not_recognized_as_a_test_file():
     }
     results = [finished("a", "failed"), TestFinished("shop.py::shop.price", "passed", 0.0, file=SHOP)]
     found = rank_suspects(results[0], executed_functions([Recorded("functions", data)]), results, root=ROOT)
-    assert [one.function.name for one in found] == ["discount", "price"]
+    assert [item.function.name for item in found] == ["discount", "price"]
 
 
 @pytest.mark.parametrize(

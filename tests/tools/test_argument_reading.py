@@ -92,9 +92,9 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
         assert resolve_argument_name(model, name) == name
         snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
         others = {
-            one
-            for one in (*OTHER_NAMES, *model.OTHER_NAMES, snake)
-            if one != name and resolve_argument_name(model, one) == name
+            item
+            for item in (*OTHER_NAMES, *model.OTHER_NAMES, snake)
+            if item != name and resolve_argument_name(model, item) == name
         }
         for other in others:
             assert other not in model_fields(model)
@@ -190,8 +190,8 @@ def test_an_unknown_argument_with_value_null_is_ignored():
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_the_text_null_is_null_where_text_is_not_accepted(model):
     for name, field in model_fields(model).items():
-        options = [one for one in (field.expected, field.expected.item) if one is not None]
-        reads = any(one.accepts_text or one.accepts_anything for one in options)
+        options = [item for item in (field.expected, field.expected.item) if item is not None]
+        reads = any(option.accepts_text or option.accepts_anything for option in options)
         if not reads and not field.distinguishes_null:
             assert read(model, **{name: " null"}) == {}
 
@@ -228,7 +228,7 @@ def test_fields_of_an_edit_may_be_given_outside_the_list_of_edits_or_instead_of_
 
 def test_a_field_given_outside_the_list_applies_to_each_item():
     model, edits = TOOLS["edit_files"].arguments, [{"oldText": "x"}, {"oldText": "y"}]
-    assert read(model, path="a.py", edits=edits) == {"edits": [{"filePath": "a.py", **one} for one in edits]}
+    assert read(model, path="a.py", edits=edits) == {"edits": [{"filePath": "a.py", **edit} for edit in edits]}
 
 
 @pytest.mark.parametrize("own", ["filePath", "path"])

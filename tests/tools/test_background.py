@@ -144,8 +144,8 @@ def test_a_client_can_run_at_most_eight_background_evaluations(client):
     begun = [begin(client, ENDLESS) for _ in range(8)]
     refused = begin(client, "1")
     assert (refused["reason"], refused["most"]) == ("too-many-in-background", 8)
-    for one in begun:
-        client.call("interrupt_evaluation", evaluationId=one["evaluationId"])
+    for item in begun:
+        client.call("interrupt_evaluation", evaluationId=item["evaluationId"])
     until(lambda: "result" in begin(client, "1", timeoutMs=5000), "room")
 
 
@@ -171,7 +171,7 @@ def test_background_code_on_the_jvm_runs_in_a_session_that_is_closed_afterwards(
         assert endless["status"] == "running"
         assert client.call("interrupt_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted"
         assert client.call("interrupt_evaluation")["evaluationId"] == busy["evaluationId"]
-        until(lambda: not [one for one in client.call("list_sessions")["sessions"] if "background" in one["key"]],
+        until(lambda: not [item for item in client.call("list_sessions")["sessions"] if "background" in item["key"]],
               "its sessions to be closed")  # fmt: skip
 
 

@@ -34,8 +34,8 @@ def test_callers_are_not_notified_about_their_own_actions_under_other_names(live
     answers = [py(ann, "1"), py(ann, "2", who="ab"), py(ann, "3")]
     answers += [ann.call("load_file", filePath="mine.py", replSessionKey="py") for _ in range(2)]
     answers += [py(ann, "4", who="ab")]
-    assert all("otherWhosSinceLast" not in one for one in answers)
-    assert not [note for one in answers for note in one.get("notes", ()) if "meanwhile" in note]
+    assert all("otherWhosSinceLast" not in answer for answer in answers)
+    assert not [note for answer in answers for note in answer.get("notes", ()) if "meanwhile" in note]
 
 
 def test_sub_agents_on_one_connection_are_distinguished_by_their_names(ann):

@@ -84,7 +84,7 @@ def as_before(client, core):
 def edit(client, core, *edits, **arguments):
     path = f"src/shop/{core.name}"
     return client.call(
-        "edit_files", edits=[{"filePath": path, **one} for one in edits], detail=False, load=True, **arguments
+        "edit_files", edits=[{"filePath": path, **item} for item in edits], detail=False, load=True, **arguments
     )
 
 
@@ -183,8 +183,8 @@ def test_undoing_a_loaded_edit_reports_where_it_still_runs(live, client):
     file = write(live, "undone", "(ns shop.undone)\n\n(def price 2)\n")
     assert client.call("load_file", filePath=str(file))["ok"]
     change = {"type": "replace", "line": 3, "targetLineText": "(def price 2)", "newForm": "(def price 9)"}
-    for one in (change, {"type": "append", "code": "(def added 1)"}):
-        assert edit(client, file, one)["ok"]
+    for item in (change, {"type": "append", "code": "(def added 1)"}):
+        assert edit(client, file, item)["ok"]
         note = client.call("undo_edit")["note"]
         assert note == f"x still runs the edited code: load_file src/shop/{file.name}"
         assert client.call("load_file", filePath=str(file), prune=True)["ok"]

@@ -64,7 +64,7 @@ def evaluate(client, code):
 
 def edit(client, live, *edits, name="greet", **arguments):
     path = f"src/shop/{name}.{live.ending}"
-    return client.call("edit_files", edits=[{"filePath": path, **one} for one in edits], load=True, **arguments)
+    return client.call("edit_files", edits=[{"filePath": path, **item} for item in edits], load=True, **arguments)
 
 
 def test_only_the_changed_forms_are_loaded_into_the_namespace_of_the_file(live, client, greet):
@@ -281,14 +281,14 @@ def test_the_session_that_loads_an_edit_can_be_selected(tmp_path, key):
     with serving(tmp_path, "--repl", "python", "--repl", second) as live, live.client() as client:
         (live.workspace / "named.py").write_text("rate = 1\n")
         until_connected(client, 2)
-        for one in ("py", "py-2"):
-            client.call("evaluate_code", code="import named", replSessionKey=one)
+        for item in ("py", "py-2"):
+            client.call("evaluate_code", code="import named", replSessionKey=item)
         edit = {"filePath": "named.py", "oldText": "1", "newText": "2"}
         answer = client.call("edit_files", edits=[edit], load=True, replSessionKey=key)
         assert "notLoaded" not in str(answer)
-        for one in ("py", "py-2"):
-            rate = client.call("evaluate_code", code="named.rate", replSessionKey=one)["result"]
-            assert rate == ("2" if one == key else "1")
+        for element in ("py", "py-2"):
+            rate = client.call("evaluate_code", code="named.rate", replSessionKey=element)["result"]
+            assert rate == ("2" if element == key else "1")
         again = {"filePath": "named.py", "oldText": "2", "newText": "3"}
         refused = client.call("edit_files", edits=[again], load=True, replSessionKey="nowhere")
         assert refused["reason"] == "unknown-session"

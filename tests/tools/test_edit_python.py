@@ -40,7 +40,9 @@ def shop(live, client, request):
 
 
 def edit(client, file, *edits, **arguments):
-    return client.call("edit_files", edits=[{"filePath": file.name, **one} for one in edits], detail=False, **arguments)
+    return client.call(
+        "edit_files", edits=[{"filePath": file.name, **item} for item in edits], detail=False, **arguments
+    )
 
 
 def evaluate(client, code):

@@ -22,7 +22,7 @@ def test_unchanged_lines_are_mapped_to_their_previous_numbers_after_any_edit():
         after = list(before)
         for number in range(chance.randrange(1, 5)):
             at = chance.randrange(len(after) + 1)
-            after[at : at + chance.randrange(3)] = [f"new {number}.{one}" for one in range(chance.randrange(3))]
+            after[at : at + chance.randrange(3)] = [f"new {number}.{item}" for item in range(chance.randrange(3))]
         found = edited(before, after)
         for number, text in enumerate(after, 1):
             if text.startswith("line "):

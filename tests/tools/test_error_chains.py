@@ -98,7 +98,7 @@ def test_python_errors_include_causes_and_notes(client):
         "causes": ["ValueError: no order (orders.py:9 in middle)", "KeyError: 'cents' (orders.py:2 in low)"],
     }
     assert (trace["class"], lines_of(trace)[:1], trace["added"]) == ("OSError", [18], ["order 7"])
-    assert [(one["relation"], one["class"], lines_of(one)) for one in trace["chain"]] == [
+    assert [(item["relation"], item["class"], lines_of(item)) for item in trace["chain"]] == [
         ("context", "ValueError", [9, 14]),
         ("cause", "KeyError", [2, 7]),
     ]
@@ -114,7 +114,7 @@ def test_python_errors_include_the_members_of_a_group(client):
         "TypeError: t",
     ]
     assert "causes" not in error
-    assert [one["relation"] for one in trace["chain"]][:1] == ["member 1"]
+    assert [item["relation"] for item in trace["chain"]][:1] == ["member 1"]
 
 
 def test_recursive_frames_are_folded(client):
@@ -134,7 +134,9 @@ def test_lisp_errors_include_causes_and_their_data(client):
         "trace": ["shop.lpy:3 in high"],
         "causes": ["ExceptionInfo: low {:a 1} (shop.lpy:2 in low)"],
     }
-    assert [(one["relation"], one["data"], lines_of(one)) for one in trace["chain"]] == [("cause", "{:a 1}", [2, 3])]
+    assert [(item["relation"], item["data"], lines_of(item)) for item in trace["chain"]] == [
+        ("cause", "{:a 1}", [2, 3])
+    ]
     error, _ = failing(client, "(shop/deep 300)", "lpy")
     assert error["trace"] == ["shop.lpy:2 in low", "shop.lpy:4 in deep … 301 times"]
 

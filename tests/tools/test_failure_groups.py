@@ -19,7 +19,7 @@ def failed(name, *frames, message="KeyError: 'price'", kind="KeyError", phase="c
 
 def groups_of(*tests):
     found = failure_groups(tests, WORKSPACE)
-    return [[one.nodeid.rpartition("::")[2] for one in (group.test, *group.others)] for group in found]
+    return [[item.nodeid.rpartition("::")[2] for item in (group.test, *group.others)] for group in found]
 
 
 def test_errors_raised_at_the_same_lines_of_the_project_count_as_the_same_error():

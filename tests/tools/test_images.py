@@ -112,7 +112,7 @@ def test_a_loaded_file_returns_its_figures_by_number(live, client):
     assert (fields["ok"], images) == (True, [])
     asked = {"evaluationId": fields["evaluationId"]}
     both = [call_with_images(client, tool="get_evaluation", part=f"image-{number}", **asked)[1] for number in (1, 2)]
-    assert [one[0][:8] for one in both] == [PNG, PNG]
+    assert [item[0][:8] for item in both] == [PNG, PNG]
     assert both[0] != both[1]
     refused, none = call_with_images(client, tool="get_evaluation", part="image-3", **asked)
     assert (refused["ok"], "its values have 2 images" in refused["message"], none) == (False, True, [])

@@ -31,7 +31,7 @@ def test_the_isolated_session_of_a_client_that_left_ends_without_disturbing_othe
     first = leaver.begin_call("evaluate_code", code=endless, isolate=True, timeoutMs=3000)
     until(lambda: client.call("server_health")["evaluations"]["running"] == 1, "the code to run")
     second = leaver.begin_call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
-    running, queued = (leaver.answer(one)["result"]["structuredContent"] for one in (first, second))
+    running, queued = (leaver.answer(item)["result"]["structuredContent"] for item in (first, second))
     assert (running["status"], queued["status"]) == ("running", "queued")
     leaver.close()
     until(lambda: status(client, running) == "interrupted", "the end of what ran")

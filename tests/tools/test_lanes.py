@@ -42,7 +42,7 @@ def pair(live):
 
 def rows(client):
     (row,) = client.call("list_sessions")["sessions"]
-    return {one["key"]: one for one in row.get("lanes", ())}
+    return {item["key"]: item for item in row.get("lanes", ())}
 
 
 def test_lanes_share_definitions_but_not_the_last_error(pair, kind):
@@ -85,11 +85,11 @@ def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
 def test_two_lanes_that_print_alternately_do_not_end_the_repl(pair, kind):
     """If hy-nrepl frees the stream that `print` is using, the process crashes within some hundred evaluations."""
     for _ in range(150 if kind == "hy" else 10):
-        calls = [(one, one.begin_call("evaluate_code", code='(print "hello" "there")')) for one in pair]
+        calls = [(item, item.begin_call("evaluate_code", code='(print "hello" "there")')) for item in pair]
         for one, call in calls:
             told = one.answer(call)["result"]["structuredContent"]
             assert (told["status"], told.get("stdout", "").strip()) == ("done", "hello there"), told
-    assert [one.call("evaluate_code", code="1")["generation"] for one in pair] == [1, 1]
+    assert [item.call("evaluate_code", code="1")["generation"] for item in pair] == [1, 1]
 
 
 def test_lanes_are_listed_only_if_there_are_others_besides_the_callers_own(live, kind):

@@ -33,12 +33,12 @@ class World:
     def define(self, text, file=""):
         """Define in the REPL what a text defines, as the REPL would."""
         self.now_ms += 1000
-        for one in read_definitions(text, "shop").found:
-            for name in one.makes:
+        for item in read_definitions(text, "shop").found:
+            for name in item.makes:
                 self.roots += 1
-                is_kept = one.head in ("defonce", "defmulti") and name in self.vars
+                is_kept = item.head in ("defonce", "defmulti") and name in self.vars
                 root = self.vars[name].root if is_kept else str(self.roots)
-                self.vars[name] = LoadedVar(name, file, one.line, root, str(self.roots))
+                self.vars[name] = LoadedVar(name, file, item.line, root, str(self.roots))
 
     def log(self, text, file="", **how):
         self.drift.number += 1
@@ -57,11 +57,11 @@ class World:
 
     def compare(self, lives_on=()):
         self.now_ms += 1000
-        mark = str(sorted(self.vars.values(), key=lambda one: one.name))
+        mark = str(sorted(self.vars.values(), key=lambda var: var.name))
         namespace = LoadedNamespace("shop", mark, (FILE,), tuple(self.vars.values()))
         loaded = LoadedCode(BEGAN_MS, frozenset({"shop"}), (namespace,), tuple(lives_on))
         rows = self.drift.compare(loaded, {FILE: self.source}, self.now_ms)
-        return [(one.kind, one.name, one.by.rpartition(",")[0]) for one in rows]
+        return [(row.kind, row.name, row.by.rpartition(",")[0]) for row in rows]
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_a_removed_namespace_is_forgotten(world):
 def test_dependent_namespaces_are_listed_after_those_they_require():
     drift = LispDrift()
     requires = {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["c"], "e": [], "0": ["d", "b"]}
-    texts = {name: f"(ns {name} (:require {' '.join(f'[{one}]' for one in of)}))" for name, of in requires.items()}
+    texts = {name: f"(ns {name} (:require {' '.join(f'[{item}]' for item in of)}))" for name, of in requires.items()}
     spaces = tuple(LoadedNamespace(name, "1", (f"/w/{name}.clj",)) for name in requires)
     sources = {
         f"/w/{name}.clj": Source(f"/w/{name}.clj", (0, 0, 0), read_definitions(text), str)
@@ -348,7 +348,7 @@ def test_an_extended_protocol_is_not_reported_as_redefined(world):
 @pytest.mark.parametrize("kind", ["deleted", "unparsable"])
 def test_a_deleted_or_unparsable_file_is_reported(world, kind):
     assert world.compare() == []
-    mark = str(sorted(world.vars.values(), key=lambda one: one.name))
+    mark = str(sorted(world.vars.values(), key=lambda var: var.name))
     loaded = LoadedCode(BEGAN_MS, frozenset({"shop"}), (LoadedNamespace("shop", mark, (FILE,), ()),), ())
     rows = world.drift.compare(loaded, {}, world.now_ms + 1000, {FILE: kind})
-    assert [(one.module, one.name, one.kind) for one in rows] == [("shop", "shop.clj", kind)]
+    assert [(row.module, row.name, row.kind) for row in rows] == [("shop", "shop.clj", kind)]

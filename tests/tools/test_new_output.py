@@ -138,11 +138,11 @@ def test_concurrent_requests_report_each_byte_once(live, client):
     said, status = told.get("stdout", ""), told.get("status")
     while status == "running":
         asked = [client.begin_call("get_evaluation", evaluationId=told["evaluationId"], waitMs=30) for _ in range(8)]
-        answers = [json.loads(client.answer(one)["result"]["content"][0]["text"]) for one in asked]
+        answers = [json.loads(client.answer(item)["result"]["content"][0]["text"]) for item in asked]
         # Whoever waits out its time and whoever is woken by the end are not answered in the order of their requests.
-        for one in sorted(answers, key=lambda answer: (answer.get("from", 0), len(answer.get("stdout", "")))):
-            assert one.get("from", 0) == (len(said) if said else 0)
-            said += one.get("stdout", "")
+        for item in sorted(answers, key=lambda answer: (answer.get("from", 0), len(answer.get("stdout", "")))):
+            assert item.get("from", 0) == (len(said) if said else 0)
+            said += item.get("stdout", "")
         status = answers[-1]["status"]
     assert said == "".join(f"{n}\n" for n in range(40))
 

@@ -429,7 +429,7 @@ def test_the_error_for_pdb_and_breakpoints_suggests_the_retained_process(live, c
 
 
 def clients_of(client):
-    return [one["name"] for one in client.call("server_health")["clients"]]
+    return [item["name"] for item in client.call("server_health")["clients"]]
 
 
 def test_a_later_command_line_connection_evaluates_in_the_frames(live):

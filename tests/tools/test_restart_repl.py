@@ -148,10 +148,10 @@ def test_each_caller_is_notified_once_even_if_its_lane_changes_after_a_reconnect
         live.client() as second,
     ):
         until_connected(first)
-        lanes = [one.call("evaluate_code", code="1")["sessionKey"] for one in (first, second)]
+        lanes = [item.call("evaluate_code", code="1")["sessionKey"] for item in (first, second)]
         proxy.cut()
         until(lambda: first.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
-        told = [one.call("evaluate_code", code="2") for one in (second, first)]
+        told = [item.call("evaluate_code", code="2") for item in (second, first)]
         assert [answer["sessionKey"] for answer in told] == lanes, "the names of lanes go by who comes first"
         assert [len(restart_notes(answer)) for answer in told] == [1, 1]
 

@@ -88,7 +88,7 @@ class Cases:
 
     def complete_symbol(self):
         found = self.call("complete_symbol", prefix="enumer", replSessionKey="py")["completions"]
-        assert [one["candidate"] for one in found] == ["enumerate"]
+        assert [item["candidate"] for item in found] == ["enumerate"]
 
     def macroexpand(self):
         told = self.call("macroexpand", code="(when 1 2)", replSessionKey="lpy")
@@ -145,7 +145,7 @@ class Cases:
     def try_code(self):
         missing = {"filePath": "not_there.py", "oldText": "a", "newText": "b"}
         tried = self.call("try_code", candidates=[{"label": "a", "edits": [missing]}])
-        assert [(one["label"], one["outcome"]) for one in tried["candidates"]] == [("a", "failed")]
+        assert [(item["label"], item["outcome"]) for item in tried["candidates"]] == [("a", "failed")]
 
     def _shows_an_application(self):
         self.python(APP)

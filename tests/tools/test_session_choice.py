@@ -27,7 +27,7 @@ CLOJURE = repl("clj", Origin("port-file", "/w/.nrepl-port"), dialect="clojure")
 
 
 def state_of(*repls):
-    return State(repls={one.id: one for one in repls})
+    return State(repls={item.id: item for item in repls})
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def state_of(*repls):
         ([OURS, CLOJURE], [], "clj", "the project's REPL"),
         ([SHOP, WORKER], [WORKER], "worker", "as before"),
     ],
-    ids=lambda value: "+".join(one.key for one in value) if isinstance(value, list) else value,
+    ids=lambda value: "+".join(item.key for item in value) if isinstance(value, list) else value,
 )
 def test_the_first_matching_rule_chooses_the_session(repls, used, key, reason):
     for given in (repls, repls[::-1]):
-        target = resolve_session(state_of(*given), None, used=[one.id for one in used])
+        target = resolve_session(state_of(*given), None, used=[item.id for item in used])
         assert (target.key, target.reason) == (key, reason)
-        assert sorted(target.alternatives) == sorted(one.key for one in repls if one.key != key)
+        assert sorted(target.alternatives) == sorted(item.key for item in repls if item.key != key)
 
 
 def worker(number, pid):
@@ -131,7 +131,7 @@ CONNECTING = replace(WORKER, phase="connecting", profile=None, generation=0)
     ],
 )
 def test_a_choice_waits_for_a_repl_that_may_be_an_application(repls, used, is_open):
-    assert is_choice_open(state_of(*repls), [one.id for one in used]) is is_open
+    assert is_choice_open(state_of(*repls), [item.id for item in used]) is is_open
 
 
 def test_a_file_is_served_by_the_session_that_a_call_would_choose(tmp_path):

@@ -99,7 +99,7 @@ def test_functions_found_by_indentation_match_the_parser():
         text = file.read_text()
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
                 count += 1
                 if function_around(text.splitlines(), node.lineno) != (first, node.end_lineno):
                     wrong.append((file.name, node.name, node.lineno))

@@ -14,7 +14,7 @@ def repl(key, dialect, *, waits=False, stands_in="", phase="connected", kind="pr
 
 
 def chosen(*repls, **how):
-    target = resolve_session(State(repls={one.id: one for one in repls}), None, **how)
+    target = resolve_session(State(repls={item.id: item for item in repls}), None, **how)
     return target.key, target.displaced
 
 

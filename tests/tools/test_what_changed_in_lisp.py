@@ -161,7 +161,7 @@ def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live
     assert not any("still the old" in note or "any more" in note for note in notes)
     code = "[(shop.top/all) (ns-resolve 'shop.low 'rate) (some? (ns-resolve 'shop.low 'extra))]"
     assert client.call("evaluate_code", code=code)["result"] == "[14 nil true]"
-    said = [one["text"] for one in client.call("repl_output_log", query=EVALUATED)["result"]]
+    said = [item["text"] for item in client.call("repl_output_log", query=EVALUATED)["result"]]
     assert "(ns-unmap 'shop.low 'rate)" in said
     client.call("evaluate_code", code="(remove-ns 'shop.top)")
 

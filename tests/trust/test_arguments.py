@@ -49,7 +49,7 @@ def fitting(schema, definitions):
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:
-        return st.one_of(*(fitting(one, definitions) for one in schema["anyOf"]), JSON)
+        return st.one_of(*(fitting(item, definitions) for item in schema["anyOf"]), JSON)
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema.get("type"):

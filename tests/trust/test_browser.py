@@ -231,14 +231,14 @@ def test_no_web_page_can_evaluate_or_read_anything(live, tmp_path):
         ),
     ):
         until(lambda: server.found, "the page to have tried everything")
-    for one in (way, to_page):
-        sent = b"".join(one.sent)
+    for item in (way, to_page):
+        sent = b"".join(item.sent)
         assert sent.count(b"POST / HTTP/1.1") >= 9, "the browser did not reach the port"
         assert b"OPTIONS / HTTP/1.1" in sent
         assert b"Upgrade: websocket" in sent
         assert b"\x16\x03\x01" in sent
         assert b"evaluate_code" in sent
-        assert b"".join(one.came_back) == b""
+        assert b"".join(item.came_back) == b""
     for name, result in server.found.items():
         assert result.startswith("failed") or result in ("queued", "navigated", "silence"), (name, result)
     assert not mark.exists()

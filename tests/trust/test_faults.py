@@ -298,13 +298,13 @@ class SlowNetwork:
         self.shut_down()
         for thread in self.threads:
             thread.join(WAIT_S)
-        for one in self.sockets:
-            one.close()
+        for item in self.sockets:
+            item.close()
 
     def shut_down(self):
-        for one in self.sockets:
+        for item in self.sockets:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                item.shutdown(socket.SHUT_RDWR)
 
 
 def test_answers_over_a_slow_network_are_complete_and_block_no_other_client(live, client):

@@ -157,7 +157,11 @@ class Working(threading.Thread):
 
     def answered_again(self):
         """Return repeated answers to calls that were already answered."""
-        return [one for one in self.client.notifications if "method" not in one and one.get("id") in self.identities]
+        return [
+            notification
+            for notification in self.client.notifications
+            if "method" not in notification and notification.get("id") in self.identities
+        ]
 
 
 def outcome(message):
@@ -177,8 +181,8 @@ def test_killing_the_server_under_ten_clients_neither_duplicates_nor_loses_a_cal
     live = Live(tmp_path, "--repl", "python")
     working = [Working(live, f"client{number}", counted, is_over) for number in range(CLIENTS)]
     try:
-        for one in working:
-            one.start()
+        for element in working:
+            element.start()
         for _ in range(KILLS):
             killed_in(live, dice.uniform(0.2, 1.5)).join()
             live.stop(posix_only.KILL)
@@ -189,14 +193,14 @@ def test_killing_the_server_under_ten_clients_neither_duplicates_nor_loses_a_cal
         is_over.set()
         for one in working:
             one.join(120)
-    assert not any(one.is_alive() for one in working), "a call was never answered"
+    assert not any(item.is_alive() for item in working), "a call was never answered"
     with live.client() as client:
         [[entries, codes, lines]] = client.call("repl_output_log", query=HISTORY)["result"]
     live.stop()
-    for one in working:
-        assert one.answered_again() == []
-        one.client.close()
-    outcomes = {mark: how for one in working for mark, how in one.outcomes.items()}
+    for item in working:
+        assert item.answered_again() == []
+        item.client.close()
+    outcomes = {mark: how for item in working for mark, how in item.outcomes.items()}
     ran = Counter(counted.read_text().split())
     how_often = Counter(outcomes.values())
     assert set(ran.values()) == {1}, "something ran twice"

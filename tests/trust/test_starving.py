@@ -256,7 +256,7 @@ def test_oversized_notebooks_of_four_clients_neither_block_others_nor_leak_memor
         before = memory_mib(live)
         with contextlib.ExitStack() as stack:
             hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(4)]
-            calls = [(one, one.begin_call("list_cells", filePath=heavy.name)) for one in hungry for _ in range(2)]
+            calls = [(item, item.begin_call("list_cells", filePath=heavy.name)) for item in hungry for _ in range(2)]
             until(lambda: still_waits(victim, "hungry"), "the calls to be there")
             for _ in range(20):
                 assert victim.request("ping")["result"] == {}

@@ -67,7 +67,7 @@ class Logs:
 
 
 def lines(answer):
-    return [one["line"] for one in answer["result"]]
+    return [item["line"] for item in answer["result"]]
 
 
 async def test_an_unfiltered_listing_only_counts_application_events():

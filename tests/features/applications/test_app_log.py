@@ -237,8 +237,8 @@ def test_event_texts_are_redacted_and_shortened_to_a_single_line(log):
 def test_the_newest_events_are_listed_by_line_and_caller(app):
     for number in range(6):
         app.record(event(str(number), who="ann" if number % 2 else None))
-    assert [one["text"] for one in app.entries(since=6, limit=2)] == ["4", "5"]
-    assert [one["text"] for one in app.entries(who="ann", limit=9)] == ["1", "3", "5"]
+    assert [entry["text"] for entry in app.entries(since=6, limit=2)] == ["4", "5"]
+    assert [entry["text"] for entry in app.entries(who="ann", limit=9)] == ["1", "3", "5"]
     assert (app.count(), app.count(since=6), app.count(since=6, who="ann")) == (6, 4, 2)
 
 
@@ -263,7 +263,7 @@ def test_threads_recording_in_both_logs_share_no_line_number(log, app):
         seen.extend([record() for _ in range(500)])
 
     recorders = [lambda: app.record(event()), lambda: log.append(Entry(UNASSIGNED_LINE, CODE, "x", 1))] * 2
-    threads = [threading.Thread(target=fill, args=(one,)) for one in recorders]
+    threads = [threading.Thread(target=fill, args=(recorder,)) for recorder in recorders]
     for thread in threads:
         thread.start()
     for thread in threads:

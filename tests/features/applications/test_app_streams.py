@@ -50,7 +50,7 @@ class Server:
     async def query(self, repl, accessor, arguments):
         await anyio.lowlevel.checkpoint()
         self.queries.append((repl, accessor, json.loads(arguments)))
-        return json.dumps({"ok": True, "subs": [{"id": one} for one in self.existing]})
+        return json.dumps({"ok": True, "subs": [{"id": item} for item in self.existing]})
 
     async def until(self, holds):
         with anyio.fail_after(30):

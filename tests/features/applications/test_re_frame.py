@@ -95,7 +95,9 @@ def test_an_epoch_has_its_cause_and_fails_if_its_handler_failed():
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
 def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
     [row] = [row for row in RECORDED[application] if row["accessor"] == "handlers" and row["asked"].get("id")]
-    places = {(one["kind"], one["file"], one["line"]) for one in convert_answer("handlers", row["told"])["handlers"]}
+    places = {
+        (item["kind"], item["file"], item["line"]) for item in convert_answer("handlers", row["told"])["handlers"]
+    }
     assert places == {("event", "depot.clj", 4), ("sub", "depot.clj", 16)}
 
 

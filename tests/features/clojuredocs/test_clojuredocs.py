@@ -263,7 +263,7 @@ def test_an_address_set_by_a_checkout_needs_the_users_permission(tmp_path, monke
         'clojuredocsUrl = "http://192.0.2.1/export.json"\nclojuredocsMaxAgeDays = 1\n'
     )
     loaded = load_workspace_settings(tmp_path, environ={})
-    assert [one.setting for one in loaded.withheld] == ["clojuredocsUrl"]
+    assert [item.setting for item in loaded.withheld] == ["clojuredocsUrl"]
     assert loaded.settings.value_of(URL_SETTING) == URL_SETTING.default
     assert loaded.settings.value_of(MAX_AGE_DAYS_SETTING) == 1
 

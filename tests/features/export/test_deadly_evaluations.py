@@ -35,10 +35,10 @@ def runs(folder):
 @pytest.mark.parametrize("deadly", DEADLY)
 async def test_an_evaluation_that_ended_its_repl_is_reported_and_the_rest_is_still_verified(tmp_path, deadly):
     checked = await runs(tmp_path).verify(recording(deadly, LOST))
-    notes = {one.of.id: one.note for one in checked if one.note}
+    notes = {item.of.id: item.note for item in checked if item.note}
     assert list(notes) == ["e-3"]
     assert "ended the REPL in both runs" in notes["e-3"]
-    assert [one.of.id for one in checked if one.verdict == "same"] == ["e-2", "e-4", "e-5"]
+    assert [item.of.id for item in checked if item.verdict == "same"] == ["e-2", "e-4", "e-5"]
 
 
 async def test_an_evaluation_that_ends_only_the_fresh_repl_is_an_error(tmp_path):

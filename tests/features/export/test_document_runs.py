@@ -31,7 +31,10 @@ def runs(folder, python=sys.executable, timeout_s=60):
 async def failures(found, text=DOCUMENT):
     page = DocumentBuilder()
     page.write(text)
-    return [(one.test, one.lines, one.error.partition("\n")[0]) for one in await found.run_python_tests(page)]
+    return [
+        (test_run.test, test_run.lines, test_run.error.partition("\n")[0])
+        for test_run in await found.run_python_tests(page)
+    ]
 
 
 def write_shop(folder, price=3):
@@ -71,4 +74,4 @@ async def test_an_endless_test_times_out(tmp_path):
 
 
 async def test_a_document_that_cannot_be_imported_fails_as_a_whole(tmp_path):
-    assert [one[:2] for one in await failures(runs(tmp_path), "import os\n\nos.missing()\n")] == [("", (3,))]
+    assert [failure[:2] for failure in await failures(runs(tmp_path), "import os\n\nos.missing()\n")] == [("", (3,))]

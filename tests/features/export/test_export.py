@@ -146,7 +146,7 @@ def test_module_state_and_workspace_files_are_asserted(tmp_path):
         assert done.returncode == 0, done.stderr
         text = file.read_text()
         asserted = ("assert open('data.txt').read() == 'hello'", "assert acc.inc() == 1", "assert acc.inc(10) == 11")
-        assert [one for one in asserted if one not in text] == []
+        assert [item for item in asserted if item not in text] == []
         assert passes(live, file)
         (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += 2 * by\n    return n\n")
         assert not passes(live, file)

@@ -65,9 +65,9 @@ def evaluations_before(name, codes, dialect):
 async def record(repl, evaluations):
     """Return what a log contains about evaluations that ran."""
     done = []
-    for one in evaluations:
-        ran = await repl.run(one.code, namespace=one.namespace or None)
-        done.append(replace(one, values=ran.values, out=ran.out, err=ran.err, time=time.time_ns() // 1_000_000))
+    for evaluation in evaluations:
+        ran = await repl.run(evaluation.code, namespace=evaluation.namespace or None)
+        done.append(replace(evaluation, values=ran.values, out=ran.out, err=ran.err, time=time.time_ns() // 1_000_000))
     return done
 
 
@@ -148,7 +148,7 @@ def check_python(names, tmp_path):
 
 
 def marked(found):
-    return {name: [one.note for one in document.checked if not one.reproduces] for name, document in found.items()}
+    return {name: [item.note for item in document.checked if not item.reproduces] for name, document in found.items()}
 
 
 def test_exported_python_sessions_pass_and_fail_if_a_definition_changes(tmp_path):
@@ -185,8 +185,8 @@ def test_exported_lisp_sessions_pass_and_fail_if_a_definition_changes(dialect, t
 def check_all(folder):
     """Check all fifty sessions, and those of both Lisps: for the benchmark, which has the time."""
     found, tests = check_python(PYTHON, folder)
-    steps = [one for document in found.values() for one in document.checked]
-    share = sum(one.reproduces for one in steps) / len(steps)
+    steps = [item for document in found.values() for item in document.checked]
+    share = sum(step.reproduces for step in steps) / len(steps)
     assert share >= 0.95, marked(found)
     for dialect in SHARED:
         check_lisp(LISP, dialect, folder)

@@ -55,18 +55,21 @@ def sessions(*descriptions):
 
 def test_the_newest_checkpoint_of_a_name_is_used():
     found = evaluations_since_checkpoint(sessions("checkpoint: a", "", "checkpoint: a", "checkpoint: b", ""), "a")
-    assert [one.id for one in found] == ["e-3", "e-4", "e-5"]
+    assert [item.id for item in found] == ["e-3", "e-4", "e-5"]
     with pytest.raises(EvaluationsNotFoundError, match="checkpoint: c"):
         evaluations_since_checkpoint(sessions("checkpoint: a"), "c")
 
 
 def test_a_checkpoint_is_found_by_its_name():
     found = evaluations_since_checkpoint(sessions("", "Checkpoint:  the parser\n works ", ""), "the parser  works")
-    assert [one.id for one in found] == ["e-2", "e-3"]
+    assert [item.id for item in found] == ["e-2", "e-3"]
 
 
 def test_evaluations_selected_by_id_stay_in_order():
-    assert [one.id for one in evaluations_with_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
+    assert [evaluation.id for evaluation in evaluations_with_ids(sessions("", "", ""), ["e-3", "e-1"])] == [
+        "e-1",
+        "e-3",
+    ]
     with pytest.raises(EvaluationsNotFoundError, match="e-9"):
         evaluations_with_ids(sessions(""), ["e-1", "e-9"])
 

@@ -39,8 +39,8 @@ async def test_successive_figures_are_all_reproduced_by_a_replay(tmp_path):
             ran = await repl.run(code)
             failure = f"{ran.failure.type}: {ran.failure.message}" if ran.failure else ""
             recorded.append(RecordedEvaluation(f"e-{number}", code, values=ran.values, err=failure))
-    assert [len(pictures(one.values)) for one in recorded] == [1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1]
+    assert [len(pictures(item.values)) for item in recorded] == [1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1]
     async with runs.repl() as repl:
         checked = await verify_in_repl(repl, recorded, "python")
-    assert [(one.step.text, one.note) for one in checked if one.note] == []
-    assert not any(one.is_alike for one in checked)
+    assert [(item.step.text, item.note) for item in checked if item.note] == []
+    assert not any(item.is_alike for item in checked)

@@ -43,7 +43,7 @@ def verified(evaluations, answers, dialect="python", delivery="each"):
 
 
 def notes(checked):
-    return [(one.verdict, one.note) for one in checked]
+    return [(item.verdict, item.note) for item in checked]
 
 
 def write_document(checked, answer, form="test", dialect="python"):
@@ -65,8 +65,8 @@ def test_each_step_runs_once_in_its_original_namespace():
     _, asked = verified(
         [RecordedEvaluation("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": StepResult("1")}
     )
-    assert [one.namespace for one in asked] == ["shop"] * 3
-    assert [one.code for one in asked] == ["'x' in globals()", "x = 1", "x"]
+    assert [item.namespace for item in asked] == ["shop"] * 3
+    assert [item.code for item in asked] == ["'x' in globals()", "x = 1", "x"]
 
 
 def test_definitions_loaded_by_an_edit_become_an_import():
@@ -75,8 +75,8 @@ def test_definitions_loaded_by_an_edit_become_an_import():
         description="edit_files loads shop.py, line 1",
     )  # fmt: skip
     checked, asked = verified([loaded], {})
-    assert [one.code for one in asked] == ["import shop"]
-    assert [(one.verdict, one.step.role) for one in checked] == [("ran", "import")]
+    assert [item.code for item in asked] == ["import shop"]
+    assert [(item.verdict, item.step.role) for item in checked] == [("ran", "import")]
 
 
 def test_forms_loaded_by_an_edit_become_a_require():
@@ -85,16 +85,16 @@ def test_forms_loaded_by_an_edit_become_a_require():
         description="edit_files loads core.clj, line 4",
     )  # fmt: skip
     _, asked = verified([loaded], {}, "clojure")
-    assert [one.code for one in asked] == ["(require 'shop.core)"]
+    assert [item.code for item in asked] == ["(require 'shop.core)"]
 
 
 def test_code_from_two_sessions_runs_in_the_namespaces_of_each_session():
     moved = RecordedEvaluation("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
     other = RecordedEvaluation("e-2", "(+ 1 2)", namespace="user", values=("3",))
     checked, asked = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")
-    run = [(one.code, one.namespace) for one in asked if not one.code.startswith("(some?")]
+    run = [(item.code, item.namespace) for item in asked if not item.code.startswith("(some?")]
     assert run == [("(ns shop.high)", "user"), ("(def x 1)", "shop.high"), ("(+ 1 2)", "user")]
-    assert [one.of.namespace for one in checked] == ["user", "shop.high", "user"]
+    assert [item.of.namespace for item in checked] == ["user", "shop.high", "user"]
 
 
 def test_an_equal_value_passes_and_a_different_one_is_noted_with_both():
@@ -137,7 +137,7 @@ def test_a_value_with_a_redacted_secret_is_not_asserted():
 )
 def test_a_value_compared_with_a_redacted_one_is_never_included(recorded, came):
     checked, _ = verified([RecordedEvaluation("e-1", "f()", **recorded)], {"f()": came})
-    assert "hunter2" not in repr([replace(one, of=None) for one in checked])
+    assert "hunter2" not in repr([replace(item, of=None) for item in checked])
     assert "<<redacted:shop token>>" in checked[0].note
 
 
@@ -149,9 +149,9 @@ def test_a_repeated_error_is_expected_and_a_typo_is_omitted():
         "nope": StepResult(raised=RaisedError("NameError", "name 'nope' is not defined")),
     }
     checked, asked = verified(evaluations, answers)
-    assert [one.verdict for one in checked] == ["raises", "absent"]
+    assert [item.verdict for item in checked] == ["raises", "absent"]
     assert checked[1].is_typo
-    assert "x = 1" not in [one.code for one in asked], "what stood behind the failure did not run then either"
+    assert "x = 1" not in [item.code for item in asked], "what stood behind the failure did not run then either"
 
 
 def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
@@ -160,7 +160,7 @@ def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
     )
     answers = {"'price' in globals()": StepResult("True"), "price(1)": StepResult("4"), "other(2)": StepResult("2")}
     checked, _ = verified([evaluation], answers)
-    assert [one.is_patch for one in checked] == [True, False, False]
+    assert [item.is_patch for item in checked] == [True, False, False]
     document, _ = write_document(checked, lambda _page: ())
     tests, _, left_out = document.text.partition("# Left out:")
     assert "from shop import other, price" in tests
@@ -173,8 +173,8 @@ def test_a_session_may_redefine_its_own_names():
         RecordedEvaluation(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)
     ]
     checked, asked = verified(evaluations, {"(defn f [])": StepResult("#'mine/f")}, "clojure")
-    assert [one.is_patch for one in checked] == [False, False]
-    assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
+    assert [item.is_patch for item in checked] == [False, False]
+    assert [item.code for item in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
 
 
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
@@ -182,8 +182,8 @@ def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     checked, asked = verified(
         [evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "the code had not finished"))}
     )
-    assert all(one.is_short for one in asked)
-    assert [(one.verdict, one.is_typo) for one in checked] == [("ran", False), ("absent", True)]
+    assert all(item.is_short for item in asked)
+    assert [(item.verdict, item.is_typo) for item in checked] == [("ran", False), ("absent", True)]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_steps_that_share_state_become_one_test_and_others_separate_tests():
                    for number, code in enumerate(codes)]  # fmt: skip
     checked, _ = verified(evaluations, {code: StepResult(value) for code, value in given.items()})
     layout = arrange_steps(checked, "python")
-    assert [one.step.text for one in layout.above] == codes[:2]
-    assert [[one.step.text for one in test] for test in layout.tests] == [
+    assert [item.step.text for item in layout.above] == codes[:2]
+    assert [[item.step.text for item in test] for test in layout.tests] == [
         ["xs = []", "xs.append(2)", "xs"], ["f(1)"], ["random.seed(1)", "random.random()"], ["f(2)"],
     ]  # fmt: skip
 
@@ -243,7 +243,7 @@ def test_tests_that_fail_separately_are_merged_into_one_test():
     document, pages = write_document(checked, answer)
     assert len(pages) == 2
     assert document.text.count("def test_") == 1
-    assert all(one.reproduces for one in document.checked)
+    assert all(item.reproduces for item in document.checked)
 
 
 def test_an_assertion_that_fails_in_the_exported_file_is_dropped_with_a_note():
@@ -400,7 +400,7 @@ def test_images_displayed_between_values_are_matched_across_steps():
     }
     checked, _ = verified([RecordedEvaluation("e-1", code, values=recorded)], answers)
     assert notes(checked) == [("same", ""), ("same", ""), ("ran", ""), ("same", ""), ("same", "")]
-    assert [one.images for one in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
+    assert [item.images for item in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
 
 
 def test_a_figure_value_is_distinguished_from_figures_displayed_before():
@@ -446,7 +446,7 @@ def test_a_notebook_contains_images_and_a_test_describes_them():
     answers = {"draw()": StepResult("'drawn'", displays=(figure(more=b"1"),)), "plot()": StepResult(figure())}
     checked, _ = verified(evaluations, answers)
     first, second = [cell["outputs"] for cell in json.loads(render_notebook(checked, ORIGIN))["cells"][1:]]
-    assert [one["output_type"] for one in first] == ["display_data", "execute_result"]
+    assert [item["output_type"] for item in first] == ["display_data", "execute_result"]
     assert first[0]["data"] == {"image/png": png(more=b"1"), "text/plain": ["<Figure>"]}
     assert second[0]["data"] == {"image/png": png(), "text/plain": ["<Figure>"]}
     document, _ = write_document(checked, lambda _page: ())
@@ -460,13 +460,13 @@ def test_a_notebook_contains_images_and_a_test_describes_them():
 
 @pytest.mark.parametrize("fresh", ["123", "456", "111"])
 def test_a_notebook_keeps_every_matching_or_duplicate_image(fresh):
-    evaluation = RecordedEvaluation("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
-    displays = tuple(figure(more=one.encode()) for one in fresh)
+    evaluation = RecordedEvaluation("e-1", "x = draw()", values=tuple(figure(more=item.encode()) for item in "123"))
+    displays = tuple(figure(more=item.encode()) for item in fresh)
     checked, _ = verified([evaluation], {"x = draw()": StepResult(displays=displays)})
     assert checked[0].images == displays
     assert checked[0].note.count("the image differs") == {"123": 0, "456": 3, "111": 2}[fresh]
     (cell,) = json.loads(render_notebook(checked, ORIGIN))["cells"][-1:]
-    assert [one["data"]["image/png"] for one in cell["outputs"]] == [png(more=one.encode()) for one in fresh]
+    assert [item["data"]["image/png"] for item in cell["outputs"]] == [png(more=item.encode()) for item in fresh]
 
 
 def test_a_notebook_keeps_all_images_of_a_value_and_of_a_failed_step():
@@ -475,7 +475,7 @@ def test_a_notebook_keeps_all_images_of_a_value_and_of_a_failed_step():
                    RecordedEvaluation("e-2", "show()", values=(figure(),), err="ValueError: no")]  # fmt: skip
     answers = {"pair()": StepResult(pair), "show()": StepResult(figure(), raised=RaisedError("ValueError", "no"))}
     cells = json.loads(render_notebook(verified(evaluations, answers)[0], ORIGIN))["cells"][1:]
-    kinds = [[(one["output_type"], "image/png" in one.get("data", ())) for one in cell["outputs"]] for cell in cells]
+    kinds = [[(item["output_type"], "image/png" in item.get("data", ())) for item in cell["outputs"]] for cell in cells]
     assert kinds == [[("display_data", True), ("execute_result", True)], [("display_data", True), ("error", False)]]
 
 
@@ -506,8 +506,8 @@ FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last)
 )  # fmt: skip
 def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer, verdicts, note):
     checked, asked = verified([evaluation], {evaluation.code: answer}, delivery="whole")
-    assert [one.code for one in asked] == [evaluation.code]
-    assert [one.verdict for one in checked] == verdicts
+    assert [item.code for item in asked] == [evaluation.code]
+    assert [item.verdict for item in checked] == verdicts
     assert note in checked[-1].note
     assert note or not checked[-1].note
 
@@ -524,9 +524,9 @@ def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer
 )
 def test_magic_lines_are_steps_that_are_written_only_to_a_notebook(code, steps):
     found = split_cell(code)
-    assert [one.text for one in found] == steps
+    assert [item.text for item in found] == steps
     checked, _ = verified([RecordedEvaluation("e-1", code)], {}, delivery="whole")
-    magic = {line for one in found if one.role == "magic" for line in one.text.splitlines()}
+    magic = {line for item in found if item.role == "magic" for line in item.text.splitlines()}
     assert all(json.dumps(line)[1:-1] in render_notebook(checked, ORIGIN) for line in magic)
     document, _ = write_document(checked, lambda _page: ())
     assert not set(document.text.splitlines()) & magic

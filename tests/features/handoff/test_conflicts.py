@@ -31,8 +31,8 @@ class SharedRepl:
         self.clients, self.evaluations = {}, {}
 
     def connect(self, *who):
-        for one in who:
-            self.clients[one] = Client(one, since=len(self.history.submissions))
+        for item in who:
+            self.clients[item] = Client(item, since=len(self.history.submissions))
 
     def evaluate(self, who, code, *, space=None, is_file=False, status="done"):
         if who not in self.clients:
@@ -46,7 +46,7 @@ class SharedRepl:
         )
         self.history.add(submission)
         state = State(clients=self.clients, evaluations=MappingProxyType(self.evaluations))
-        return [one.description(20_000) for one in find_conflicts(state, self.history, submission)]
+        return [conflict.description(20_000) for conflict in find_conflicts(state, self.history, submission)]
 
 
 @pytest.fixture

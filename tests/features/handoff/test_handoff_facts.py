@@ -35,7 +35,7 @@ def entries(tmp_path_factory):
 
 def test_the_handoff_does_not_depend_on_log_messages(entries):
     failed, ended = entries
-    assert {one.kind for one in ended} >= {
+    assert {item.kind for item in ended} >= {
         CONNECTED_KIND,
         PURPOSE_KIND,
         CHECKPOINT_PREFIX,

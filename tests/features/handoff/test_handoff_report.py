@@ -70,8 +70,8 @@ class Log:
 
     def report(self, reader="ann", **present):
         entries = [
-            Entry(one.line, one.category, one.text, NOW - 1000 * (len(self.entries) - one.line), *one[4:])
-            for one in self.entries
+            Entry(entry.line, entry.category, entry.text, NOW - 1000 * (len(self.entries) - entry.line), *entry[4:])
+            for entry in self.entries
         ]
         return render_handoff(read_story(entries, self.known), LiveState(NOW, **present), reader)
 

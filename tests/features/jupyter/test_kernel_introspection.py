@@ -366,7 +366,7 @@ OTHER_LANGUAGES = {
 @pytest.mark.parametrize("name", OTHER_LANGUAGES)
 async def test_kernels_of_other_languages_answer_what_their_protocol_supports(adapter, name):
     prefix, candidate, failing_code, invalid_code, issue = OTHER_LANGUAGES[name]
-    assert candidate in [one.candidate for one in await adapter.query(Complete(prefix))]
+    assert candidate in [item.candidate for item in await adapter.query(Complete(prefix))]
     assert await adapter.check_syntax(invalid_code) == issue
     failure = (await evaluate(adapter, Request("fail", failing_code))).failure
     trace = await adapter.query(LastError())
@@ -379,7 +379,7 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_supports(ad
             await adapter.query(Lookup(candidate))
     unsupported_calls = (
         partial(adapter.run_tests, None, None),
-        *(partial(adapter.query, one) for one in (Drift("/"), Restore("batch"))),
+        *(partial(adapter.query, item) for item in (Drift("/"), Restore("batch"))),
     )
     for call in unsupported_calls:
         with pytest.raises(CapabilityMissingError):

@@ -62,7 +62,7 @@ def test_a_kernel_records_calls_of_code(call):
 
 def test_a_kernel_evaluates_code_in_a_frame_of_the_last_error(call):
     call("evaluate_code", code="def share(of, n):\n    parts = [of, n]\n    return of / n\nshare(3, 0)")
-    number = next(one["frame"] for one in call("stacktrace")["frames"] if one["function"] == "share")
+    number = next(item["frame"] for item in call("stacktrace")["frames"] if item["function"] == "share")
     assert call("evaluate_code", code="kept = 1\n[of + p for p in parts]", frame=number)["result"] == "[6, 3]"
     assert call("evaluate_code", code="parts[5]", frame=number)["error"]["class"] == "IndexError"
     assert call("evaluate_code", code="kept, of", frame=number)["result"] == "(1, 3)"

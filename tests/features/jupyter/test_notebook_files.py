@@ -28,7 +28,8 @@ outputs = st.lists(
         st.builds(lambda data: {"output_type": "display_data", "data": data, "metadata": {}}, bundles),
         st.builds(lambda data, n: {"output_type": "execute_result", "data": data, "metadata": {}, "execution_count": n},
                   bundles, st.integers(0, 99)),
-        st.builds(lambda one, two: {"output_type": "error", "ename": "E", "evalue": one, "traceback": [two, "\x1b[0m"]},
+        st.builds(lambda text, line: {
+                      "output_type": "error", "ename": "E", "evalue": text, "traceback": [line, "\x1b[0m"]},
                   texts, texts),
     ),
     max_size=3,
@@ -50,7 +51,7 @@ def notebooks(draw, most=4):
     cells = []
     for number in range(draw(st.integers(1, most))):
         cell = {"cell_type": "code", "execution_count": draw(counts), "id": f"c{number}", "metadata": {},
-                "outputs": [stored(one) for one in draw(outputs)], "source": draw(lines)}  # fmt: skip
+                "outputs": [stored(item) for item in draw(outputs)], "source": draw(lines)}  # fmt: skip
         if number and draw(st.booleans()):
             cell = {"cell_type": "markdown", "id": f"c{number}", "metadata": {}, "source": draw(lines)}
         cells.append(cell)
@@ -65,7 +66,7 @@ def code_cells(book):
 def ran(book, index, new, count):
     """Return the notebook after its cell was run."""
     cells = [dict(cell) for cell in book["cells"]]
-    cells[index] |= {"outputs": [stored(one) for one in new], "execution_count": count}
+    cells[index] |= {"outputs": [stored(item) for item in new], "execution_count": count}
     return {**book, "cells": cells}
 
 
@@ -141,7 +142,7 @@ def test_every_byte_besides_outputs_and_count_is_preserved_in_any_layout(data):
     middle = text[a : len(text) - len(after)]
     assert between in middle
     assert json.loads(text) == ran(book, index, new, count)
-    assert len(middle) == len(between) + sum(len(one) for one in middle.split(between, 1))
+    assert len(middle) == len(between) + sum(len(part) for part in middle.split(between, 1))
 
 
 BATCH = """
@@ -243,8 +244,8 @@ def test_text_that_is_not_a_notebook_is_refused_with_the_position_of_the_error(t
 def test_replacing_a_cell_source_changes_nothing_else_in_the_file(is_whole, indent, source):
     before = code("a = 1\nb" if is_whole else ["a = 1\n", "b"], id="x", outputs=[{"output_type": "stream"}])
     wanted = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
-    laid = [json.dumps({"cells": [code(), one], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
-            for one in (before, wanted)]  # fmt: skip
+    laid = [json.dumps({"cells": [code(), item], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
+            for item in (before, wanted)]  # fmt: skip
     assert replace_source(laid[0], "x.ipynb", 1, source) == laid[1]
 
 

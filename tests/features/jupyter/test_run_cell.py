@@ -262,11 +262,11 @@ def test_outputs_of_queued_cells_are_all_written(client, notebook):
     first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
     asked = {"filePath": notebook.name, "who": "two", "detail": True}
     others = [client.begin_call("run_cell", cell=cell, **asked) for cell in "bc"]
-    answers = [client.answer(one)["result"]["structuredContent"] for one in others]
-    assert {one["status"] for one in answers} == {"queued"}, "behind one that waits for input"
+    answers = [client.answer(other)["result"]["structuredContent"] for other in others]
+    assert {answer["status"] for answer in answers} == {"queued"}, "behind one that waits for input"
     client.call("send_input", evaluationId=first["evaluationId"], text="x")
-    for one in (first, *answers):
-        told = client.call("get_evaluation", evaluationId=one["evaluationId"], waitMs=20_000)
+    for item in (first, *answers):
+        told = client.call("get_evaluation", evaluationId=item["evaluationId"], waitMs=20_000)
         assert "written to" in told["cell"]
     texts = [cell["outputs"][0]["data"]["text/plain"] for cell in cells_of(notebook)]
     assert texts == [['"x"'], ["2"], ["4"]]

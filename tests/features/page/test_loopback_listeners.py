@@ -38,10 +38,10 @@ def listening(*ports):
         listeners, port = await listen_on_loopback(ports) if ports else await listen_on_loopback()
         try:
             taken = [bind(family, address, port) for family, address in ADDRESSES]
-            return port, [one._raw_socket.getsockname()[:2] for one in listeners], taken
+            return port, [item._raw_socket.getsockname()[:2] for item in listeners], taken
         finally:
-            for one in listeners:
-                await one.aclose()
+            for listener in listeners:
+                await listener.aclose()
 
     return anyio.run(listen)
 
@@ -117,8 +117,8 @@ with socket.socket({int(family)}) as tried:
 """
             assert other_user.run(code).strip() == str(errno.EADDRINUSE)
     finally:
-        for one in listeners:
-            await one.aclose()
+        for listener in listeners:
+            await listener.aclose()
 
 
 @pytest.mark.skipif(not posix_only.is_root() or sys.platform != "linux", reason="only root can take IPv6 away")

@@ -150,7 +150,7 @@ def test_a_tab_opened_from_the_page_gets_its_own_code(browser, page, served_page
 
     def opened_tabs():
         found = browser.request("Target.getTargets")["targetInfos"]
-        return [one for one in found if one["type"] == "page" and one["targetId"] not in known]
+        return [item for item in found if item["type"] == "page" and item["targetId"] not in known]
 
     page.press_button("#another")
     (target,) = until(opened_tabs, "another tab")
@@ -193,12 +193,12 @@ def test_the_host_name_of_the_page_is_never_resolved_by_dns(served_page, tmp_pat
         own.end()
     found = json.loads(log.read_text())
     names = {number: name for name, number in found["constants"]["logEventTypes"].items()}
-    events = [(names[one["type"]], json.dumps(one)) for one in found["events"]]
+    events = [(names[item["type"]], json.dumps(item)) for item in found["events"]]
     assert [text for _, text in events if served_page.host in text]
-    lookups = {one["source"]["id"] for one in found["events"] if names[one["type"]] in LOOKUPS}
-    for one in found["events"]:
-        one.get("params", {}).pop("network_anonymization_key", None)  # the page that a lookup is for, not its name
-    texts = [json.dumps(one) for one in found["events"] if one["source"]["id"] in lookups]
+    lookups = {item["source"]["id"] for item in found["events"] if names[item["type"]] in LOOKUPS}
+    for item in found["events"]:
+        item.get("params", {}).pop("network_anonymization_key", None)  # the page that a lookup is for, not its name
+    texts = [json.dumps(item) for item in found["events"] if item["source"]["id"] in lookups]
     assert [text for text in texts if other in text]
     assert not [text for text in texts if served_page.host in text]
 
@@ -298,9 +298,9 @@ def test_a_large_log_arrives_newest_first_and_complete(long_log):
         befores = [data["before"] for data in parts]
         assert befores == sorted(befores, reverse=True)
         assert len(parts) > 3
-        codes = [one for one in events.rows.values() if one.get("text") == "'one of many'"]
+        codes = [item for item in events.rows.values() if item.get("text") == "'one of many'"]
         assert len(codes) == 26 * 50
-        assert {one["result"] for one in codes} == {"'one of many'"}
+        assert {code["result"] for code in codes} == {"'one of many'"}
 
 
 def test_the_page_shows_that_it_is_loading_until_it_is_complete(browser, long_log):
@@ -423,7 +423,9 @@ def test_a_table_is_in_a_frame_without_scripts_or_an_origin(page, served_page, c
     assert page.run("window.x") is None
     page.shows("As text", ".detail")
     until(lambda: served_page.frame(address)[0] == 404, "the address to have been used")
-    page.wrong = [one for one in page.wrong if "sandboxed" not in json.dumps(one) and "frame/" not in json.dumps(one)]
+    page.wrong = [
+        item for item in page.wrong if "sandboxed" not in json.dumps(item) and "frame/" not in json.dumps(item)
+    ]
 
 
 CONNECTING = """
@@ -556,7 +558,7 @@ def test_the_query_examples_are_those_of_the_log_reference(served_page):
     log = (Path(codriver.features.page.__file__).parents[4] / "docs" / "reference" / "log.md").read_text()
     rows = log.partition("<!-- queries -->")[2].partition("<!-- /queries -->")[0].strip().splitlines()[2:]
     cells = [[cell.strip().strip("`") for cell in line.strip().strip("|").split(" | ")] for line in rows]
-    assert served_page.call("examples")["examples"] == [[*one, ""][:3] for one in cells]
+    assert served_page.call("examples")["examples"] == [[*cell, ""][:3] for cell in cells]
 
 
 def test_handoff_runs_and_history_are_separate_views(page, client):
@@ -841,7 +843,7 @@ def test_a_page_on_another_local_port_gets_no_token(browser, served_page):
             assert page.run(inner) in ("", None)
         assert TrapPage.heard
         assert served_page.token not in "".join(TrapPage.heard)
-        assert not any("ookie" in one or "odriver" in one for one in TrapPage.heard)
+        assert not any("ookie" in item or "odriver" in item for item in TrapPage.heard)
     finally:
         trap.shutdown()
         trap.server_close()
@@ -895,7 +897,7 @@ def test_hostile_content_runs_no_script_sends_no_request_and_breaks_no_layout(li
     assert page.run("document.title").endswith("· codriver")
     assert not any("evil" in url for url in page.requested)
     # What the policies of a frame refuse, the browser tells as errors.
-    page.wrong = [one for one in page.wrong if "frame/" not in json.dumps(one) and "sandbox" not in json.dumps(one)]
+    page.wrong = [item for item in page.wrong if "frame/" not in json.dumps(item) and "sandbox" not in json.dumps(item)]
 
 
 def test_hostile_names_are_plain_text_in_rows_and_header(page, client):

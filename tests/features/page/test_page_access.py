@@ -18,7 +18,7 @@ def access():
 def test_each_opened_page_has_a_128_bit_host_name_and_its_own_token(access):
     assert re.fullmatch(r"[0-9a-f]{32}\.localhost", access.random_host)
     others = [PageAccess() for _ in range(20)]
-    assert len({one.random_host for one in others}) == len({one.token for one in others}) == 20
+    assert len({other.random_host for other in others}) == len({other.token for other in others}) == 20
 
 
 def test_a_code_can_be_exchanged_once(access):

@@ -56,7 +56,7 @@ class Hostile:
         until(lambda: self.request("listen", "127.0.0.1", port) == {"port": port}, f"port {port} to be free")
 
     def loot(self):
-        return [Loot(*one) for one in self.request("loot")]
+        return [Loot(*item) for item in self.request("loot")]
 
     def close(self):
         self.process.kill()
@@ -86,11 +86,11 @@ def browser(tmp_path):
 
 
 def reports(hostile, kind):
-    return [one for one in hostile.loot() if one.kind == kind]
+    return [item for item in hostile.loot() if item.kind == kind]
 
 
 def text_of(loot):
-    return "\n".join(f"{one.head}{one.body}" for one in loot)
+    return "\n".join(f"{item.head}{item.body}" for item in loot)
 
 
 def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_server(hostile, browser, tmp_path):
@@ -150,11 +150,11 @@ def _assert_only_challenges_received(hostile, tab, served):
     tab.run("document.querySelector('textarea').value = 'typed query'")
     tab.click("#panel button", "Run")
     tab.shows(STOPPED, "#panel")
-    here = until(lambda: [one for one in hostile.loot() if one.port == served.port][1:], "two challenges")
-    assert {one.line for one in here} == {"POST /prove HTTP/1.1"}
-    for one in here:
-        assert re.fullmatch(r'\{"nonce":"[0-9a-f]{64}"\}', one.body)
-        assert "codriver-token" not in one.head.lower()
+    here = until(lambda: [item for item in hostile.loot() if item.port == served.port][1:], "two challenges")
+    assert {item.line for item in here} == {"POST /prove HTTP/1.1"}
+    for item in here:
+        assert re.fullmatch(r'\{"nonce":"[0-9a-f]{64}"\}', item.body)
+        assert "codriver-token" not in item.head.lower()
 
 
 def _assert_nothing_but_dead_secrets(hostile, served, unused):

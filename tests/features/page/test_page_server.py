@@ -77,7 +77,7 @@ def test_no_file_contains_the_token_or_the_code(live, page):
     code = address_of(live).partition("#")[2]
     for folder in (live.workspace, live.folder):
         texts = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
-        assert not [one for one in texts if page.token.encode() in one or code.encode() in one]
+        assert not [text for text in texts if page.token.encode() in text or code.encode() in text]
 
 
 def request_page_as_client(live):
@@ -99,7 +99,7 @@ def test_the_oldest_of_more_than_eight_addresses_is_replaced(live, page):
     addresses = [address_of(live) for _ in range(9)]
     first, *others = [PageClient(live, address) for address in addresses]
     assert first.post("/enter", code=first.code) == {"refused": "replaced"}
-    assert {one.enter().token for one in others} == {page.token}
+    assert {other.enter().token for other in others} == {page.token}
 
 
 def test_another_tab_gets_its_own_code(live, page):

@@ -103,5 +103,5 @@ def _assert_harmless(written):
         assert not leads or value.startswith(("#", "data:image/")), written
         assert "url(" not in re.sub(r"\s", "", value) if name == "style" else True, written
     styles = re.findall(r"<style>(.*?)</style>", written, re.DOTALL)
-    assert not any("evil" in one for one in styles), written
+    assert not any("evil" in style for style in styles), written
     assert written.count("<style>") == written.count("</style>"), written

@@ -120,7 +120,7 @@ SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
     ],
 )
 def test_the_name_selects_the_process_that_runs_the_programs_code(members, keys):
-    assert {one.process.pid: one.key for one in name_processes("shop", members, {})} == keys
+    assert {named.process.pid: named.key for named in name_processes("shop", members, {})} == keys
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,13 @@ def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
     master = process(1, 0, "python /bin/gunicorn shop:app")
     workers = [process(number, 1, "python /bin/gunicorn shop:app") for number in (3, 4)]
     found = {
-        one.slot: one for one in name_processes("shop", [master, *workers], {"1": 2, "2": 3}) if one.role == "serves"
+        named.slot: named
+        for named in name_processes("shop", [master, *workers], {"1": 2, "2": 3})
+        if named.role == "serves"
     }
     assert {slot: one.process.pid for slot, one in found.items()} == {"2": 3, "1": 4}
     assert found["1"].aliases[0] == "shop"
-    (alone, _) = sorted(name_processes("shop", [master, workers[0]], {"2": 3}), key=lambda one: one.role)
+    (alone, _) = sorted(name_processes("shop", [master, workers[0]], {"2": 3}), key=lambda named: named.role)
     assert (alone.key, alone.aliases[0]) == ("shop/2", "shop"), "the plain name refers to the only worker"
 
 

@@ -154,7 +154,7 @@ class Program:
     @property
     def descriptors(self):
         """Return the kinds of its open files."""
-        return {str(one.readlink()).partition(":")[0] for one in Path(f"/proc/{self.process.pid}/fd").iterdir()}
+        return {str(path.readlink()).partition(":")[0] for path in Path(f"/proc/{self.process.pid}/fd").iterdir()}
 
     def end(self):
         with contextlib.suppress(OSError):
@@ -611,12 +611,12 @@ def test_runs_that_start_at_the_same_time_get_different_names(tmp_path, monkeypa
         end.wait(60)
 
     processes = [forking.Process(target=run) for _ in range(8)]
-    for one in processes:
-        one.start()
+    for process in processes:
+        process.start()
     found = [names.get(timeout=60) for _ in processes]
     end.set()
-    for one in processes:
-        one.join(60)
+    for item in processes:
+        item.join(60)
     assert sorted(found) == sorted(["shop", *(f"shop-{number}" for number in range(2, 9))])
 
 

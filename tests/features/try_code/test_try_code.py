@@ -51,7 +51,7 @@ def attempt(client, *candidates, **more):
 
 
 def row(answer, label):
-    return next(one for one in answer["candidates"] if one["label"] == label)
+    return next(item for item in answer["candidates"] if item["label"] == label)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -90,7 +90,7 @@ def test_affected_tests_are_used_by_default(client):
 def test_an_edit_that_cannot_be_applied_fails_only_its_own_candidate(client):
     nowhere = {"label": "nowhere", "edits": [{"filePath": "shop.py", "oldText": "not there", "newText": ""}]}
     answer = attempt(client, candidate("syntax", SYNTAX), nowhere, candidate("double", DOUBLE))
-    outcomes = {one["label"]: one["outcome"] for one in answer["candidates"]}
+    outcomes = {item["label"]: item["outcome"] for item in answer["candidates"]}
     assert outcomes == {"syntax": "failed", "nowhere": "failed", "double": "passed"}
     assert "does not parse" in row(answer, "syntax")["error"]
     assert row(answer, "nowhere")["error"].startswith("edits: ")

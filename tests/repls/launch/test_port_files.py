@@ -19,7 +19,7 @@ async def scan(folder, names=None):
 
 
 def summary(found):
-    return [(one.port, one.key, bool(one.error)) for one in found]
+    return [(item.port, item.key, bool(item.error)) for item in found]
 
 
 def write(path, text):
@@ -92,7 +92,7 @@ async def test_each_change_of_a_port_file_is_reported_once(tmp_path):
     steps = []
     with anyio.fail_after(60):
         async for found in watch_port_files(tmp_path, known_port_files(), interval_s=0.01):
-            steps.append([one.port for one in found])
+            steps.append([item.port for item in found])
             if len(steps) == 1:
                 file.write_bytes(b"7009")
             elif len(steps) == 2:
@@ -115,7 +115,7 @@ async def test_rewriting_a_port_file_with_the_same_port_counts_as_a_change(tmp_p
             if len(seen) == 2:
                 break
             os.utime(file, ns=(5, 5))
-    assert [one[0].port for one in seen] == [7011, 7011]
+    assert [item[0].port for item in seen] == [7011, 7011]
     assert seen[1][0].written_ns == 5
 
 

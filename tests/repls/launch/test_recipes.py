@@ -257,11 +257,11 @@ def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(wor
     git("-C", str(workspace), "worktree", "add", "-q", str(linked))
     own = install(workspace / ".venv/bin", "python")
     assert find_recipe("python", linked, environ).command[0] == str(own)
-    made = find_recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == linked))
+    made = find_recipe("python", linked, environ, acceptance_of=lambda item: Acceptance(item == linked))
     assert made.command[0] == sys.executable
     assert made.caution.endswith(f"ask your human to run: codriver trust (in {workspace})")
     assert made.awaits_trust
-    assert find_recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == workspace)).command[
+    assert find_recipe("python", linked, environ, acceptance_of=lambda item: Acceptance(item == workspace)).command[
         0
     ] == str(own)
 

@@ -89,7 +89,7 @@ async def test_thread_output_is_attributed_to_the_running_evaluation_or_else_to_
             await anyio.sleep(0.05)
 
 
-@pytest.mark.parametrize("mend", [str(one) for one in HY.fixes])
+@pytest.mark.parametrize("mend", [str(fix) for fix in HY.fixes])
 async def test_applying_the_output_fix_twice_has_no_further_effect(server, mend):
     stream = "(id hy.I.sys.stdout)"
     (before,) = await printed(server, f"(print {stream})")

@@ -36,7 +36,7 @@ def test_two_threads_that_load_the_modules_concurrently_get_the_same_module_obje
     gate.opened.set()
     for thread in threads:
         thread.join(60)
-    assert [one.value for one in found] == [1, 1]
+    assert [item.value for item in found] == [1, 1]
     assert found[0] is found[1]
     assert f"{PACKAGE}.installing" not in sys.modules
 

@@ -20,7 +20,7 @@ PYTHON = sorted(path for path in PLACE.glob("*/*.py") if path.stem != "__init__"
 HOLES = re.compile(
     r"(?<![\w\"/.$])(?:ARGUMENTS|BODY|CLASS|FORM|HAS|KNOWN|LOWER|MEANT|NAME|RESOLVED|SESSION|TEXTS|VALUE)(?![\w\"])"
 )
-ALL = [one for one in vars(dialects).values() if isinstance(one, Dialect)]
+ALL = [var for var in vars(dialects).values() if isinstance(var, Dialect)]
 
 
 def name_of(path):
@@ -46,7 +46,7 @@ def test_a_lisp_program_file_contains_one_form_after_a_comment(path):
 @pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
 def test_sent_programs_have_no_placeholders_and_no_comments(dialect):
     sent = [*dialect.expressions.values(), *map(str, dialect.fixes)]
-    sent += [str(one) for one in (dialect.printer, dialect.file_evaluator, dialect.facts) if one]
+    sent += [str(item) for item in (dialect.printer, dialect.file_evaluator, dialect.facts) if item]
     assert [HOLES.findall(code) for code in sent if HOLES.search(code)] == []
     if dialect.name not in ("python", "hy"):
         assert [code for code in sent if re.search(r"^\s*;", code, re.MULTILINE)] == []

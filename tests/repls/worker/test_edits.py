@@ -65,7 +65,7 @@ TABLES = {
 @pytest.fixture(scope="module")
 def outcomes():
     """Return the outcome of every edit, by the name of its table."""
-    libraries = sorted({name for table in TABLES.values() for one in table for name in one.needs})
+    libraries = sorted({name for table in TABLES.values() for item in table for name in item.needs})
     command = [PYTHON, "-c", "import " + ", ".join(libraries)]
     if not PYTHON.exists() or subprocess.run(command, check=False, capture_output=True).returncode:
         do_without("make tests/seam/.venv with tests/seam/applications.txt")

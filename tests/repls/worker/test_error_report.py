@@ -84,8 +84,13 @@ def chain_of(repl, code):
     """Return the relation, type, message and innermost frame of each error in a reported chain."""
     (parts,) = texts(repl.evaluate(code), "codriver/error")
     return [
-        (one["relation"], one["type"], one["message"], *[frame.partition(" ")[0] for frame in one.get("trace", ())[:1]])
-        for one in parts.get("chain", ())
+        (
+            part["relation"],
+            part["type"],
+            part["message"],
+            *[frame.partition(" ")[0] for frame in part.get("trace", ())[:1]],
+        )
+        for part in parts.get("chain", ())
     ]
 
 
@@ -129,7 +134,7 @@ def test_only_the_nearest_errors_of_a_long_chain_are_included(python):
         "raise error"
     )
     told = chain_of(python, code)
-    assert [one[2] for one in told[:10]] == [str(n) for n in range(898, 888, -1)]
+    assert [item[2] for item in told[:10]] == [str(n) for n in range(898, 888, -1)]
     assert told[10:] == [("omitted", "…", "889 more errors are left out")]
 
 
@@ -148,7 +153,7 @@ def test_a_group_includes_its_members_and_their_causes(python):
         "    error.add_note('seen twice')\n    raise ExceptionGroup('many', [error, TypeError('t')]) from None\n"
     )
     (parts,) = texts(python.evaluate(code), "codriver/error")
-    assert [(one["relation"], one["type"]) for one in parts["chain"]] == [
+    assert [(part["relation"], part["type"]) for part in parts["chain"]] == [
         ("member 1", "OSError"),
         ("context of member 1", "ValueError"),
         ("cause of member 1", "KeyError"),
@@ -168,4 +173,4 @@ def test_lisp_errors_include_their_chain_with_data(lisp):
     # By the way in which Python has it, too.
     lisp.evaluate('(defn by-the-way [] (try (low) (catch python/Exception _ (throw (ex-info "way" {})))))')
     (parts,) = texts(lisp.evaluate("(by-the-way)"), "codriver/error")
-    assert [(one["relation"], one["message"]) for one in parts["chain"]] == [("context", "low")]
+    assert [(part["relation"], part["message"]) for part in parts["chain"]] == [("context", "low")]

@@ -24,7 +24,7 @@ def told(repl, code, **fields):
     """Return what is reported of each frame, by its function, innermost first."""
     repl.evaluate(code)
     ((found),) = texts(repl.ask("codriver/locals", **fields), "locals")
-    return [(one["error"], one["frame"].partition(" ")[0], one["locals"]) for one in found]
+    return [(item["error"], item["frame"].partition(" ")[0], item["locals"]) for item in found]
 
 
 def values(repl, *lines):
@@ -36,7 +36,7 @@ def values(repl, *lines):
 
 def seen(repl, code):
     """Return the locals that are reported with an error."""
-    return next(one["codriver/error"].get("locals", []) for one in repl.evaluate(code) if "codriver/error" in one)
+    return next(item["codriver/error"].get("locals", []) for item in repl.evaluate(code) if "codriver/error" in item)
 
 
 def test_plain_values_are_printed(python):

@@ -318,4 +318,4 @@ def test_each_kind_of_import_side_effect_is_refused_and_leaves_nothing_behind(tm
     program = PROGRAM.format(folder=str(recipes.WORKER_PROGRAM.parents[1]), allowed=ALLOWED, effects=EFFECTS)
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.stdout.strip() == f"{list(EFFECTS)} {len(EFFECTS)}", ran.stderr
-    assert [one.name for one in tmp_path.iterdir()] == ["own.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["own.txt"]

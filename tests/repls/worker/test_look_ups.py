@@ -77,7 +77,7 @@ vars(types.ModuleType)["__dict__"].__get__(late)["known"] = 1
 def test_completion_runs_no_user_code(repl, holder):
     repl.evaluate(MADE_UP)
     (found,) = texts(repl.ask("completions", prefix=holder + ".kn"), "completions")
-    assert [one["candidate"] for one in found] == [holder + ".known"]
+    assert [item["candidate"] for item in found] == [holder + ".known"]
     for op, name in (("completions", holder + ".kn.own."), ("codriver/names", "*kn*"), ("codriver/names", holder)):
         repl.ask(op, prefix=name, name=name)
     assert texts(repl.evaluate("ran"), "value") == ["[]"]

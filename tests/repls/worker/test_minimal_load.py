@@ -49,7 +49,7 @@ class Project:
             if steps is None:
                 exec(compile(text, str(file), "exec"), load.module.__dict__)
             values = [step.act() for step in steps or ()]
-            self.value = [ABSENT, *[one for one in values if one is not ABSENT]][-1]
+            self.value = [ABSENT, *[value for value in values if value is not ABSENT]][-1]
             failed = False
         finally:
             load.finish(has_failed=failed)
@@ -199,7 +199,7 @@ def test_enum_members_and_sentinels_keep_their_identity(project):
     project.edit("shop_c", ("OPEN = 2", "OPEN = 2\n    GONE = 3"))
     assert shop.Status is kind
     assert paid is shop.Status.PAID is shop.Status(1) is shop.Status["PAID"]
-    assert [one.name for one in shop.Status] == ["PAID", "OPEN", "GONE"]
+    assert [item.name for item in shop.Status] == ["PAID", "OPEN", "GONE"]
     assert isinstance(shop.Status.GONE, shop.Status)
     assert (shop.Status(3).label(), shop.Status.GONE.value) == ("old GONE", 3)
     assert shop._MISSING is missing
@@ -208,7 +208,7 @@ def test_enum_members_and_sentinels_keep_their_identity(project):
     assert (is_open.value, shop.Status(7)) == (7, shop.Status.OPEN)
     assert is_open is shop.Status.OPEN
     project.edit("shop_c", ("    GONE = 3\n", ""))
-    assert [one.name for one in shop.Status] == ["PAID", "OPEN"]
+    assert [item.name for item in shop.Status] == ["PAID", "OPEN"]
     assert not hasattr(shop.Status, "GONE")
     assert project.rows() == []
 

@@ -49,8 +49,8 @@ def modules(request):
         return new, {(one.partition("_")[0], two, three) for one, two, three in rows}
 
     yield module
-    for one in made.values():
-        sys.modules.pop(one.__name__, None)
+    for item in made.values():
+        sys.modules.pop(item.__name__, None)
 
 
 def test_names_callbacks_methods_and_instances_are_updated(modules):

@@ -81,7 +81,7 @@ def test_failed_tasks_come_first_with_their_location(python, runs):
     assert title.startswith("ended with an error: Task-")
     assert f"and 1 more like it{made_by}: {ERROR} at <eval " in title
     assert "in fetch" in place
-    assert any("in main" in one for one in rest)
+    assert any("in main" in item for item in rest)
 
 
 def until_both_died(python):
