@@ -1,9 +1,9 @@
 """Start many kinds of programs plainly, with `codriver run`, and with code evaluated in them, and compare them.
 
 `python tests/bench/run_programs.py FOLDER [TITLE…]` creates an environment for the programs in FOLDER with uv, unless
-it exists. RUN_PYTHON is the version of its Python, 3.12 by default. Each program must have the same output, error
-output and exit status in all three ways. The exit status is 1 if there are differences, or if a value is not the
-expected one.
+it exists. RUN_PYTHON is the version of its Python, 3.12 by default, and RUN_PACKAGES a list of its packages. Each
+program must have the same output, error output and exit status in all three ways. The exit status is 1 if there are
+differences, or if a value is not the expected one.
 """
 
 import contextlib
@@ -33,8 +33,11 @@ from live_server import serving  # noqa: E402
 from run_program_kinds import KINDS  # noqa: E402
 
 PYTHON = os.environ.get("RUN_PYTHON", "3.12")
-REQUIREMENTS = ["flask", "django", "uvicorn", "gunicorn", "gevent", "hypercorn", "celery", "pytest", "pytest-xdist",
-                "debugpy", "coverage", "ddtrace", "granian", "eventlet", "opentelemetry-distro"]  # fmt: skip
+REQUIREMENTS = os.environ.get(
+    "RUN_PACKAGES",
+    "flask django uvicorn gunicorn gevent hypercorn celery pytest pytest-xdist debugpy coverage ddtrace granian "
+    "eventlet opentelemetry-distro",
+).split()
 CODRIVER = [sys.executable, "-E", "-m", "codriver"]
 """Without -E, the `sitecustomize` of a program also runs in the process that becomes the program."""
 PLAIN, RUN, ATTACHED = "plain", "run", "attached"
@@ -55,6 +58,9 @@ class Outcome:
     value: object = None
     attach_ms: float = 0.0
     restart_ms: float = 0.0
+    """When the next process was connected, after its start."""
+    served_ms: float = 0.0
+    """When the next process answered its first request, after its start."""
 
 
 class Trial:
@@ -182,6 +188,7 @@ class Trial:
         file.write_text(file.read_text().replace("version 1", "version 2"))
         self.signal_save()
         self.until(lambda: self.get() == "version 2", "the new version")
+        served = time.clock_gettime(time.CLOCK_BOOTTIME)
         if self.way != ATTACHED:
             return
 
@@ -194,6 +201,7 @@ class Trial:
         started = int(Path(f"/proc/{answer['result']}/stat").read_text().rpartition(")")[2].split()[19]) / TICKS
         uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
         self.outcome.restart_ms = (uptime - started) * 1000
+        self.outcome.served_ms = (served - started) * 1000
         if row["processId"] == before["processId"] or row["processId"] != int(answer["result"]):
             self.outcome.errors += (f"the session is still that of process {row['processId']}",)
 
@@ -362,7 +370,9 @@ def main():
                 str(outcomes[PLAIN].status),
                 "no" if differences else "yes",
                 f"{last.attach_ms:.0f} ms" if last.attach_ms else "",
-                f"{last.restart_ms:.0f} ms after its start" if last.restart_ms else "",
+                f"connected {last.restart_ms:.0f} ms after its start, first answer after {last.served_ms:.0f} ms"
+                if last.restart_ms
+                else "",
             ]
             print(f"| {' | '.join(cells)} |", flush=True)
             for line in differences[:30]:
