@@ -665,7 +665,14 @@ def test_a_program_started_by_codriver_run_is_not_reported_as_lacking_a_repl(liv
     )
     with program(live, text, file="listens.py") as running:
         port = int(running.first[0])
-        until(lambda: [row for row in rows(client, "listens") if row.get("port") == port], "the port to be seen")
+        for phase in ("ready", "connected"):
+            until(
+                lambda phase=phase: (
+                    [(row["phase"], row.get("port")) for row in rows(client, "listens")] == [(phase, port)]
+                ),
+                f"the port in the row of the {phase} session",
+            )
+            assert client.call("evaluate_code", code="1", replSessionKey="listens")["ok"]
         assert f"127.0.0.1:{port}" not in str(client.call("server_health"))
 
 

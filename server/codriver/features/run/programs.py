@@ -456,17 +456,21 @@ def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, o
     if not programs.has_runs():
         return rows
     by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == PROGRAM}
+    ports = {program.pid: int(program.address.rpartition(":")[2]) for program in call.state.programs}
     found: list[dict[str, object]] = []
     for row in rows:
-        repl = by_key.get(str(row["key"]))
-        applications = programs.applications.get(repl.address or "") if repl is not None else None
-        found.append(row | ({"applications": list(applications)} if applications else {}))
+        added: dict[str, object] = {}
+        if (repl := by_key.get(str(row["key"]))) is not None:
+            if repl.profile is not None and repl.profile.process_id in ports:
+                added["port"] = ports[repl.profile.process_id]
+            if applications := programs.applications.get(repl.address or ""):
+                added["applications"] = list(applications)
+        found.append(row | added)
     known = {repl.id for repl in by_key.values()}
-    ports = {program.pid: program.address.rpartition(":")[2] for program in call.state.programs}
     return found + [_process_row(member, ports) for identity, member in members.items() if identity not in known]
 
 
-def _process_row(member: Member, ports: dict[int, str]) -> dict[str, object]:
+def _process_row(member: Member, ports: dict[int, int]) -> dict[str, object]:
     """Return the row for a process in the list of sessions."""
     process = member.named.process
     row: dict[str, Any] = {
@@ -479,7 +483,7 @@ def _process_row(member: Member, ports: dict[int, str]) -> dict[str, object]:
     if member.named.role:
         row["role"] = member.named.role
     if process.pid in ports:
-        row["port"] = int(ports[process.pid])
+        row["port"] = ports[process.pid]
     row["note"] = (
         process.no_repl_reason
         or "the REPL is started when its key is first used; until then the program is not touched"
