@@ -14,7 +14,8 @@ from codriver.repls.worker.python.edits import edited_module
 from codriver.repls.worker.python.edits.change_planner import ChangePlanner
 from codriver.repls.worker.python.edits.load_steps import LoadSteps
 from codriver.repls.worker.python.edits.refill_planner import RefillPlanner
-from codriver.repls.worker.python.follow_up import Followers
+from codriver.repls.worker.python.follow_up.followers import Followers
+from codriver.repls.worker.python.follow_up.reports import Reports
 from codriver.repls.worker.python.live_functions import LiveCode
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
@@ -41,7 +42,7 @@ FAULTS = {
     "other modules": (Followers, "other_sources"),
     "order of modules": (DependentModules, "find_importers"),
     "late statements": (Followers, "update_late_dependents"),
-    "registrations": (Followers, "report_grown"),
+    "registrations": (Reports, "report_grown"),
     "chain": (Rebuilds, "statement_chain"),
     "plan": (ChangePlanner, "plan_change"),
     "chains": (RefillPlanner, "plan_refills"),

@@ -19,7 +19,7 @@ from .edits.minimal_load import MinimalLoad
 from .effects.pure_calls import is_immutable_kind
 from .enum_members import is_enum
 from .follow_failures import Reporting, explain_unfollowed_change
-from .follow_up import Followers
+from .follow_up.followers import Followers
 from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_url_caches
 from .loaded_sources import MAX_PARSED_BYTES
@@ -181,7 +181,7 @@ class ModuleLoad:
         with Reporting(self.report_failure):
             followers.registrations.find_leftovers()
         with Reporting(self.report_failure):
-            followers.forget_lazy_names()
+            followers.imports.forget_lazy_names()
         with Reporting(self.report_failure):
             others = followers.other_sources()
         with Reporting(self.report_failure):
@@ -191,7 +191,7 @@ class ModuleLoad:
             standing = self._drift.rebound_names(text.name)
             with Reporting(functools.partial(self.report_failure, text=text)):
                 for top in followers.dependent_statements(text):
-                    with Reporting(functools.partial(followers.report_in_module, text, text.body[top])):
+                    with Reporting(functools.partial(followers.reports.report, text, text.body[top])):
                         followers.follow(text, top)
             with Reporting(functools.partial(self.report_failure, text=text)):
                 self.renewed += update_remaining_objects(text.module, before, self._undo, self._drift.closures)
@@ -200,7 +200,7 @@ class ModuleLoad:
         with Reporting(self.report_failure):
             followers.update_late_dependents(others)
         with Reporting(self.report_failure):
-            followers.report_grown()
+            followers.reports.report_grown(followers.registrations)
         with Reporting(self.report_failure):
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
             kinds = [
@@ -342,7 +342,10 @@ class ModuleLoad:
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
         emptied = [(name, *row) for row in minimal.cleared_caches]
-        for other, part, count in [*emptied, *(self._followers.record_emptied if self._followers is not None else ())]:
+        for other, part, count in [
+            *emptied,
+            *(self._followers.functions.cleared_caches if self._followers is not None else ()),
+        ]:
             yield {"module": other, "name": part, "kind": "emptied", "of": str(count)}
         for part, function in minimal.functions.left:
             if is_in_use(function):
@@ -350,13 +353,13 @@ class ModuleLoad:
         minimal.functions.report_running(before)
         minimal.members.report_replaced_members(self._drift, name)
         if self._followers is not None:
-            self._followers.report_replaced_members()
+            self._followers.reports.report_replaced_members(self._followers.code, self._drift)
         for part, why in dict.fromkeys(minimal.plan.stays):
             yield _stays_row(name, part, why)
         yield from self._deferred_rows(module, name, minimal)
-        for other, part, why in dict.fromkeys(self._followers.lasting if self._followers is not None else ()):
+        for other, part, why in dict.fromkeys(self._followers.reports.lasting if self._followers is not None else ()):
             yield _stays_row(other, part, why)
-        for other, part, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
+        for other, part, why in dict.fromkeys(self._followers.reports.stays if self._followers is not None else ()):
             space = module_dict(sys.modules[other])
             is_deferred = other != name and self._drift.is_edited(other)
             if not is_deferred or not self._drift.deferred.defer(other, part, why, space.get(part, ABSENT)):
@@ -365,7 +368,7 @@ class ModuleLoad:
     def _deferred_rows(self, module: types.ModuleType, name: str, minimal: MinimalLoad) -> Iterator[dict[str, str]]:
         """Yield rows for what earlier loads could not update and this one has not updated either."""
         deferred = self._drift.deferred
-        evaluated = self._followers.evaluated if self._followers is not None else set()
+        evaluated = self._followers.statements.evaluated if self._followers is not None else set()
         for part, why in deferred.pop(name, module.__dict__, minimal.edited.comparison.changes, evaluated):
             yield _stays_row(name, part, why)
         for other, part in deferred.pop_members() if not self._drift.is_another_edited(name) else ():

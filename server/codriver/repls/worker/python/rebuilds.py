@@ -84,7 +84,7 @@ class Rebuilds:
             id(value) for name in names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
         }
         if isinstance(node, FUNCTION_NODES):
-            functions = self._followers.existing_functions(text.file, node)
+            functions = self._followers.existing.find(text.file, node)
             bound_name |= {id(function) for function in functions}
             if (
                 len(
@@ -117,7 +117,7 @@ class Rebuilds:
         else:
             self.forget_names_set_by_globals(text, node)
             before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
-            self._followers.run(text, node)
+            self._followers.code.run(text, node)
             for name, old in before.items():
                 if old is ABSENT:
                     self.revived.add((text.name, name))
@@ -141,8 +141,8 @@ class Rebuilds:
                 self._call_hook(text, node, {name for _, name in creation.attributes})
                 if not node.decorator_list:
                     return
-        if not self._followers.apply_decorators_again(text, node):
-            self._followers.report_in_module(text, node, "the decorators cannot be applied again")
+        if not self._followers.decorators.apply_again(text, node):
+            self._followers.reports.report(text, node, "the decorators cannot be applied again")
 
     def _call_hook(self, text: Text, node: ast.ClassDef, names: set[str]) -> None:
         """Call the inherited `__init_subclass__` of a class again. `names` are the attributes that it sets."""
@@ -152,7 +152,7 @@ class Rebuilds:
             before = space_of(kind)[name]
             type.__delattr__(kind, name)
             self._undo.record_attribute("", kind, name, before)
-        minimal = self._followers.minimal_load_for(text)
+        minimal = self._followers.code.load_for(text)
         words = {
             str(keyword.arg): eval(minimal.edited.compile(ast.Expression(keyword.value), "eval"), text.space)
             for keyword in node.keywords
@@ -180,7 +180,7 @@ class Rebuilds:
                 seen.add(key)
                 self.rebuild_name(owner, name, text, top, effects)
         if not seen:
-            self._followers.report_in_module(
+            self._followers.reports.report(
                 text, node, f"the statement ran with {self._followers.changes.cause(effects)}, which changed"
             )
 
@@ -204,7 +204,7 @@ class Rebuilds:
         obstacle = self.rebuild_obstacle(text, name, chain)
         node = at.body[top]
         if obstacle:
-            self._followers.report_in_module(
+            self._followers.reports.report(
                 at,
                 node,
                 f"the statement ran with {self._followers.changes.cause(effects)}, which changed, and {obstacle}",
@@ -291,7 +291,7 @@ class Rebuilds:
                 if isinstance(owner.body[top], (*FUNCTION_NODES, ast.ClassDef)):
                     self._redecorate(owner, top)
                 else:
-                    self._followers.run(owner, owner.body[top])
+                    self._followers.code.run(owner, owner.body[top])
                 for name, old in before.items():
                     self.preserve_identity(owner, name, old)
                 self.done.add((owner.name, top))
@@ -303,7 +303,7 @@ class Rebuilds:
         """Restore the previous collection object of a name that was created again, with the new contents."""
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
-            self._followers.replace_contents(old, new)
+            self._followers.objects.replace_contents(old, new)
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
         elif text.name != self._followers.name and new is not old:

@@ -146,7 +146,7 @@ class SharedRegistries:
         return len(self._found) > size
 
     def _add_registry(self, module: str, name: str, value: Any) -> None:
-        text = self._followers.source_of_module(module)
+        text = self._followers.sources.source_of_module(module)
         if text is not None and ("." in name or self._followers.rebuilds.binds_name(text, name)):
             self._found.setdefault(id(value), Registry(text, name, value))
 
@@ -241,7 +241,7 @@ class SharedRegistries:
         fills: set[int] = set(effects.fills)
         bound = {id(text.space.get(name)) for name in assigned_names(node) if name in text.space}
         if isinstance(node, FUNCTION_NODES):
-            functions = followers.existing_functions(text.file, node)
+            functions = followers.existing.find(text.file, node)
             if len(functions) != 1 or functions[0].__dict__:
                 return None
             bound |= {id(functions[0])}
@@ -294,7 +294,7 @@ class SharedRegistries:
 
     def _create(self, registry: Registry) -> Any:
         """Return a new object for a registry."""
-        minimal = self._followers.minimal_load_for(registry.text)
+        minimal = self._followers.code.load_for(registry.text)
         _, value = registry.find_creation()
         owner = registry.owner
         space = {} if owner is None else dict(space_of(owner))
@@ -304,7 +304,7 @@ class SharedRegistries:
         """Yield for each entry in the registries whether an import adds it. Other entries were added at run time."""
         definitions: set[tuple[str, str]] = set()
         words: set[Any] = set()
-        old = [(self._followers.old_text, top) for top in range(len(self._followers.old_text.body))]
+        old = [(self._followers.sources.old_text, top) for top in range(len(self._followers.sources.old_text.body))]
         for text, top in [*chain, *old]:
             node = text.body[top]
             name = getattr(node, "name", "")
@@ -334,10 +334,10 @@ class SharedRegistries:
             value = self._create(registry)
             if type(registry.value) in COLLECTION_TYPES:
                 registry.backup = registry.value.copy()
-                followers.replace_contents(registry.value, value)
+                followers.objects.replace_contents(registry.value, value)
             else:
                 registry.backup = dict(instance_dict_of(registry.value) or {})
-                followers.move_contents(registry.value, value)
+                followers.objects.move_contents(registry.value, value)
             followers.rebuilds.objects |= self.ids
         for text, top in self._earlier:
             self.spaces.setdefault(text.name, dict(text.space))
@@ -350,7 +350,7 @@ class SharedRegistries:
             if registry.backup is None:
                 continue
             if type(registry.value) in COLLECTION_TYPES:
-                self._followers.replace_contents(registry.value, registry.backup)
+                self._followers.objects.replace_contents(registry.value, registry.backup)
             else:
                 attributes = instance_dict_of(registry.value)
                 if attributes is not None:

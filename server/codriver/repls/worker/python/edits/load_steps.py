@@ -77,7 +77,7 @@ class LoadSteps:
         """Yield steps for statements that may depend on something that has changed."""
         text, body = followers.text, self.edited.new.tree.body
         forced = {top for owner, top in followers.rebuilds.forced if owner == followers.name}
-        for top in sorted({*followers.affected_statements(text, followers.seeds), *forced} - self.plan.tops):
+        for top in sorted({*followers.affected_statements(), *forced} - self.plan.tops):
             if id(body[top]) not in self.plan.defined:
                 yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 

@@ -209,7 +209,7 @@ class RefillPlanner:
         if old.kind == CLASS and self.followers.registrations.has_registered(old.name, old.node):
             self.plan.stays.append((old.name, "what creating the class registered is not undone"))
             return
-        effects = self.followers.effects_of_decorators(old.node, self.followers.text)
+        effects = self.followers.analysis.decorator_effects(old.node, self.followers.text.space)
         fills = effects.fills & self.followers.registrations.registry_ids() - self.followers.rebuilds.objects
         is_undone = not effects.fills.isdisjoint(self.followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
@@ -217,9 +217,9 @@ class RefillPlanner:
             names = {called_name(decorator) for decorator in old.node.decorator_list}
             added = [new.node for new in self.edited.added_statements if new.kind == FUNCTION]
             is_refused = has_registration_id(old.node) and any(map(has_registration_id, added))
-            is_weak = self.followers.are_decorators_of_libraries(old.node) and not is_refused
+            is_weak = self.followers.signatures.are_decorators_of_libraries(old.node) and not is_refused
             if names <= REGISTERING_DECORATORS and is_weak:
-                self.followers.report_if_used(old.name, old.node, self.edited.space.get(old.name), why)
+                self.followers.reports.report_if_used(old.name, old.node, self.edited.space.get(old.name), why)
             else:
                 self.plan.stays.append((old.name, why))
 
@@ -232,7 +232,7 @@ class RefillPlanner:
         fills = (
             self.followers.rebuilds.filled_object_ids(old.node, self.followers.text)
             if is_value
-            else self.followers.effects_of_decorators(old.node, self.followers.text).fills
+            else self.followers.analysis.decorator_effects(old.node, self.followers.text.space).fills
         )
         if not fills.isdisjoint(self.followers.rebuilds.objects):
             return
@@ -242,11 +242,13 @@ class RefillPlanner:
             called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
             why = "what the decorators did before is not undone"
-            is_weak = self.followers.are_decorators_of_libraries(old.node) and not has_registration_id(old.node)
+            is_weak = self.followers.signatures.are_decorators_of_libraries(old.node) and not has_registration_id(
+                old.node
+            )
             value = self.edited.space.get(old.name) if is_weak else None
-            self.followers.report_if_used(new.name, new.node, value, why)
+            self.followers.reports.report_if_used(new.name, new.node, value, why)
         elif BASES in change.parts and self.followers.registrations.is_no_longer_registered(old, new):
-            self.followers.report_not_updated(
+            self.followers.reports.report_not_updated(
                 new.name, new.node, "what creating the class registered before is not undone"
             )
         elif DECORATORS in change.parts or BASES in change.parts or is_decorated_otherwise(self.edited, change):

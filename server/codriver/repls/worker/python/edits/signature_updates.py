@@ -102,7 +102,7 @@ def has_read_signature(edited: EditedModule, change: Change) -> bool:
         for each in (old.node, new.node)
     ]
     only_defaults = arguments[0] == arguments[1]
-    return any(followers.reads_signature(decorator, only_defaults=only_defaults) for decorator in opaque)
+    return any(followers.signatures.reads_signature(decorator, only_defaults=only_defaults) for decorator in opaque)
 
 
 def _annotations_of(arguments: Any) -> list[Any]:

@@ -6,23 +6,23 @@ import ast
 import types
 from typing import Generic
 
-from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
-from .class_renewal import can_be_created_again, classes_with_hooks, has_plain_metaclass
-from .edits.open_classes import accepts_method
-from .edits.statement_syntax import dotted_name
-from .effects.static_attributes import is_generic_class
-from .enum_members import is_enum
-from .equal_values import is_alike
-from .python_names import module_dict
-from .statements import CLASS, FUNCTION, VALUE, assigned_names
+from ...basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from ..class_renewal import can_be_created_again, classes_with_hooks, has_plain_metaclass
+from ..edits.open_classes import accepts_method
+from ..edits.statement_syntax import dotted_name
+from ..effects.static_attributes import is_generic_class
+from ..enum_members import is_enum
+from ..equal_values import is_alike
+from ..python_names import module_dict
+from ..statements import CLASS, FUNCTION, VALUE, assigned_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..basics.held_definitions import UndoRecord
-    from .effects.effects import Effects
-    from .module_text import Text
+    from ...basics.held_definitions import UndoRecord
+    from ..effects.effects import Effects
+    from ..module_text import Text
 
 STANDARD_BASE_MODULES = (
     "builtins",
@@ -54,7 +54,7 @@ class ClassFollowUp:
         if not is_class(kind):
             effects = self._followers.effects(node, text)
             if self._changes.is_affected(effects):
-                self._followers.report_in_module(
+                self._followers.reports.report(
                     text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
                 )
             return
@@ -83,13 +83,13 @@ class ClassFollowUp:
         if not self._changes.is_affected(effects):
             return
         if effects.effect is None and effects.fills <= {id(kind)}:
-            if not self._followers.apply_decorators_again(text, node):
+            if not self._followers.decorators.apply_again(text, node):
                 self._report_not_made(text, node, effects)
         elif effects.effect is None and effects.fills:
             self._followers.rebuilds.rebuild_filled(text, top, node, effects)
         else:
             why = f"the decorators ran with {self._changes.cause(effects)}, which changed"
-            self._followers.report_in_module(text, node, why)
+            self._followers.reports.report(text, node, why)
 
     def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
         """Replace the bases of a class if the new ones have the same names. Return whether that was possible."""
@@ -123,7 +123,7 @@ class ClassFollowUp:
         before = space_of(kind).get("__orig_bases__")
         if before is None:
             return
-        minimal = self._followers.minimal_load_for(text)
+        minimal = self._followers.code.load_for(text)
         bases = ast.Tuple(node.bases, ast.Load())
         ast.copy_location(bases, node)
         now = eval(minimal.edited.compile(ast.Expression(bases), "eval"), text.space)
@@ -162,7 +162,7 @@ class ClassFollowUp:
             and hooks & {"__init_subclass__()"}
             and not hooks & {"__new__()", "__prepare__()", "__init__()"}
         ):
-            minimal = self._followers.minimal_load_for(text)
+            minimal = self._followers.code.load_for(text)
             words = {
                 keyword.arg: eval(minimal.edited.compile(ast.Expression(keyword.value), "eval"), text.space)
                 for keyword in node.keywords
@@ -175,7 +175,7 @@ class ClassFollowUp:
         if fills_only_itself and can_be_created_again(kind):
             self._make_class(text, node, kind, effects)
         else:
-            self._followers.report_in_module(
+            self._followers.reports.report(
                 text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
             )
         return False
@@ -192,7 +192,7 @@ class ClassFollowUp:
     def _report_not_made(self, text: Text, node: ast.ClassDef, effects: Effects) -> None:
         """Report that a class cannot be created again."""
         why = f"the class was created with {self._changes.cause(effects)}, which changed, and cannot be created again"
-        self._followers.report_in_module(text, node, why)
+        self._followers.reports.report(text, node, why)
 
     def make_again(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
         """Run a class statement again. Return False if that might have effects outside the class."""
@@ -200,7 +200,7 @@ class ClassFollowUp:
         if whole.effect is not None or whole.fills - {id(kind)} or not can_be_created_again(kind):
             return False
         self.remade.add((text.name, text.body.index(node)))
-        self._followers.run(text, node)
+        self._followers.code.run(text, node)
         if text.name != self._followers.name:
             self._undo.record_key(f"{text.name}.{node.name}", text.space, node.name, kind)
         return True
@@ -211,7 +211,7 @@ class ClassFollowUp:
             if not self.make_again(text, node, kind):
                 self._report_not_made(text, node, effects)
         except Exception as error:  # an error in user code or a library
-            self._followers.report_in_module(
+            self._followers.reports.report(
                 text,
                 node,
                 f"the class was created with {self._changes.cause(effects)}, which changed,"
@@ -220,7 +220,7 @@ class ClassFollowUp:
 
     def follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         """Update the statements in the body of a class that depend on a change."""
-        minimal = self._followers.minimal_load_for(text)
+        minimal = self._followers.code.load_for(text)
         members: set[str] = set()
         for statement in minimal.edited.nested_statements(node):
             owner = minimal.edited.class_of(statement.owner)
@@ -231,11 +231,11 @@ class ClassFollowUp:
                     return
                 continue
             if statement.kind == FUNCTION:
-                self._followers.follow_defaults(text, statement.node, owner)
-                self._followers.clear_cache(
+                self._followers.functions.follow_defaults(text, statement.node, owner)
+                self._followers.functions.clear_cache(
                     text, space_of(owner).get(statement.node.name), dotted_name(statement), owner
                 )
-                self._followers.report_cached(text, statement, owner)
+                self._followers.functions.report_cached(text, statement, owner)
                 if statement.node.decorator_list:
                     effects = self._followers.analysis.decorator_effects(statement.node, text.space, owner)
                     if self._changes.is_affected(effects):
@@ -252,7 +252,7 @@ class ClassFollowUp:
             if is_enum(owner) and statement.kind == VALUE:
                 members.update(assigned_names(statement.node))
             elif effects.effect is not None or (effects.fills and statement.kind == VALUE):
-                self._followers.report_in_module(
+                self._followers.reports.report(
                     text,
                     statement.node,
                     f"the statement was evaluated with {self._changes.cause(effects)}, which changed",
@@ -265,7 +265,7 @@ class ClassFollowUp:
                 return
         if members:
             minimal.members.make_update(node.name + ".", members, node)()
-            self._followers.stays += [(text.name, name, why) for name, why in minimal.pop_not_updated()]
+            self._followers.reports.stays += [(text.name, name, why) for name, why in minimal.pop_not_updated()]
 
     def _assign(self, text: Text, statement: Any, owner: Any) -> None:
         """Assign an attribute of a class again.
@@ -274,9 +274,9 @@ class ClassFollowUp:
         """
         before = {name: space_of(owner).get(name, ABSENT) for name in assigned_names(statement.node)}
         try:
-            self._followers.minimal_load_for(text).class_bodies.make_assignment(statement.owner, statement)()
+            self._followers.code.load_for(text).class_bodies.make_assignment(statement.owner, statement)()
         except Exception as error:  # an error in user code
-            self._followers.report_in_module(
+            self._followers.reports.report(
                 text,
                 statement.node,
                 f"the statement fails now: {type(error).__name__}",
@@ -287,8 +287,8 @@ class ClassFollowUp:
             new = space_of(owner).get(name, ABSENT)
             if new is old or old is ABSENT:
                 continue
-            is_alone = not self._followers.is_selection(text, statement.node, (old, new), owner)
-            if is_alike(old, new) or (is_alone and self._followers.move_contents(old, new)):
+            is_alone = not self._followers.objects.is_selection(text, statement.node, (old, new), owner)
+            if is_alike(old, new) or (is_alone and self._followers.objects.move_contents(old, new)):
                 type.__setattr__(owner, name, old)
             elif text.name != self._followers.name:
                 self._undo.record_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)

@@ -1,0 +1,1 @@
+"""Update what other statements have computed from something that a load changed."""

@@ -1,0 +1,151 @@
+"""Find the words that statements must mention to depend on a load, and values that were modified before it."""
+
+from __future__ import annotations
+
+import ast
+
+from ...basics.held_definitions import ABSENT, is_class, order_of, qualified_name
+from ..equal_values import is_equal_without_caches
+from ..statements import CLASS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..edits.edited_module import EditedModule
+    from ..effects.analysis import Analysis
+    from ..module_text import Text
+    from ..registrations import Registrations
+    from .module_code import ModuleCode
+    from .module_sources import ModuleSources
+
+NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
+"""Functions that return the names in a module."""
+
+
+class ChangedWords:
+    """The words that may depend on a load.
+
+    - `words` are the names changed by the edit, without their module or class.
+    - `touched` are the positions of assignments whose values have been modified since they ran.
+    - `truths` are the results of the conditions of `if` statements before the load, by position.
+    """
+
+    def __init__(
+        self,
+        edited: EditedModule,
+        sources: ModuleSources,
+        analysis: Analysis,
+        registrations: Registrations,
+        code: ModuleCode,
+    ) -> None:
+        self._edited, self.sources, self.analysis = edited, sources, analysis
+        self.registrations, self.code = registrations, code
+        self.words: set[str] = set()
+        self.touched: set[int] = set()
+        self.truths: dict[int, bool] = {}
+
+    def find(self) -> None:
+        """Find the words in the changed statements."""
+        comparison = self._edited.comparison
+        for change in comparison.changes:
+            for statement in (change.old, change.new):
+                if statement is None:
+                    continue
+                parts = statement.name.split(".")
+                is_dunder = parts[-1][:2] == parts[-1][-2:] == "__"
+                self.words |= {parts[0]} if is_dunder and len(parts) > 1 else {parts[-1]}
+                if statement.kind != FUNCTION:
+                    self.words.update(part for name in assigned_names(statement.node) for part in name.split("."))
+                    self.words.update(names_bound_by(statement.node) if not statement.owner else ())
+                    self.words.update(parts[:-1])
+                elif is_dunder and len(parts) > 1:
+                    self.words.add(parts[0])
+                if statement.kind == CLASS or statement.owner:
+                    self.words.update(self._related_classes(statement))
+                if statement.kind not in (FUNCTION, CLASS) or statement.node.decorator_list:
+                    self.words.update(self._filled_names(statement.node, self.sources.text))
+        for statement in comparison.moved:
+            self.words.update(
+                part
+                for name in (statement.name, *assigned_names(statement.node))
+                for part in (statement.owner + name).split(".")
+            )
+        self.words = {seed for seed in self.words if seed.isidentifier()}
+        is_function_only = all(
+            change.old and change.new and change.current_statement.kind == FUNCTION for change in comparison.changes
+        )
+        if self.words and (not is_function_only or "__dir__" in self.sources.text.space):
+            self.words |= NAMESPACE_READERS
+
+    def compare_values(self, deferred: set[str]) -> None:
+        """Before the load, evaluate statements that may depend on it to find values that have been modified since.
+
+        The previous values of the names in `deferred` cannot be computed any more.
+        """
+        pairs = {new.top: old.top for old, new in self._edited.comparison.same if not new.owner}
+        for top in self.sources.text.statements_mentioning(set(self.words)):
+            node = self.sources.text.body[top]
+            old = self.sources.old_text.body[pairs[top]] if top in pairs else None
+            if old is None:
+                continue
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                names = [name for name in assigned_names(node) if name.isidentifier()]
+                if not deferred.isdisjoint(names):
+                    continue
+                effects = self.analysis.statement_effects(old, self.sources.text.space)
+                is_pure = effects.effect is None and not effects.fills
+                value = self.code.evaluate_or_absent(self.sources.text, old.value) if names and is_pure else ABSENT
+                present = self.sources.text.space.get(names[0], ABSENT) if names else ABSENT
+                if len(names) == 1 and (
+                    value is ABSENT
+                    or not (is_equal_without_caches(value, present) or _are_classes_of_same_name(value, present))
+                ):
+                    self.touched.add(top)
+            elif isinstance(node, ast.If):
+                effects = self.analysis.statement_effects(old.test, self.sources.text.space)
+                value = (
+                    self.code.evaluate_or_absent(self.sources.text, old.test)
+                    if effects.effect is None and not effects.fills
+                    else ABSENT
+                )
+                if value is not ABSENT:
+                    self.truths[top] = bool(value)
+
+    def _related_classes(self, statement: Any) -> set[str]:
+        """Return the names of a changed class's bases and metaclasses. Other code may use the class through them."""
+        names = (
+            [base.id for base in statement.node.bases if isinstance(base, ast.Name)] if statement.kind == CLASS else []
+        )
+        kinds = [self.sources.text.space.get(name) for name in names] + [
+            self._edited.class_of(statement.owner) if statement.owner else None
+        ]
+        related = [each for kind in kinds if is_class(kind) for each in order_of(kind)]
+        related += [type(each) for each in related]
+        return {each.__name__ for each in related if self.registrations.is_of_project(each)}
+
+    def names_filled_by_decorators(self, text: Text, words: set[str]) -> set[str]:
+        """Return the names of objects filled by decorators that may depend on the names in `words`."""
+        seen: set[int] = set()
+        found: set[str] = set()
+        is_growing = True
+        while is_growing:
+            is_growing = False
+            for top in text.statements_mentioning({*words, *found}):
+                node = text.body[top]
+                if top not in seen and isinstance(node, (*FUNCTION_NODES, ast.ClassDef)) and node.decorator_list:
+                    seen.add(top)
+                    more = self._filled_names(node, text) - found
+                    found |= more
+                    is_growing = is_growing or bool(more)
+        return found
+
+    def _filled_names(self, node: Any, text: Text) -> set[str]:
+        """Return the names of the objects that a statement fills."""
+        fills = self.analysis.statement_effects(node, text.space).fills
+        return {name for name, value in text.space.items() if id(value) in fills}
+
+
+def _are_classes_of_same_name(first: Any, other: Any) -> bool:
+    """Return whether both objects are classes with the same name."""
+    return is_class(first) and is_class(other) and qualified_name(first) == qualified_name(other)

@@ -1,0 +1,160 @@
+"""Keep the identity of objects that statements create again, so that references to them see the new contents."""
+
+from __future__ import annotations
+
+import ast
+import functools
+
+from ...basics.held_definitions import ABSENT, defining_module_name, order_of, qualified_name
+from ..enum_members import is_enum
+from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of, stores_more
+from ..python_names import instance_dict_of
+from ..rebuilds import refers_to_function
+from ..registrations import REGISTRY_TYPES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ...basics.held_definitions import UndoRecord
+    from ..effects.analysis import Analysis
+    from ..module_text import Text
+    from ..name_changes import NameChanges
+    from .module_sources import ModuleSources
+
+LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+"""The type of the functions that `lru_cache` returns."""
+
+
+class RetainedObjects:
+    """Puts the contents of new objects into the previous ones."""
+
+    def __init__(self, sources: ModuleSources, analysis: Analysis, changes: NameChanges, undo: UndoRecord) -> None:
+        self.sources, self.analysis, self.changes, self.undo = sources, analysis, changes, undo
+
+    def restore_identity(self, text: Text, name: str, old: Any, node: Any = None) -> None:
+        """Restore the previous object of a name if it is equal to the new one or can receive its contents.
+
+        `node` is the statement that binds the name.
+        """
+        space = text.space
+        new = space.get(name, ABSENT)
+        is_cached = isinstance(node, ast.Assign) and self._calls_cache(text, node.value)
+        if new is not old and old is not ABSENT and new is not ABSENT and not is_cached:
+            if self._adopt_class(old, new):
+                self.changes.updated.add((text.name, name))
+            if is_alike(old, new):
+                space[name] = old
+            elif not self.is_selection(text, node, (old, new)) and self.move_contents(old, new):
+                space[name] = old
+                self.changes.updated.add((text.name, name))
+        if text.name != self.sources.name and space.get(name, ABSENT) is not old:
+            self.undo.record_key(f"{text.name}.{name}", space, name, old)
+
+    def is_selection(self, text: Text, node: Any, values: tuple[object, ...], kind: Any = None) -> bool:
+        """Return whether any of the values is part of an object that a statement reads, and was not created by it.
+
+        `kind` is the class whose body contains the statement.
+        """
+        if node is None or all(type(value) not in REGISTRY_TYPES and not instance_dict_of(value) for value in values):
+            return False
+        effects = (
+            self.analysis.body_effects([node], text.space, kind)
+            if kind is not None
+            else self.analysis.statement_effects(node, text.space)
+        )
+        return any(is_part_of(value, effects.objects.values()) for value in values)
+
+    def move_contents(self, old: Any, new: Any) -> bool:
+        """Replace the contents of a collection or workspace object with those of another.
+
+        Return whether that was possible.
+        """
+        if type(old) is not type(new):
+            return False
+        if type(old) in REGISTRY_TYPES:
+            self.replace_contents(old, new)
+            return True
+        kind = type(old)
+        bases = order_of(kind)
+        if (
+            defining_module_name(kind) not in self.sources.module_names
+            or is_enum(kind)
+            or any(base in REGISTRY_TYPES for base in bases)
+        ):
+            return False
+        slots = find_slots(kind)
+        attributes, fresh = instance_dict_of(old), instance_dict_of(new)
+        if stores_more(base for base in bases if defining_module_name(base) not in self.sources.module_names):
+            return False
+        if not slots and not attributes and not has_only_attributes(old):
+            return False
+        if refers_to_function(fresh or [_slot_value(slot, new) for _, slot in slots], new):
+            return False  # its attributes include bound methods or other references to itself
+        values = {name: (slot, _slot_value(slot, old), _slot_value(slot, new)) for name, slot in slots}
+        before = {**(attributes or {}), **{name: value[1] for name, value in values.items()}}
+        now = {**(fresh or {}), **{name: value[2] for name, value in values.items()}}
+        self.changes.record_attribute_changes(old, before, now)
+        for slot, previous, value in values.values():
+            self.undo.record_change("", lambda: True, functools.partial(_set_slot, slot, old, previous))
+            _set_slot(slot, old, value)
+        if type(attributes) is dict and type(fresh) is dict:
+            self.undo.record_change("", lambda: True, functools.partial(refill, attributes, dict(attributes)))
+            refill(attributes, fresh)
+        return True
+
+    def replace_contents(self, old: Any, new: Any) -> None:
+        """Replace the contents of a list, dict or set by those of another."""
+        before = old.copy()
+        self.changes.refilled[id(old)] = None
+        self.undo.record_change("", lambda: True, lambda: refill(old, before))
+        refill(old, new)
+
+    def _adopt_class(self, old: Any, new: Any) -> bool:
+        """Give an object the class of its replacement if that class was re-created.
+
+        Return whether its class was changed.
+        """
+        before, now = type(old), type(new)
+        if before is now or defining_module_name(before) not in self.sources.module_names or is_enum(before):
+            return False
+        if (defining_module_name(before), qualified_name(before)) != (defining_module_name(now), qualified_name(now)):
+            return False
+        try:
+            object.__setattr__(old, "__class__", now)
+        except TypeError:  # the memory layouts differ
+            return False
+        self.undo.record_change("", lambda: True, lambda: object.__setattr__(old, "__class__", before))
+        return True
+
+    @staticmethod
+    def _calls_cache(text: Text, node: Any) -> bool:
+        """Return whether an expression calls a cached function, which returns the same object to other callers."""
+        function = node.func if isinstance(node, ast.Call) else None
+        return isinstance(function, ast.Name) and type(text.space.get(function.id)) is LRU_CACHE_TYPE
+
+
+def _slot_value(slot: Any, owner: object) -> Any:
+    """Return the value in a slot of an object, or ABSENT if the slot is empty."""
+    try:
+        return slot.__get__(owner)
+    except AttributeError:
+        return ABSENT
+
+
+def _set_slot(slot: Any, owner: object, value: object) -> None:
+    """Set a slot of an object, or empty it if the value is ABSENT. This does not call `__setattr__`."""
+    if value is not ABSENT:
+        slot.__set__(owner, value)
+    elif _slot_value(slot, owner) is not ABSENT:
+        slot.__delete__(owner)
+
+
+def refill(old: Any, new: Any) -> None:
+    """Replace the contents of a list, dict or set by those of another."""
+    if type(old) is list:
+        old[:] = new
+    else:
+        value = new.copy()
+        old.clear()
+        old.update(value)

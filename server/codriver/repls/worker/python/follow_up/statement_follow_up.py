@@ -1,0 +1,291 @@
+"""Update what a statement has computed, by running it again or by reporting it."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import sys
+import types
+import weakref
+
+from ...basics.held_definitions import ABSENT, order_of, space_of
+from ..equal_values import is_alike
+from ..python_names import module_dict
+from ..rebuilds import is_setattr
+from ..statements import BLOCK_STATEMENTS, assigned_names, comparable_dump, line_range, names_bound_by
+from .import_syntax import is_bound_again
+from .retained_objects import refill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..effects.analysis import Analysis
+    from ..effects.effects import Effects
+    from ..module_text import Text
+    from ..name_changes import NameChanges
+    from ..rebuilds import Rebuilds
+    from .changed_words import ChangedWords
+    from .module_code import ModuleCode
+    from .module_sources import ModuleSources
+    from .reports import Reports
+    from .retained_objects import RetainedObjects
+
+ORDERLESS_FUNCTIONS = frozenset({"all", "any", "frozenset", "len", "max", "min", "set", "sorted", "sum"})
+"""Built-in functions whose results do not depend on the order of what they are given."""
+ORDERLESS_TYPES = (set, frozenset, int, float, bool, type(None))
+"""Types of values that have no order."""
+ADDING_METHODS = frozenset({"add", "append", "appendleft"})
+"""Methods of collections that add an object without reading anything but its hash."""
+ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
+
+
+class StatementFollowUp:
+    """Updates statements that are neither definitions nor imports.
+
+    `evaluated` are the names in the edited module that were computed again although their statements were not edited.
+    """
+
+    def __init__(
+        self,
+        sources: ModuleSources,
+        analysis: Analysis,
+        changes: NameChanges,
+        code: ModuleCode,
+        reports: Reports,
+        rebuilds: Rebuilds,
+        objects: RetainedObjects,
+        names: ChangedWords,
+    ) -> None:
+        self.sources, self.analysis, self.changes, self.code = sources, analysis, changes, code
+        self.reports, self.rebuilds, self.objects, self.names = reports, rebuilds, objects, names
+        self.evaluated: set[str] = set()
+
+    def follow(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
+        """Run a statement again if it depends on a change and has no external effects. Report it otherwise."""
+        effects = self.analysis.statement_effects(node, text.space)
+        if not self.changes.is_affected(effects):
+            return
+        names = [name for name in assigned_names(node) if name.isidentifier()]
+        if self._depends_on_namespace(text, effects):
+            if names and self._value_now(text, node) is not text.space.get(names[0], ABSENT):
+                self.reports.report(text, node, "the value was computed from the names in its module, which changed")
+            return
+        if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
+            return
+        if self._has_added_same_objects(text, node):
+            return
+        if self._is_only_setter(text, node):
+            self._run_or_report(text, node, effects)
+            return
+        if effects.effect is not None:
+            self.reports.report(
+                text,
+                node,
+                f"the statement was evaluated with {self.changes.cause(effects)}, which changed,"
+                " and running it again may affect other processes",
+            )
+            return
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
+            if self._is_store(node, text):
+                self.code.run(text, node)
+            else:
+                self.rebuilds.rebuild_filled(text, top, node, effects)
+            return
+        if isinstance(node, ast.Expr) and is_setattr(node.value):
+            self.code.run(text, node)
+            return
+        if effects.fills and not self._only_counts(node, effects):
+            self.rebuilds.rebuild_filled(text, top, node, effects)
+            return
+        if isinstance(node, ast.Expr):
+            return
+        if isinstance(node, ast.Assert):
+            self._run_or_report(text, node, effects)
+            return
+        bound = names_bound_by(node)
+        chains = [name for name in bound if len(self.rebuilds.statement_chain(text, name)) > 1]
+        if chains:
+            for name in chains:
+                self.rebuilds.rebuild_name(text, name, text, top, effects)
+        elif (
+            isinstance(node, (ast.Assign, ast.AnnAssign))
+            and top in self.names.touched
+            and text.name == self.sources.name
+        ):
+            if not any(self.changes.has_changed(*read) for read in effects.reads):
+                return
+            self.reports.report(
+                text,
+                node,
+                f"the value was computed from {self.changes.cause(effects)}, which changed, and has been used since",
+            )
+        elif isinstance(node, ast.While):
+            self.reports.report(text, node, f"the statement ran with {self.changes.cause(effects)}, which changed")
+        else:
+            self._run_or_report(text, node, effects)
+
+    def _only_counts(self, node: Any, effects: Effects) -> bool:
+        """Return whether an assignment only changes attributes of functions, such as a counter of calls."""
+        is_assignment = isinstance(node, (ast.Assign, ast.AnnAssign))
+        return is_assignment and len(self._filled_functions(effects)) == len(effects.fills)
+
+    def _filled_functions(self, effects: Effects) -> list[types.FunctionType]:
+        """Return the functions in the workspace's modules whose attributes a statement changes."""
+        found: dict[int, types.FunctionType] = {}
+        for name in [*self.sources.loads] if effects.fills else ():
+            for value in list(module_dict(sys.modules[name]).values()) if name in sys.modules else ():
+                if id(value) in effects.fills and type(value) is types.FunctionType:
+                    found[id(value)] = value
+        return list(found.values())
+
+    def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
+        """Return whether a statement is only affected because it reads all names in its module.
+
+        Such a statement is not run again, because names bound after it now exist.
+        """
+        guessed = {(text.name, "**")} & effects.guesses
+        if not guessed:
+            return False
+        effects.guesses -= guessed
+        is_affected = self.changes.is_affected(effects)
+        effects.guesses |= guessed
+        return not is_affected
+
+    def _value_now(self, text: Text, node: Any) -> Any:
+        """Return the value that a statement would bind to its first name now.
+
+        If that equals the current value, the current object is returned. ABSENT means that the evaluation failed.
+        """
+        present = text.space.get(assigned_names(node)[0], ABSENT)
+        try:
+            value = eval(self.code.compile(text, ast.Expression(node.value), "eval"), text.space)
+        except Exception:  # an error in user code
+            return ABSENT
+        return present if is_alike(present, value) else value
+
+    def _is_same_branch(self, text: Text, top: int, node: Any) -> bool:
+        """Return whether the condition of an `if` still has the same result and its branch is not affected."""
+        if text.name != self.sources.name or top not in self.names.truths:
+            return False
+        effects = self.analysis.statement_effects(node.test, text.space)
+        if effects.effect is not None:
+            return False
+        try:
+            value = bool(eval(self.code.compile(text, ast.Expression(node.test), "eval"), text.space))
+        except Exception:  # an error in user code
+            return False
+        branch = node.body if value else node.orelse
+        return value is self.names.truths[top] and not any(
+            self.changes.is_affected(self.analysis.statement_effects(statement, text.space)) for statement in branch
+        )
+
+    def _is_only_setter(self, text: Text, node: Any) -> bool:
+        """Return whether a statement calls a setter such as `setLevel` that no other statement calls."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not _is_setter(call.func):
+            return False
+        given = self.analysis.statement_effects(
+            ast.Tuple([*call.args, *[keyword.value for keyword in call.keywords]], ast.Load()), text.space
+        )
+        target = comparable_dump([call.func])
+        others = [
+            statement for statement in text.body
+            if statement is not node and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+            and comparable_dump([statement.value.func]) == target
+        ]  # fmt: skip
+        return given.effect is None and not given.fills and not others
+
+    def _has_added_same_objects(self, text: Text, node: Any) -> bool:
+        """Return whether a statement added objects to a collection that are still the same objects."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        function = call.func if isinstance(call, ast.Call) and not call.keywords else None
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(function, ast.Attribute)
+            or function.attr not in ADDING_METHODS
+        ):
+            return False
+        if not isinstance(function.value, ast.Name) or self.changes.is_affected(
+            self.analysis.statement_effects(function.value, text.space)
+        ):
+            return False
+        if type(text.space.get(function.value.id)) not in ADDED_TO_TYPES:
+            return False
+        before = self.changes.before.get(text.name, {})
+        for argument in call.args:
+            name = argument.id if isinstance(argument, ast.Name) else ""
+            value = text.space.get(name, ABSENT)
+            if value is ABSENT or value is not before.get(name, ABSENT) or not _is_hashed_by_identity(value):
+                return False
+        return True
+
+    def _is_store(self, node: Any, text: Text) -> bool:
+        """Return whether an assignment sets attributes or items of objects that are not affected."""
+        assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return all(
+            isinstance(target, (ast.Attribute, ast.Subscript))
+            and not self.changes.is_affected(self.analysis.statement_effects(target, text.space))
+            for target in assigned
+        )
+
+    def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
+        cause = self.changes.cause(effects)
+        try:
+            self._evaluate(text, node)
+            self._report_order(text, node, effects)
+        except Exception as error:  # an error in user code
+            self.reports.report(
+                text,
+                node,
+                f"the statement was evaluated with {cause}, which changed, and fails now: {type(error).__name__}",
+            )
+
+    def _report_order(self, text: Text, node: Any, effects: Effects) -> None:
+        """Report a statement that has read all attributes of a class in an order that is not that of a fresh import."""
+        called = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        values = [text.space.get(name) for name in names_bound_by(node)]
+        if called & ORDERLESS_FUNCTIONS or all(type(value) in ORDERLESS_TYPES for value in values):
+            return
+        for module, name in self.changes.reordered:
+            if any((module, f"{name}.{word}") in effects.reads for word in "*+="):
+                why = f"line {line_range(node)[0]}: the attributes of {name} come in another order"
+                self.reports.lasting.append((text.name, ", ".join(assigned_names(node)), why))
+
+    def _evaluate(self, text: Text, node: Any) -> None:
+        """Run a statement that only binds names. Previous objects that equal the new ones are retained."""
+        names = names_bound_by(node)
+        before = {name: text.space.get(name, ABSENT) for name in names}
+        counted = self._filled_functions(self.analysis.statement_effects(node, text.space))
+        counters = [(function.__dict__, dict(function.__dict__)) for function in counted]
+        if isinstance(node, BLOCK_STATEMENTS):
+            for name in names:
+                if before[name] is not ABSENT and not is_bound_again(text, node, name):
+                    del text.space[name]
+        try:
+            self.code.run(text, node)
+        except BaseException:
+            for name, value in before.items():
+                if value is not ABSENT:
+                    text.space[name] = value
+            raise
+        finally:
+            for attributes, values in counters:
+                refill(attributes, values)
+        if text.name == self.sources.name:
+            self.evaluated.update(names)
+        for name, old in before.items():
+            self.objects.restore_identity(text, name, old, node)
+            if old is ABSENT:
+                self.rebuilds.revived.add((text.name, name))
+
+
+def _is_setter(node: Any) -> bool:
+    """Return whether an expression names a setter in the style of `logging`, such as `setLevel`."""
+    return isinstance(node, ast.Attribute) and node.attr[:3] == "set" and node.attr[3:4].isupper()
+
+
+def _is_hashed_by_identity(value: object) -> bool:
+    """Return whether the hash of an object is independent of its contents. This includes unhashable objects."""
+    found = next(space_of(base)["__hash__"] for base in order_of(type(value)) if "__hash__" in space_of(base))
+    return found is None or found is object.__hash__
