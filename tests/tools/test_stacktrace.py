@@ -50,6 +50,15 @@ def test_the_stack_trace_of_a_python_error_includes_the_project_frames(client):
     assert "json/decoder.py" in whole["frames"][0]["file"]
 
 
+def test_the_source_is_left_out_if_the_file_has_changed_since_the_error(live, client):
+    (live.workspace / "fixed.py").write_text("def half(n):\n    return 1 / n\n")
+    assert not client.call("evaluate_code", code="import fixed\nfixed.half(0)", replSessionKey="py")["ok"]
+    assert ">2     return 1 / n" in get_stacktrace(client, replSessionKey="py")["source"]
+    edit = {"filePath": "fixed.py", "oldText": "1 / n", "newText": "n / 2"}
+    assert client.call("edit_files", edits=[edit], load=True, replSessionKey="py")["ok"]
+    assert "source" not in get_stacktrace(client, replSessionKey="py")
+
+
 def test_the_stack_trace_of_a_lisp_error_includes_the_project_frames(client):
     assert not client.call("evaluate_code", code="(deep.core/outer 0)", replSessionKey="lpy")["ok"]
     trace = get_stacktrace(client, replSessionKey="lpy")

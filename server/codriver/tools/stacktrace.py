@@ -134,18 +134,18 @@ async def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) ->
 async def _source_field(call: Call, failed: Evaluation, trace: StackTrace) -> dict[str, object]:
     """Return an answer field with the source lines of the innermost frame in the project's Python code.
 
-    It is left out if the file has changed since the code was loaded.
+    It is left out if the file has changed since the error, or since the code was loaded.
     """
     frame = next((candidate for candidate in trace.frames if not candidate.tooling), None)
     if frame is None or not frame.line or not (frame.file or "").endswith(".py"):
         return {}
     path = call.services.workspace / str(frame.file)
-    if failed.is_test_job:
-        is_changed = partial(_is_changed_since, path, failed.started_at or 0)
-        is_outdated = await call.services.work.files.run(call.client, is_changed)
-    else:
-        is_outdated = await is_edited(call, failed, path)
-    text = "" if is_outdated else await raising_lines(call, path, frame.line)
+    time_ms = (failed.started_at if failed.is_test_job else failed.finished_at) or 0
+    if await call.services.work.files.run(call.client, partial(_is_changed_since, path, time_ms)):
+        return {}
+    if not failed.is_test_job and await is_edited(call, failed, path):
+        return {}
+    text = await raising_lines(call, path, frame.line)
     return {"source": text} if text else {}
 
 
