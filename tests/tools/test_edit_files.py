@@ -227,6 +227,30 @@ def test_an_edit_of_type_undo_reverts_the_last_batch(client, greet):
     assert client.call("status", about="activity", kind="edits")["events"][0]["kind"] == "undo"
 
 
+def test_the_edit_of_another_caller_is_reverted_only_by_name(client, greet):
+    assert client.call("edit_files", edits=[SHOUT], who="ada")["ok"]
+    undo = {"type": "undo", "filePath": "src/greet.clj"}
+    refused = client.call("edit_files", edits=[undo], who="grace")
+    assert (refused["reason"], refused["message"]) == (
+        "nothing-to-undo", "the last edit of src/greet.clj is not yours, but ada's",
+    )  # fmt: skip
+    assert 'name: "ada"' in refused["hint"]
+    assert client.call("edit_files", edits=[{**undo, "name": "bob"}], who="grace")["reason"] == "nothing-to-undo"
+    assert "shout" in greet.read_text()
+    answer = client.call("edit_files", edits=[{**undo, "name": "ada"}], who="grace")
+    assert (answer["ok"], answer["editsBy"], greet.read_text()) == (True, "ada", GREET)
+    assert "shout" in answer["files"][0]["diff"]
+    event = client.call("status", about="activity", kind="edits")["events"][0]
+    assert (event["kind"], event["who"]) == ("undo", "grace")
+
+
+def test_the_edit_of_another_caller_is_not_reverted_after_a_change(client, greet):
+    assert client.call("edit_files", edits=[SHOUT], who="ada")["ok"]
+    greet.write_text("(ns other)\n")
+    answer = client.call("edit_files", edits=[{"type": "undo", "name": "ada"}], who="grace")
+    assert (answer["reason"], greet.read_text()) == ("file-changed", "(ns other)\n")
+
+
 def test_undo_must_name_a_file_of_the_last_batch_and_be_the_only_edit(client, greet):
     assert client.call("edit_files", edits=[SHOUT])["ok"]
     refused = client.call("edit_files", edits=[{"type": "undo", "filePath": "other.clj"}])

@@ -53,7 +53,7 @@ TOLD_ELSEWHERE = {
     "run_tests": {"report", "onTimeout", "namespace", "test", "match", "fresh", "trace", "coverage", "passed", "junit"},
     "edit_files": {"replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth", "replSessionKey"},
     "send_input": {"replSessionKey"},
-    "evaluate_code": {"description", "isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
+    "evaluate_code": {"description", "stdin", "isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
     "symbol_info": {"replSessionKey"}, "status": {"from", "evaluationId"},
     "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},

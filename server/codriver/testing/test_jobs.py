@@ -105,6 +105,24 @@ class TestJob:
     """Selected files, directories and tests. Empty for all, None if pytest options also select tests."""
     is_complete: bool = False
     """Whether these are all tests that changes can break: all of the project's, or all affected ones."""
+    repeat: int = 1
+    """How often the tests run, each time in a process of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repetitions:
+    """How many runs of a repeated job have finished, and how many of them failed."""
+
+    finished: int = 0
+    failed: int = 0
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """How often each test failed, by name."""
+
+    def add(self, report: TestReport) -> Repetitions:
+        """Return the repetitions with another run."""
+        names = dict.fromkeys(failure.nodeid for failure in report.failures)
+        failures = {**self.failures, **{name: self.failures.get(name, 0) + 1 for name in names}}
+        return Repetitions(self.finished + 1, self.failed + (report.exit_status != 0), failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +139,8 @@ class JobReport:
     """Whether the tested files have been reverted since."""
     suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
     """Functions that may have caused the first failures, most suspicious first, by test."""
+    repetitions: Repetitions = field(default_factory=Repetitions)
+    """The finished runs. `report` describes the first one that failed, or else the last one."""
 
     @property
     def is_complete(self) -> bool:
@@ -157,6 +177,9 @@ class _RunningJob:
     over: anyio.Event = field(default_factory=anyio.Event)
     is_interrupted: bool = False
     limit_passed: str = ""
+    repetitions: Repetitions = field(default_factory=Repetitions)
+    first_failed: ReportBuilder | None = None
+    """The report of the first run that failed, if the job repeats its tests."""
 
 
 class TestJobs:
@@ -206,7 +229,12 @@ class TestJobs:
         """
         running = self._running.get(job)
         if running is not None:
-            return JobReport(running.job, running.builder.report(), limit_passed=running.limit_passed)
+            return JobReport(
+                running.job,
+                running.builder.report(),
+                limit_passed=running.limit_passed,
+                repetitions=running.repetitions,
+            )
         return self._reports.get(job)
 
     def finished_runs(self) -> list[tuple[str, JobReport]]:
@@ -268,7 +296,7 @@ class TestJobs:
                 await self._finish(job_id, running, failure)
 
     async def _run_within_limit(self, job_id: str, running: _RunningJob, most_s: float) -> None:
-        """Run the process of a job within its time limit. If the interpreter has no pytest, use the alternative run."""
+        """Run the processes of a job within its time limit. Without pytest, use the alternative run."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
         async with anyio.create_task_group() as tasks:
@@ -278,7 +306,28 @@ class TestJobs:
             if error is not None and error.kind == "no-pytest" and job.without_pytest is not None:
                 running.builder, running.job = ReportBuilder(), replace(job, spec=job.without_pytest)
                 await self._run_process(job_id, running, job.without_pytest)
+            await self._repeat(job_id, running)
             tasks.cancel_scope.cancel()
+
+    async def _repeat(self, job_id: str, running: _RunningJob) -> None:
+        """Run the tests of a job again until they ran as often as requested.
+
+        Only the process of the first failure is retained. The repetitions end if the job is stopped, or if its tests
+        cannot run.
+        """
+        while running.job.repeat > 1 and not (running.is_interrupted or running.limit_passed):
+            report = running.builder.report()
+            if not report.results:
+                return
+            running.repetitions = running.repetitions.add(report)
+            if running.first_failed is None and report.exit_status != 0:
+                running.first_failed = running.builder
+            if running.repetitions.finished == running.job.repeat:
+                break
+            running.builder = ReportBuilder()
+            spec = replace(running.job.spec, retains_failed_process=running.first_failed is None)
+            await self._run_process(job_id, running, spec)
+        running.builder = running.first_failed or running.builder
 
     async def _run_process(self, job_id: str, running: _RunningJob, spec: RunSpec) -> None:
         """Run a test process and handle its events. Retain the process if the run fails."""
@@ -331,7 +380,9 @@ class TestJobs:
             changed = await self.changed_since(evaluation.started_at or 0)
         except OSError as error:
             logger.info("cannot search for changed files: %s", error)
-        job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
+        job_report = JobReport(
+            running.job, report, tuple(changed), running.limit_passed, repetitions=running.repetitions
+        )
         self._forget_surplus()
         if FUNCTIONS_RECORDER in running.job.spec.recorders and not changed:
             suspects = await to_thread.run_sync(self._find_suspects, job_report)
@@ -344,6 +395,10 @@ class TestJobs:
         running.over.set()
         status, failure = _status_and_failure(job_report, failure, is_interrupted=running.is_interrupted)
         words = failure.message if failure is not None and not report.results else summarize_report(report)
+        if running.repetitions.finished:
+            words = (
+                f"{running.repetitions.failed} of {format_count(running.repetitions.finished, 'run')} failed; {words}"
+            )
         why = PURPOSE_DESCRIPTIONS[running.job.purpose]
         log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARACTERS = 8 * 2**20
 """Maximum number of characters in a text in an edit."""
 UNDO_TYPE: Final = "undo"
-"""Type of the edit that reverts the caller's last batch."""
+"""Type of the edit that reverts the last batch of the caller, or of the caller that it names."""
 
 _FIELDS_BY_TYPE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line"})),
@@ -35,13 +35,13 @@ _FIELDS_BY_TYPE: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "move": (frozenset({"line", "target_line_text", "to_line", "to_line_text"}), frozenset({"side"})),
     "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
-    "undo": (frozenset(), frozenset()),
+    "undo": (frozenset(), frozenset({"name"})),
 }
 """Required and optional fields by type of edit, in addition to the type and the file."""
 
 COMMON_TYPES_DESCRIPTION: Final = (
     "Without type: oldText, found once (in name), becomes newText. By type: replace_def (name, code), insert_def "
-    "(code, side of name), append, create (code), undo (your last call)"
+    "(code, side of name), append, create (code), undo (your last call, or that of name)"
 )
 """Description of the edit types that do not depend on Lisp."""
 

@@ -11,17 +11,18 @@ from pydantic import Field, model_validator
 from codriver.core import log_facts
 from codriver.core.profiles import LISP, PYTHON
 from codriver.editing import Act, EditRequest, SearchLimits, lint
+from codriver.errors import RefusedError, refused
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, restore_files, restored_fields
 from codriver.tools.acts.edit_loads import edit_unseen_by_watchers
-from codriver.tools.answers.file_editors import edited_files
+from codriver.tools.answers.file_editors import edited_files, find_other_editor
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.gate import check_switched_off
 from codriver.tools.calls.hooks import collect_edit_notes, notify_of_failures
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
-from codriver.tools.edit_records import editor_caller_key, record_edits
+from codriver.tools.edit_records import editor_caller_key, named_editor_key, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.guarded_edits import find_refusal_reason
 
@@ -38,6 +39,10 @@ MAX_TESTS = 20
 TEST_RESULT_FIELDS = frozenset({"tests"})
 """Fields of an answer that are included if the tests passed."""
 
+NOTHING_TO_UNDO: Final = "nothing-to-undo"
+"""Reason of the refusal of an undo if there is no edit to revert."""
+OTHER_EDIT_HINT: Final = 'status with about: "activity" and file shows who edited the file, with diffs.'
+"""Hint about edits of other callers."""
 LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
 """Fields in an edit that only apply to Lisp."""
 DESCRIPTION_TEMPLATE: Final = (
@@ -80,6 +85,11 @@ class EditFilesArguments(Evaluating):
     def is_undo(self) -> bool:
         """Return whether the call reverts the previous edits instead of making new ones."""
         return self.edits[0].type == UNDO_TYPE
+
+    @property
+    def undone_caller(self) -> str | None:
+        """Return the caller whose edits the call reverts, if the call names one."""
+        return self.edits[0].name if self.is_undo else None
 
     @model_validator(mode="after")
     def _check_undo(self) -> Self:
@@ -160,9 +170,24 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
 
 
 async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
-    """Revert the caller's last batch of edits. If the call names a file, the batch must include it."""
-    caller = editor_caller_key(call, arguments.who)
-    outcome, _ = await call.services.editor.undo(caller, arguments.edits[0].file_path or None)
+    """Revert the last batch of edits of the caller, or of the caller that the call names.
+
+    If the call names a file, the batch must include it. The edits of somebody else are only reverted by name.
+    """
+    file, name = arguments.edits[0].file_path, arguments.undone_caller
+    caller = editor_caller_key(call, arguments.who) if name is None else named_editor_key(name)
+    try:
+        outcome, _ = await call.services.editor.undo(caller, file or None)
+    except RefusedError as error:
+        if error.reason != NOTHING_TO_UNDO:
+            raise
+        if name is not None:
+            raise refused(NOTHING_TO_UNDO, f"{name} has no edit to revert here", hint=OTHER_EDIT_HINT) from error
+        path = call.services.workspace / file
+        if not file or not (other := await find_other_editor(call, call.who(arguments.who), path)):
+            raise
+        hint = f'To revert it, add name: "{other}" to the edit of type undo. {OTHER_EDIT_HINT}'
+        raise refused(NOTHING_TO_UNDO, f"the last edit of {file} is not yours, but {other}'s", hint=hint) from error
     return outcome
 
 
@@ -199,7 +224,10 @@ async def _record_and_describe(
     diagnostics = await lint(call.services.workspace, contents)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     if arguments.is_undo:
-        record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)
+        name = arguments.undone_caller
+        did = "reverted the edits of" if name is None else f"reverted the edits by {name} of"
+        record_edits(call, arguments.who, did, outcome.files, log_facts.UNDO_KIND)
+        fields |= {"editsBy": name} if name is not None else {}
     else:
         record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)

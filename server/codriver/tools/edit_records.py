@@ -23,7 +23,12 @@ def editor_caller_key(call: Call, who: str | None) -> str:
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
     if who is None and caller_names.caller_name(call.state, call.client, call.conversation) is None:
         return unnamed
-    call.services.editor.adopt(f"who {name}", unnamed)
+    call.services.editor.adopt(named_editor_key(name), unnamed)
+    return named_editor_key(name)
+
+
+def named_editor_key(name: str) -> str:
+    """Return the key under which the editor stores the edits of a caller with a name."""
     return f"who {name}"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import anyio
@@ -11,6 +13,7 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.evaluations import TEST_JOBS_REPL, Evaluation
 from codriver.core.requests import Request
+from codriver.errors import format_count, refused
 from codriver.tools.acts.failure_selection import frame_fields
 from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, print_limits_for_client, submit
 from codriver.tools.acts.test_frames import last_failed_run, start_in_frame
@@ -19,7 +22,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describ
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
-from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
+from codriver.tools.calls.evaluation_waits import find_evaluation, send_line, stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer, request_extras
 from codriver.tools.calls.session_choice import (
     Target,
@@ -37,15 +40,17 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
+MAX_INPUT_CHARACTERS: Final = 100_000
+"""Maximum number of characters of input in a call."""
+
+
 class EvaluateArguments(Evaluating):
     """The arguments of the tool `evaluate_code`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
 
     code: str
-    namespace: str | None = Field(
-        None, description="Run inside this namespace; in Python inside this module, imported first."
-    )
+    namespace: str | None = Field(None, description="Run in this namespace; in Python in this module, imported first.")
     frame: int | None = Field(
         None, ge=0, description="Run in a frame of the last error or failed test: 0 raised it, 1 is its caller."
     )
@@ -64,6 +69,9 @@ class EvaluateArguments(Evaluating):
     """Whether an interrupt may end the REPL. The answer to an interrupt that had no effect mentions this argument."""
     isolate: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether the code runs in a namespace of its own. Modules and their state are still shared."""
+    grep: str | None = Field(None, min_length=1, description="Only output lines with this text or regex.")
+    stdin: str | None = Field(None, max_length=MAX_INPUT_CHARACTERS, json_schema_extra={UNLISTED_KEY: True})
+    """Lines for code that reads from standard input. An answer about such code mentions this argument."""
     background: bool = Field(default=False, description="Return at once; the session stays free for other code.")
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
@@ -116,24 +124,28 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     )
     timeout_ms = _timeout_ms(call, arguments)
     submit(call, target, who, request)
-    current = await wait_for_evaluation(
-        call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue"
-    )
+    current, input_notes = await _wait_with_input(call, request.id, timeout_ms / 1000, arguments)
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_after_timeout(call, request.id, timeout_ms, arguments)
     if lisp:
         await record_loaded_code(call, repl, arguments.code)
     key_in_use = target.key if arguments.repl_session_key is None and not arguments.isolate else None
-    notes = describe_choice(call, current, target)
-    images = arguments.max_images
+    notes = (*describe_choice(call, current, target), *input_notes)
+    images, grep = arguments.max_images, arguments.grep
     answer = await describe_evaluation(
-        call, current, arguments, max_images=images, notes=notes, default_session=key_in_use
+        call, current, arguments, max_images=images, notes=notes, default_session=key_in_use, grep=grep
     )
     return answer if call.added is None else await complete_answer(call, answer, current.id)
 
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
     """Evaluate code in a frame of a failed test whose process was retained, and wait for it."""
+    if arguments.stdin is not None:
+        raise refused(
+            "bad-arguments",
+            "code in a frame of a failed test has no standard input",
+            hint="Omit stdin, or evaluate the code in a session.",
+        )
     request_extras(call, None)  # features refuse arguments that a frame of a test does not support
     code, frame = arguments.code, arguments.frame or 0
     identity = start_in_frame(call, who, run, code, frame, arguments.description)
@@ -141,7 +153,27 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
     current = await wait_for_evaluation(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_after_timeout(call, identity, timeout_ms, arguments)
-    return await describe_evaluation(call, current, arguments, default_session=TEST_JOBS_REPL)
+    return await describe_evaluation(call, current, arguments, default_session=TEST_JOBS_REPL, grep=arguments.grep)
+
+
+async def _wait_with_input(
+    call: Call, identity: str, timeout_s: float, arguments: EvaluateArguments
+) -> tuple[Evaluation, tuple[str, ...]]:
+    """Wait for an evaluation, and send it the requested lines of input whenever it waits for one.
+
+    Return its state, and a note if it did not read all lines.
+    """
+    lines, deadline = deque((arguments.stdin or "").splitlines()), monotonic() + timeout_s
+    while True:
+        current = await wait_for_evaluation(
+            call, identity, deadline - monotonic(), may_last=arguments.on_timeout == "continue"
+        )
+        repl = call.state.repls.get(current.repl)
+        is_accepted = repl is not None and repl.profile is not None and "stdin" in repl.profile.capabilities
+        if not (lines and current.status == "needs-input" and is_accepted):
+            break
+        await send_line(call, current, lines.popleft())
+    return current, ((f"the code has not read {format_count(len(lines), 'line')} of stdin",) if lines else ())
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
@@ -168,7 +200,8 @@ async def _interrupt_after_timeout(
             call, evaluation, f"the code ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart
         )
     current = find_evaluation(call.state, evaluation)
-    answer = await describe_evaluation(call, current, arguments, max_images=arguments.max_images, notes=did)
+    images = arguments.max_images
+    answer = await describe_evaluation(call, current, arguments, max_images=images, notes=did, grep=arguments.grep)
     answer = await complete_answer(call, answer, evaluation)
     if current.status == "done":
         return answer

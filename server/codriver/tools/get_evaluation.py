@@ -64,10 +64,10 @@ class GetArguments(Evaluating):
     part: str = Field("result", json_schema_extra=_list_parts)
     start: int | None = Field(None, alias="from", ge=0, description="First element or character to show, from 0.")
     length: int | None = Field(None, ge=0)
-    grep: str | None = Field(None, min_length=1, description="Only lines with this text or regex.")
+    grep: str | None = Field(None, min_length=1)
     diff_with: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Id of another evaluation whose text or recorded calls to compare with."""
-    path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a value that was cut.")
+    path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a cut value.")
     depth: int | None = Field(None, ge=1, le=1000, json_schema_extra={UNLISTED_KEY: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
@@ -195,8 +195,7 @@ TOOL = Tool(
     name="get_evaluation",
     title="Get evaluation",
     description=(
-        "Wait for running code or tests (waitMs), read their result and new output, or the rest of an answer that was "
-        "cut."
+        "Wait for running code or tests (waitMs), read their result and new output, or the rest of a cut answer."
     ),
     arguments=GetArguments,
     output=answer_schema(**EVALUATION_SCHEMA),

@@ -24,6 +24,7 @@ TOOL = Tool(
         collected="integer",
         warnings="integer",
         exitStatus="integer",
+        runs="object",
         results=ROWS_SCHEMA,
         omitted="integer",
         stdout="string",

@@ -73,7 +73,7 @@ class StatusArguments(ActivityArguments):
     file: str | None = Field(None, description=FILE_DESCRIPTION.capitalize())
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
     start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED_KEY: True})
-    whole: bool = Field(default=False, description="For error: with the frames of libraries.")
+    whole: bool = Field(default=False, description="For error: with libraries' frames.")
     evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Evaluation or test run whose error to return. Default: the last one."""
 

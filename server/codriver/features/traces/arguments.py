@@ -54,10 +54,10 @@ class TraceArguments(ArgumentModel):
 
     trace: Trace = Field(
         None,
-        description="List the calls to these functions, with arguments and results: module.function, comma-separated; "
+        description="List calls of these functions, with arguments and results: module.function, comma-separated; "
         "true: all.",
     )
-    profile: bool = Field(default=False, description="Measure which functions take the time.")
+    profile: bool = Field(default=False, description="Measure where the time goes.")
 
 
 class TestTraceArguments(ArgumentModel):

@@ -40,6 +40,8 @@ MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
 MAX_NAMED_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
+MAX_COUNTED_FAILURES: Final = 5
+"""Maximum number of tests in repeated runs whose failures are counted."""
 DEBUGGER_OPTION: Final = "--pdb"
 """The pytest option that starts a debugger when a test fails."""
 ALWAYS_COUNTED: Final = ("passed", "failed")
@@ -94,7 +96,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     if not whole:
         groups = failure_groups(job_report.report.failures, call.services.workspace)
         sources = await failure_sources(call, job_report, groups)
-    fields = report_fields(call, job_report, whole=whole, sources=sources)
+    fields = _repetition_fields(job_report) | report_fields(call, job_report, whole=whole, sources=sources)
     is_detailed = whole or wants_detail(call, arguments)
     if is_detailed:
         fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
@@ -122,6 +124,18 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         {"evaluationId": job.id, **_failure_fields(call, job, job_report), **fields}, is_whole=is_detailed
     )
     return await complete_answer(call, Answer(fields, ok=False, handed_out=delivery.on_sent), job.id)
+
+
+def _repetition_fields(job_report: JobReport) -> dict[str, object]:
+    """Return answer fields about how many runs of a repeated job failed, and which tests failed how often."""
+    repetitions = job_report.repetitions
+    if job_report.job.repeat == 1:
+        return {}
+    most_frequent = sorted(repetitions.failures.items(), key=lambda failure: -failure[1])[:MAX_COUNTED_FAILURES]
+    named = {"failures": dict(most_frequent)} if most_frequent else {}
+    return {
+        "runs": {"finished": repetitions.finished, "of": job_report.job.repeat, "failed": repetitions.failed, **named}
+    }
 
 
 def _omit_usual_fields(fields: Mapping[str, object], *, is_whole: bool) -> dict[str, object]:

@@ -110,6 +110,7 @@ async def make_job(
             paths=None if arguments.args else tuple(selected_paths(arguments, workspace, directory) or failed),
             variables=arguments.env,
             is_complete=not (spec.arguments or arguments.failed),
+            repeat=arguments.repeat,
         )
 
     return await call.services.work.files.run(call.client, make)

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from codriver.errors import refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.arguments import UNLISTED_KEY
+from codriver.tools.calls.arguments import UNLISTED_KEY, remove_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +26,8 @@ MAX_PATHS: Final = 1000
 """Maximum number of paths in a call."""
 MAX_ARGS: Final = 200
 """Maximum number of arguments for pytest in a call."""
+MAX_RUNS: Final = 1000
+"""Maximum number of runs of the same tests in a call."""
 
 
 def _parse_variables(given: object) -> object:
@@ -83,13 +85,12 @@ class TestArguments(Evaluating):
         description="Only tests that these files can break; with --collect-only a list.",
     )
     failed: bool = Field(default=False, description="Only tests that failed last.")
+    repeat: int = Field(1, ge=1, le=MAX_RUNS, description="Run them so many times.", json_schema_extra=remove_default)
     limit_ms: int | None = Field(
         None, ge=100, le=86_400_000, description="End the run after this time; affected: 10000."
     )
     repl_session_key: str | None = None
-    timeout_ms: int | None = Field(
-        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run continues."
-    )
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
     namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Earlier name for an entry in `paths`."""
     test: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})

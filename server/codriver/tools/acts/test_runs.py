@@ -121,10 +121,10 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
         failed, directory = last_failed_tests(call)
         at = where if arguments.directory is not None else replace(where, directory=directory)
         return with_comparison(call, await run_python_tests(call, arguments, who, at, failed))
-    if arguments.args or arguments.env or arguments.directory is not None:
+    if arguments.args or arguments.env or arguments.directory is not None or arguments.repeat > 1:
         raise refused(
             "bad-arguments",
-            f"{where.repl.key} runs tests itself and does not accept args, env or directory",
+            f"{where.repl.key} runs tests itself and does not accept args, env, directory or repeat",
             hint=await _test_names_hint(call, where.repl)
             if where.repl.dialect == PYTHON
             else "Pass only paths (namespaces or files) or match.",

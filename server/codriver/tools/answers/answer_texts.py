@@ -53,18 +53,26 @@ MAX_STACKS_BYTES = 8000
 
 
 async def add_text(
-    fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, delivery: Delivery
+    fields: dict[str, object],
+    transcript: Transcript,
+    images: Images,
+    max_bytes: int,
+    delivery: Delivery,
+    *,
+    has_output: bool = True,
 ) -> list[str]:
     """Add values, output and stacks to the fields of an answer, and return notes about omitted parts.
 
     The text has at most `max_bytes` bytes, or slightly more if nothing has to be left out then. Output and stacks that
-    `delivery` has already delivered are left out. Images in values are collected in `images`.
+    `delivery` has already delivered are left out, and all output unless `has_output`. Images in values are collected in
+    `images`.
     """
     if _is_short(transcript, max_bytes):
-        _add_short_text(fields, transcript, images, delivery)
+        _add_short_text(fields, transcript, images, delivery, has_output=has_output)
         return []
     notes: list[str] = []
-    await read_transcripts(partial(_add_long_text, fields, notes, transcript, images, max_bytes, delivery), transcript)
+    add = partial(_add_long_text, fields, notes, transcript, images, max_bytes, delivery, has_output=has_output)
+    await read_transcripts(add, transcript)
     return notes
 
 
@@ -84,11 +92,13 @@ def _is_short(transcript: Transcript, max_bytes: int) -> bool:
     return is_plain and transcript.value_count <= 1 and transcript.total_characters * MAX_CHARACTER_BYTES <= max_bytes
 
 
-def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
+def _add_short_text(
+    fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery, *, has_output: bool
+) -> None:
     """Add the value and the output of a short transcript to the fields of an answer."""
     if transcript.value_count:
         fields["result"] = images.remove_from_text(transcript.result.read_all())
-    if transcript.has_printed:
+    if transcript.has_printed and has_output:
         for part in OUTPUT_STREAMS:
             text, begin = transcript.text(part), delivery.start_position(part)
             if (end := text.total) > begin:
@@ -105,6 +115,8 @@ def _add_long_text(
     images: Images,
     max_bytes: int,
     delivery: Delivery,
+    *,
+    has_output: bool,
 ) -> None:
     """Add text that may have to be shortened to the fields of an answer, and notes about omitted parts to `notes`."""
     values = transcript.values()
@@ -121,7 +133,7 @@ def _add_long_text(
         notes.append("stacks shows where your code was; get_evaluation with part stacks returns the whole dump")
     most = max_bytes + max_bytes // SLIGHT_EXCESS_SHARE + 1
     sizes: dict[str, int] = {"result": _bounded_size(result, most)}
-    ends = _new_ends(transcript, most, delivery)
+    ends = _new_ends(transcript, most, delivery) if has_output else {}
     sizes |= {key: _bounded_size(end.text, most) for key, end in ends.items()}
     if earlier:
         sizes["values"] = sum(_bounded_size(value, most) + 3 for value in [*earlier, _repeated_value(result)])

@@ -92,7 +92,7 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
-        return "the code reads from standard input: send it a line with send_input"
+        return "the code reads from standard input: send it a line with send_input, or pass stdin with code that reads"
     ends = describe_how_to_stop(call, evaluation)
     return f"the code reads from standard input, which this REPL does not support: {ends} stops it"
 

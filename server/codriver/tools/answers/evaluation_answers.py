@@ -11,7 +11,7 @@ from codriver.core import caller_names, evaluation_queue
 from codriver.core.actions import RunningReported
 from codriver.core.evaluations import OCCUPYING_STATUSES
 from codriver.core.state import ReportedStatus
-from codriver.errors import refused
+from codriver.errors import RefusedError, refused
 from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, READING_PHASES
 from codriver.tools.answers.answer_budget import default_budget, shorten
 from codriver.tools.answers.answer_images import MAX_IMAGE_BYTES, Images, image_collector, image_files
@@ -29,6 +29,7 @@ from codriver.tools.answers.lean_answers import (
 )
 from codriver.tools.answers.new_output import NOTHING_NEW_MESSAGE, START_FIELDS, Delivery
 from codriver.tools.answers.source_lines import file_excerpt
+from codriver.tools.answers.text_parts import matching_output
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer
 from codriver.tools.calls.ipython_syntax import python_equivalent
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.evaluations import Evaluation, Failure
+    from codriver.log.transcripts import Transcript
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.arguments import Schema
     from codriver.tools.calls.call import Call
@@ -80,11 +82,13 @@ async def describe_evaluation(
     max_bytes: int | None = None,
     notes: tuple[str, ...] = (),
     default_session: str | None = None,
+    grep: str | None = None,
 ) -> Answer:
     """Return the answer about an evaluation: its status, and its result and output so far.
 
     Fields that the caller already knows are omitted, unless the arguments request detail. `max_bytes` limits the text.
     None means the usual limit. `default_session` is the key of the session that the caller gets by default, if known.
+    With `grep`, only the lines of the output that contain this text or regular expression are included.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     max_bytes = default_budget(call) if max_bytes is None else max_bytes
@@ -98,7 +102,7 @@ async def describe_evaluation(
         notes,
         default_session,
     )
-    delivery = partial(Delivery, call, transcript, arguments, reads_input=evaluation.status == "needs-input")
+    delivery = partial(Delivery, call, transcript, arguments, reads_input=evaluation.status == "needs-input", grep=grep)
     if transcript is None or not transcript.has_printed:
         return await described(delivery())
     async with transcript.answer_lock:
@@ -129,7 +133,7 @@ async def _create_answer(
     left_out: list[str] = []
     begins_at: dict[str, int] = {}
     if transcript is not None:
-        left_out = await add_text(fields, transcript, images, max_bytes, delivery)
+        left_out = await _add_text(call, fields, transcript, images, max_bytes, delivery)
         fields |= (begins_at := delivery.start_fields())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
@@ -160,6 +164,22 @@ async def _create_answer(
     ):  # a part was sent before, and this answer has nothing from any stream
         visible = with_notes(visible, [NOTHING_NEW_MESSAGE])
     return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.on_sent)
+
+
+async def _add_text(
+    call: Call, fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, delivery: Delivery
+) -> list[str]:
+    """Add values and output to the fields of an answer, and return notes about omitted parts."""
+    if delivery.grep is None:
+        return await add_text(fields, transcript, images, max_bytes, delivery)
+    notes = await add_text(fields, transcript, images, max_bytes, delivery, has_output=False)
+    try:
+        search = partial(matching_output, transcript, delivery.grep, max_bytes=max_bytes)
+        matching, notes_on_output = await call.services.work.editing.run(call.client, search)
+    except RefusedError as error:  # the code has run, so the answer is still needed
+        return [*notes, f"the output is left out: {error}"]
+    fields |= matching
+    return [*notes, *notes_on_output]
 
 
 def _reader_name(call: Call, evaluation: Evaluation, arguments: Evaluating) -> str:

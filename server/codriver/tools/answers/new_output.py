@@ -37,9 +37,17 @@ class Delivery:
     """Tracks what an answer delivers: the output of an evaluation, and notes that a caller receives only once."""
 
     def __init__(
-        self, call: Call, transcript: Transcript | None, arguments: Arguments, *, reads_input: bool = False
+        self,
+        call: Call,
+        transcript: Transcript | None,
+        arguments: Arguments,
+        *,
+        reads_input: bool = False,
+        grep: str | None = None,
     ) -> None:
         self.transcript = transcript
+        self.grep = grep
+        """Text or regular expression of the requested lines of output. None requests all of the output."""
         self._reads_input = reads_input
         self._delivered_notes = call.services.delivered.notes
         self._caller = caller = receiver_key(call, arguments)

@@ -14,11 +14,15 @@ from codriver_datalog.errors import InvalidPatternError, OutOfTimeError
 from codriver_datalog.regexes import compile_pattern, find_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from codriver.log.transcripts import GrowingText, Part, Transcript
     from codriver_datalog.regexes import Pattern
 
+OUTPUT_PARTS: tuple[Part, ...] = ("stdout", "stderr")
+"""The output streams of an evaluation."""
+ALL_PARTS: tuple[Part, ...] = ("result", *OUTPUT_PARTS)
+"""The parts of an evaluation's text."""
 MAX_DIFF_LINES = 2000
 """Maximum number of lines that are compared.
 
@@ -58,7 +62,28 @@ def text_excerpt(
     return fields
 
 
-def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
+def matching_output(transcript: Transcript, pattern: str, *, max_bytes: int) -> tuple[dict[str, object], list[str]]:
+    """Return an evaluation's output with only those lines that contain `pattern`, as answer fields, and notes.
+
+    See `matching_lines`.
+    """
+    found = matching_lines(transcript, pattern, max_bytes=max_bytes, parts=OUTPUT_PARTS)
+    rows = found["matches"]
+    assert isinstance(rows, list)  # noqa: S101  # as it was created
+    fields: dict[str, object] = {}
+    for part in OUTPUT_PARTS:
+        if lines := [str(row["text"]) for row in rows if row["part"] == part]:
+            fields[part] = "".join(f"{line}\n" for line in lines)
+    notes = [] if rows else ["no line of the output matches grep"]
+    if (left := int(str(found["count"])) - len(rows)) > 0:
+        left_out = format_count(left, "more line of the output matches", "more lines of the output match")
+        notes = [f"{left_out}: get_evaluation with grep and length returns them"]
+    return fields, notes
+
+
+def matching_lines(
+    transcript: Transcript, pattern: str, *, max_bytes: int, parts: Sequence[Part] = ALL_PARTS
+) -> dict[str, object]:
     """Return the lines of an evaluation's values and output that contain `pattern` as a text or regular expression.
 
     Each line has the name of its part, and its number counted from 1.
@@ -69,7 +94,6 @@ def matching_lines(transcript: Transcript, pattern: str, *, max_bytes: int) -> d
     found: list[dict[str, object]] = []
     left = max_bytes
     count = 0
-    parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     compiled = _regular_expression(pattern)
     search = None if compiled is None else _RegexSearch(compiled)
     dropped = sum(transcript.text(part).dropped for part in parts)
