@@ -69,6 +69,17 @@ def test_code_is_evaluated_in_a_frame_numbered_by_stacktrace(py):
     assert number == frame_of(py("stacktrace", whole=True), "price")
 
 
+def test_the_local_variables_of_a_frame_are_those_of_its_function(py):
+    py("evaluate_code", code="shop.price({}, 50)")
+    number = frame_of(py("stacktrace"), "price")
+    seen = py("evaluate_code", code="locals()", frame=number)
+    assert seen["result"] == "{'item': {}, 'percent': 50, 'part': 0.5}"
+    assert py("evaluate_code", code="half = part / 2\ndir(), vars()['half'], 'rate' in locals()", frame=number)[
+        "result"
+    ] == ("(['half', 'item', 'part', 'percent'], 0.25, False)")
+    assert py("evaluate_code", code="'append' in dir([]), vars(price)", frame=number)["result"] == "(True, {})"
+
+
 def test_a_failure_in_a_frame_leaves_the_frames_unchanged(py):
     py("evaluate_code", code="shop.price({}, 50)")
     number = frame_of(py("stacktrace"), "price")

@@ -53,6 +53,27 @@ class FrameSpace:
         self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
         """The globals as of the last update of the namespace."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
+        self._functions: dict[str, Any] = {"locals": self._locals, "vars": self._vars, "dir": self._dir}
+        """Replacements of builtin functions that would return the globals of a frame as well."""
+        if not is_module:
+            self.names = {**self._functions, **self.names}
+
+    def _locals(self) -> dict[str, Any]:
+        """Return the local variables of the frame, and the names that were assigned in it since."""
+        return {
+            name: value
+            for name, value in self.names.items()
+            if name in self._hides
+            or not (name in self._seen or name == "__builtins__" or value is self._functions.get(name))
+        }
+
+    def _vars(self, *objects: Any) -> dict[str, Any]:
+        """Return the attributes of an object, or the local variables of the frame."""
+        return vars(*objects) if objects else self._locals()
+
+    def _dir(self, *objects: Any) -> list[str]:
+        """Return the names of an object's attributes, or of the frame's local variables."""
+        return dir(*objects) if objects else sorted(self._locals())
 
     def prepare(self, codes: Iterable[types.CodeType]) -> None:
         """Update the namespace before running code.
