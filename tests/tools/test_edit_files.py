@@ -1,5 +1,8 @@
 """The editing tools as clients use them."""
 
+import os
+import time
+
 import pytest
 from tools_in_memory import serving
 
@@ -249,6 +252,9 @@ def test_the_edit_of_another_caller_is_not_reverted_after_a_change(client, greet
     greet.write_text("(ns other)\n")
     answer = client.call("edit_files", edits=[{"type": "undo", "name": "ada"}], who="grace")
     assert (answer["reason"], greet.read_text()) == ("file-changed", "(ns other)\n")
+    os.utime(greet, (time.time() + 60, time.time() + 60))  # the file system may round times
+    refused = client.call("edit_files", edits=[{"type": "undo", "filePath": "src/greet.clj"}], who="grace")
+    assert "has changed since the last edit, which is ada's" in refused["message"]
 
 
 def test_undo_must_name_a_file_of_the_last_batch_and_be_the_only_edit(client, greet):

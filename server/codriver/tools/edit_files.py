@@ -25,6 +25,7 @@ from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, E
 from codriver.tools.edit_records import editor_caller_key, named_editor_key, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.guarded_edits import find_refusal_reason
+from codriver.tools.ledgers.file_edits import is_made_by
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -184,8 +185,13 @@ async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
         if name is not None:
             raise refused(NOTHING_TO_UNDO, f"{name} has no edit to revert here", hint=OTHER_EDIT_HINT) from error
         path = call.services.workspace / file
-        if not file or not (other := await find_other_editor(call, call.who(arguments.who), path)):
+        edits = call.services.ledger.file_edits.by_file.get(path, ()) if file else ()
+        if not edits or is_made_by(call.state, edits[-1], call.who(arguments.who), call.client):
             raise
+        other = edits[-1].who
+        if not await find_other_editor(call, call.who(arguments.who), path):
+            message = f"{file} has changed since the last edit, which is {other}'s, so the edit cannot be reverted"
+            raise refused(NOTHING_TO_UNDO, message, hint=OTHER_EDIT_HINT) from error
         hint = f'To revert it, add name: "{other}" to the edit of type undo. {OTHER_EDIT_HINT}'
         raise refused(NOTHING_TO_UNDO, f"the last edit of {file} is not yours, but {other}'s", hint=hint) from error
     return outcome
