@@ -44,6 +44,23 @@ def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, clien
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
+def test_running_code_can_be_read_and_ended_after_evaluation_is_switched_off(live, client):
+    code = "print('begun')\nimport time\nwhile True: time.sleep(0.01)"
+    running = client.call("evaluate_code", code=code, timeoutMs=100)
+    assert running["status"] == "running"
+    configure(live, "enableMcpReplEvaluation = false\n")
+    client.await_notification("notifications/tools/list_changed")
+    assert {"get_evaluation", "interrupt_evaluation"} <= set(client.tools())
+    assert client.call("get_evaluation", evaluationId=running["evaluationId"])["status"] == "running"
+    ended = client.call("interrupt_evaluation", evaluationId=running["evaluationId"])
+    assert (ended["ok"], ended["status"]) == (True, "interrupted")
+    read = client.call("get_evaluation", evaluationId=running["evaluationId"], part="stdout")
+    assert "begun" in read["text"]
+    assert client.call("restart_repl")["phase"] == "connected"
+    for tool, arguments in (("evaluate_code", {"code": "1"}), ("load_file", {"filePath": "app.py"}), ("run_tests", {})):
+        assert client.call(tool, **arguments)["reason"] == "switched-off"
+
+
 def test_a_changed_limit_applies_to_the_next_evaluation(live, client):
     configure(live, "maxLength = 3\n")
     until(lambda: any("maxLength = 3" in text for text in log(client)), "the new limit")

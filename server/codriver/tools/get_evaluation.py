@@ -200,7 +200,6 @@ TOOL = Tool(
     arguments=GetArguments,
     output=answer_schema(**EVALUATION_SCHEMA),
     run=get_evaluation,
-    setting="enable_mcp_repl_evaluation",
     read_only=True,
     is_core=True,
 )

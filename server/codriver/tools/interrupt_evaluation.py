@@ -185,7 +185,6 @@ TOOL = Tool(
     output=answer_schema(**EVALUATION_SCHEMA, phase="string"),
     run=interrupt_evaluation,
     needs=("interrupt", "restart"),
-    setting="enable_mcp_repl_evaluation",
     destructive=True,
     search_hint="stop cancel endless loop",
 )

@@ -114,7 +114,6 @@ TOOL = Tool(
     ),
     run=restart_repl,
     needs=("restart",),
-    setting="enable_mcp_repl_evaluation",
     destructive=True,
     search_hint="start the process anew",
 )
