@@ -80,6 +80,16 @@ def test_activity_lists_each_run_with_counts_and_failed_tests(client):
     assert "session" not in event
 
 
+def test_a_run_belongs_to_the_session_whose_interpreter_it_uses(client):
+    run(client, "tests/test_shop.py::test_total")
+    newest = client.call("status", about="jobs")["jobs"][0]["evaluationId"]
+    (session, *_) = client.call("list_sessions")["sessions"]
+    for key in (session["key"], "tests"):
+        assert client.call("status", about="jobs", replSessionKey=key)["jobs"][0]["evaluationId"] == newest
+        assert client.call("get_evaluation", replSessionKey=key)["evaluationId"] == newest
+    assert client.call("status", about="jobs", replSessionKey="elsewhere")["count"] == 0
+
+
 def test_counts_match_pytest_and_passed_tests_are_not_listed(client):
     answer = run(client, "tests/test_shop.py", detail=True)
     counts = {key: answer[key] for key in answer if isinstance(answer[key], int) and key not in ("ok", "elapsedMs")}

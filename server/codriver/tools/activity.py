@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.core.evaluation_sessions import is_session_or_lane
 from codriver.core.evaluations import EXTERNAL_CALLER, TEST_JOBS_REPL
 from codriver.core.log_facts import EDIT_KIND, TESTS_KIND, UNDO_KIND, decode_facts
 from codriver.errors import refused, truncate
@@ -223,7 +224,7 @@ def _matches(call: Call, event: ActivityEvent, arguments: ActivityArguments, who
         return False
     if arguments.file is not None and not event.is_about_file(arguments.file):
         return False
-    if arguments.repl_session_key is not None and not is_in_session(event.session, arguments.repl_session_key):
+    if arguments.repl_session_key is not None and not is_session_or_lane(event.session, arguments.repl_session_key):
         return False
     return arguments.text is None or any(arguments.text in text for text in event.searchable_strings())
 
@@ -244,11 +245,6 @@ def _is_by(call: Call, event: ActivityEvent, by: str, who: str) -> bool:
             return event.who in HUMAN_CALLERS
         case _:
             return event.who == by
-
-
-def is_in_session(session: str, key: str) -> bool:
-    """Return whether a session has the key `key`, or is a lane in the REPL with this key."""
-    return session == key or session.startswith(f"{key}/")
 
 
 def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codriver.core.evaluation_sessions import is_session_or_lane
 from codriver.errors import refused
-from codriver.tools.activity import is_in_session
 from codriver.tools.calls.evaluation_waits import find_evaluation
 
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
     from codriver.tools.calls.call import Call
-
-
-def _session_key(call: Call, evaluation: Evaluation) -> str:
-    """Return the key of an evaluation's session, or of the session whose interpreter runs a test job."""
-    report = call.services.tests.report(evaluation.id) if evaluation.is_job else None
-    return call.state.evaluation_session_key(evaluation) if report is None else report.job.session_key
 
 
 def choose_evaluation(
@@ -37,7 +31,9 @@ def choose_evaluation(
     if session_key is not None:
         location = f" in the session {session_key}"
         candidates = [
-            candidate for candidate in candidates if is_in_session(_session_key(call, candidate), session_key)
+            candidate
+            for candidate in candidates
+            if any(is_session_or_lane(key, session_key) for key in call.session_keys(candidate))
         ]
     if is_waiting:
         candidates = [candidate for candidate in candidates if candidate.status == "needs-input"]

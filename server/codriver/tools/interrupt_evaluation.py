@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from codriver.core.evaluations import OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation
+from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.core.requests import MAIN_SESSION
 from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
@@ -50,9 +50,9 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     elif arguments.repl_session_key is not None:
         target = resolve_session(call.state, arguments.repl_session_key, may_leave=True)
         occupying = [
-            e for e in call.state.unfinished() if e.status in OCCUPYING_STATUSES and _runs_in_session(e, target)
+            e for e in call.state.unfinished() if e.status in OCCUPYING_STATUSES and target.key in call.session_keys(e)
         ]
-        running = [e.id for e in sorted(occupying, key=lambda e: e.is_others)]
+        running = [e.id for e in sorted(occupying, key=lambda e: (e.is_job, e.is_others))]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
             return Answer(
@@ -104,20 +104,14 @@ def _find_running_job(call: Call, session_key: str | None) -> Evaluation | None:
 
     The key `tests` matches any test run.
     """
-    state = call.state
-    running = [evaluation for evaluation in state.unfinished() if evaluation.status in OCCUPYING_STATUSES]
-    if session_key is None or any(
-        state.evaluation_session_key(evaluation) == session_key and not evaluation.is_job for evaluation in running
-    ):
+    if session_key is None:
         return None
-    for evaluation in running:
-        job_report = call.services.tests.report(evaluation.id) if evaluation.is_job else None
-        if evaluation.is_job and session_key in (
-            TEST_JOBS_REPL,
-            job_report.job.session_key if job_report is not None else "",
-        ):
-            return evaluation
-    return None
+    running = [
+        evaluation
+        for evaluation in call.state.unfinished()
+        if evaluation.status in OCCUPYING_STATUSES and session_key in call.session_keys(evaluation)
+    ]
+    return running[0] if running and all(evaluation.is_job for evaluation in running) else None
 
 
 def _only_evaluation(call: Call, who: str) -> str:
@@ -145,18 +139,6 @@ def _only_evaluation(call: Call, who: str) -> str:
             hint=f"Pass evaluationId, or replSessionKey to stop whatever is running in that session{of_others}.",
         )
     return of_caller[0]
-
-
-def _runs_in_session(evaluation: Evaluation, target: Target) -> bool:
-    """Return whether an evaluation runs in a session.
-
-    Tests that were started in a lane run in the main session of the REPL.
-    """
-    if evaluation.repl != target.repl.id:
-        return False
-    starting_session = target.repl.sessions.get(evaluation.session)
-    is_of_all = evaluation.kind == "run-tests" and starting_session is not None and starting_session.lane is not None
-    return evaluation.session == target.session.name or (is_of_all and target.session.name == MAIN_SESSION)
 
 
 def _running_lanes_note(state: State, target: Target) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
+from codriver.core.evaluation_sessions import is_session_or_lane
 from codriver.core.profiles import PYTHON
 from codriver.errors import refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -24,7 +25,7 @@ from codriver.tools import (
     symbol_info,
     what_changed,
 )
-from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time, is_in_session
+from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
@@ -147,7 +148,7 @@ def _list_jobs(call: Call, arguments: StatusArguments) -> Answer:
 
     def matches(listed: Evaluation) -> bool:
         key = arguments.repl_session_key
-        if key is not None and not is_in_session(state.evaluation_session_key(listed), key):
+        if key is not None and not any(is_session_or_lane(session, key) for session in call.session_keys(listed)):
             return False
         match arguments.by:
             case None:

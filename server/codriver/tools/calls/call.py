@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from codriver.core import caller_names
 from codriver.core.actions import Action, CallerNamed
+from codriver.core.evaluation_sessions import session_keys
 from codriver.core.records import dataclass
 from codriver.errors import refused
 from codriver.net.fair_threads import WorkThreads
@@ -348,6 +349,11 @@ class Call:
         It does if it was started over the same connection, under this name or without a name.
         """
         return caller_names.is_by_caller(self.state, self.client, who, (evaluation.client, evaluation.who))
+
+    def session_keys(self, evaluation: Evaluation) -> tuple[str, ...]:
+        """Return the keys of all sessions to which an evaluation belongs. See `core.evaluation_sessions`."""
+        report = self.services.tests.report(evaluation.id) if evaluation.is_job else None
+        return session_keys(self.state, evaluation, None if report is None else report.job.session_key)
 
 
 class LastingCall(Call):
