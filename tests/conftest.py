@@ -60,7 +60,7 @@ SLOW = {
     "features/export": "export export_secrets exported_sessions",
     "features/page": "page page_of_another_user page_server",
     "features/try_code": "try_code",
-    "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
+    "log": "evaluation_transcripts history_crash memory recorded_evaluations secrets spill_live",
     "net": "on_demand registration server_verification",
     "protocol": "both_ways deferred_packages evaluation_tasks log_messages unusual_messages",
     "relay": "find_workspace hook relay_life relay_pressure stored_answers survey",

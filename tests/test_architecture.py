@@ -483,7 +483,7 @@ OPENERS = {
     "systems/file_system.py": "the one that all others use, through `codriver.files`",
     "repls/worker/serving/start.py": "runs in the project's Python, without Codriver: /dev/null, what is installed",
     "repls/worker/basics/source_files.py": "runs in the project's Python, without Codriver: source files, for look-ups",
-    "repls/worker/fresh/shield.py": "runs in the project's Python, without Codriver: /proc",
+    "repls/worker/fresh/isolation.py": "runs in the project's Python, without Codriver: /proc",
     "repls/worker/fresh/import_program.py": "runs in the project's Python, without Codriver: the modules to import",
     "repls/worker/basics/systems.py": "runs in an application, without Codriver: the kernel's word in /proc",
     "repls/worker/serving/embedded.py": "runs in an application, without Codriver: the kernel's table, its port file",

@@ -20,7 +20,7 @@ KNOWING = {
     "relay/codriver_relay/windows.py": "the relay's own",
     "server/codriver/repls/worker/basics/systems.py": "the worker's own",
     "server/codriver/repls/worker/serving/embedded.py": "an application's own",
-    "server/codriver/repls/worker/fresh/shield.py": "namespaces, on Linux alone",
+    "server/codriver/repls/worker/fresh/isolation.py": "namespaces, on Linux alone",
     "server/codriver/repls/worker/fresh/import_process.py": "a process that is paused and ended with its forks",
     "server/codriver/repls/worker/fresh/import_program.py": "forks where it can, and is told where it cannot",
     "server/codriver/repls/programs/python/new_process_launch.py": "a program that is sent to a REPL as a whole",

@@ -16,7 +16,7 @@ import codriver, codriver_relay
 assert sys.without_posix
 for package in (codriver, codriver_relay):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        elsewhere = ("__main__", ".data.", ".worker.fresh.shield")
+        elsewhere = ("__main__", ".data.", ".worker.fresh.isolation")
         if not any(part in module.name for part in elsewhere):
             importlib.import_module(module.name)
 """

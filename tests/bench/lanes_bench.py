@@ -19,7 +19,7 @@ from codriver.core.profiles import Capability, Profile
 from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.features.handoff.conflict_ledger import Conflicts
-from codriver.features.handoff.conflicts import conflict_notes, record_sent_code
+from codriver.features.handoff.conflict_notes import conflict_notes, record_sent_code
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
 from codriver.tools.calls.session_choice import caller_lane, resolve_session

@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from codriver.core.dispatch import AppendEntry
+from codriver.log.evaluation_transcripts import Transcripts
 from codriver.log.history import History
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
-from codriver.log.transcripts import Transcripts
 
 SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"

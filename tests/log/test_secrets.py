@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from live_server import Live
 
+from codriver.log.evaluation_transcripts import RedactedStream, SpillStore, Transcripts
 from codriver.log.redaction import Redactor
-from codriver.log.transcripts import RedactedStream, SpillStore, Transcripts
 
 SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"

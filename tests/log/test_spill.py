@@ -21,9 +21,9 @@ from codriver.errors import RefusedError
 from codriver.files.file_locks import try_lock
 from codriver.log import growing_text as texts
 from codriver.log import spill as spill_files
+from codriver.log.evaluation_transcripts import GrowingText, SpillCapacity, SpillStore, Transcripts
 from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillDirectory, SpillFile
-from codriver.log.transcripts import GrowingText, SpillCapacity, SpillStore, Transcripts
 from codriver.tools.answers import text_parts
 from codriver.tools.answers.text_parts import matching_lines, text_difference, text_excerpt
 

@@ -12,10 +12,10 @@ from codriver.core.dispatch import EFFECTS, AppendEntry, CloseSession, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State
+from codriver.log.evaluation_transcripts import Transcripts
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
-from codriver.log.transcripts import Transcripts
 from codriver.repls.kinds import NREPL_PROTOCOL
 from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl

@@ -6,7 +6,7 @@ import pytest
 from tools_in_memory import serving
 from untimed import untimed
 
-from codriver.log.transcripts import MAX_CALLERS, ReportedPositions
+from codriver.log.evaluation_transcripts import MAX_CALLERS, ReportedPositions
 
 READING = "the code reads from standard input"
 NOTHING_NEW = "nothing new was printed"

@@ -29,13 +29,13 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
 from codriver.files.codriver_paths import history_file, workspace_state_directory
+from codriver.log.evaluation_transcripts import SpillCapacity, Transcripts
 from codriver.log.history import History
 from codriver.log.image_files import ImageFiles
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
 from codriver.log.redaction import Redactor
 from codriver.log.remarks import Remarks
-from codriver.log.transcripts import SpillCapacity, Transcripts
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from codriver.core.dispatch import AppendEntry
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.history import History
     from codriver.log.output_log import LogChange, LogQuery
     from codriver.log.query_sources import Queryable
     from codriver.log.redaction import Redactor, StreamRedactor
-    from codriver.log.transcripts import Transcripts
     from codriver_datalog.solve import QueryAnswer
 
 

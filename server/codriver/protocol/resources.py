@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import anyio
 
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
-from codriver.log.transcripts import read_transcripts as read_texts
+from codriver.log.evaluation_transcripts import read_transcripts as read_texts
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY, SkillResources
 from codriver.skills import LIVE_APP_SKILL, URI_PREFIX
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.core.state import State
+    from codriver.log.evaluation_transcripts import Part
     from codriver.log.redaction import Redactor
-    from codriver.log.transcripts import Part
     from codriver.net.client_sessions import ClientSession
     from codriver.server_hooks import ResourceFamily, ResourceRow
     from codriver.skills import SkillLibrary

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core, WakeWaiters
     from codriver.core.state import Repl
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook
-    from codriver.log.transcripts import Transcripts
 
 MAX_OTHER_EVALUATIONS: Final = 1000
 """Maximum number of other clients' evaluations to which late output is still attributed."""

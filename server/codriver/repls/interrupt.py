@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
     from codriver.core.evaluations import Evaluation
-    from codriver.log.transcripts import Transcripts
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.repls.contract.stack_trace_values import ThreadDump
 
 RETRY_INTERVAL_S = 0.1

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core, Performer
     from codriver.core.profiles import Profile
     from codriver.core.state import Origin, Repl
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook
-    from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.capabilities import ServerCapability
     from codriver.repls.contract.extras import AdapterHooks
 

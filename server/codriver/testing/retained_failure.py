@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core, RunJob
     from codriver.core.evaluations import Evaluation
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook
-    from codriver.log.transcripts import Transcripts
     from codriver.testing.runs import RetainedProcess
 
 logger = logging.getLogger(__name__)

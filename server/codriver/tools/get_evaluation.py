@@ -11,7 +11,7 @@ from pydantic import Field
 from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.core.print_limits import PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
-from codriver.log.transcripts import Part, Transcript, read_transcripts
+from codriver.log.evaluation_transcripts import Part, Transcript, read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, requested_budget

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.evaluations import Evaluation, Failure
-    from codriver.log.transcripts import Transcripts
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call
 

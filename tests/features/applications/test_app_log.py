@@ -9,6 +9,7 @@ import pytest
 
 from codriver.errors import RefusedError
 from codriver.features.applications.app_log import APP_SCHEMA, APP_SOURCE, AppEvent, AppLog
+from codriver.log.evaluation_transcripts import Transcripts
 from codriver.log.event_store import DEFAULT_MAX_EVENTS
 from codriver.log.history import History
 from codriver.log.log_entries import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry
@@ -16,7 +17,6 @@ from codriver.log.logbook import Logbook
 from codriver.log.memory import Memory, RunRecorder
 from codriver.log.output_log import LogQuery, OutputLog
 from codriver.log.redaction import Redactor
-from codriver.log.transcripts import Transcripts
 
 CODE = "evaluatedCode"
 SECRET = "sk-Tr4vel-light-0042"

@@ -14,8 +14,8 @@ from lent_servers import POLL_S
 from real_repls import repl
 
 from codriver.core.requests import MAIN_SESSION, Request
-from codriver.features.traces.call_trace import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
 from codriver.features.traces.nrepl_recording import PROGRAMS_BY_DIALECT, CallTraces
+from codriver.features.traces.recording_request import RUN_REPLY_FIELD, RUN_REPORT, RecordingRequest
 from codriver.repls import dialects
 from codriver.repls.contract.events import FeatureReport, Value
 from codriver.repls.contract.extras import AdapterHooks
@@ -34,18 +34,18 @@ sys.path[:0] = {paths!r}
 import anyio
 from functools import partial
 from codriver.core.requests import Request
-from codriver.features.traces.call_trace import CallTrace
+from codriver.features.traces.recording_request import RecordingRequest
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
-hooks = AdapterHooks(around={{CallTrace: partial(CallTraces, lease_s=0.5)}})
+hooks = AdapterHooks(around={{RecordingRequest: partial(CallTraces, lease_s=0.5)}})
 
 async def main():
     async with connect(Endpoint.parse(sys.argv[1]), listener=lambda *_: None, hooks=hooks) as adapter:
         code = "(do (leased.shop/price 1) (deliver leased.shop/begun 1) (Thread/sleep 600000))"
-        adapter.start_evaluation(Request("e1", code, extras=(CallTrace(()),)), lambda _: None)
+        adapter.start_evaluation(Request("e1", code, extras=(RecordingRequest(()),)), lambda _: None)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -61,7 +61,9 @@ class Client:
     async def value(self, code, trace=None, session=MAIN_SESSION):
         """Return the printed value of code."""
         self.number += 1
-        request = Request(f"e{self.number}", code, session=session, extras=() if trace is None else (CallTrace(trace),))
+        request = Request(
+            f"e{self.number}", code, session=session, extras=() if trace is None else (RecordingRequest(trace),)
+        )
         await evaluate(self.adapter, request)
         return [one.text for evaluation, one in self.events if evaluation == request.id and isinstance(one, Value)][-1]
 
@@ -85,7 +87,7 @@ def killable(address):
 async def client(lease_s=60.0):
     events = []
     endpoint = repl("jvm").endpoint
-    hooks = AdapterHooks({RUN_REPLY_FIELD: RUN_REPORT}, {CallTrace: partial(CallTraces, lease_s=lease_s)})
+    hooks = AdapterHooks({RUN_REPLY_FIELD: RUN_REPORT}, {RecordingRequest: partial(CallTraces, lease_s=lease_s)})
     async with connect(endpoint, listener=lambda *told: events.append(told), hooks=hooks) as adapter:
         found = Client(adapter, events)
         await found.value(DEFINED)

@@ -9,7 +9,7 @@ from live_server import serving, until_connected
 from needs import interpreter
 
 from codriver.features.jupyter.kernels.python_programs import call_expression, install_expression
-from codriver.features.traces.watched_calls import CALLS_FIELD, WATCH_OP
+from codriver.features.traces.call_watches import CALLS_FIELD, WATCH_OP
 
 IPYTHON = """\
 import json, sys, time, types

@@ -297,7 +297,7 @@ PROGRAM = """
 import os, socket, sqlite3, subprocess, sys
 from multiprocessing import shared_memory
 sys.path.insert(0, {folder!r})
-from worker.fresh.import_effects import RefusedEffects
+from worker.fresh.refused_effects import RefusedEffects
 effects = RefusedEffects()
 effects.install()
 left = []

@@ -15,7 +15,7 @@ from codriver.features.applications.inspect_app import format_change
 from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.seam_notation import read_string
-from codriver.log.transcripts import read_transcripts
+from codriver.log.evaluation_transcripts import read_transcripts
 from codriver.tools.acts.submission import submit
 from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.answers.evaluation_answers import describe_evaluation

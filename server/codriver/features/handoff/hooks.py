@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.features.handoff import conflicts
+from codriver.features.handoff import conflict_notes
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.live_handoff import write_handoff
 from codriver.features.handoff.report import MAX_HANDOFF_BYTES
@@ -66,9 +66,9 @@ async def _introduce(call: Call, start: ClientStart) -> str:
 SERVER: Final = ServerHooks(
     parts=(Part(Conflicts, lambda _services, _tasks: Conflicts()),),
     calls=CallHooks(
-        sent=(conflicts.record_sent_code,),
-        notes=(conflicts.conflict_notes,),
-        edited=(conflicts.edit_notes,),
+        sent=(conflict_notes.record_sent_code,),
+        notes=(conflict_notes.conflict_notes,),
+        edited=(conflict_notes.edit_notes,),
         started=(_introduce,),
     ),
     resources=(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.editing import Editor
     from codriver.features.jupyter.kernels.cell_outputs import CellRun
     from codriver.features.jupyter.notebook_versions import NotebookVersions
-    from codriver.log.transcripts import Transcripts
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.repls.supervisor import ReplSupervisor
     from codriver.tools.calls.call import Call
 

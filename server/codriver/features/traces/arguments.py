@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
-from codriver.features.traces.call_trace import CallTrace
+from codriver.features.traces.recording_request import RecordingRequest
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.changed_lines import changed_lines
 from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel
@@ -91,7 +91,7 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
         raise CapabilityMissingError("trace", message=PROFILING_UNSUPPORTED_MESSAGE)
 
 
-def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
+def requested_recording(call: Call, repl: Repl | None) -> RecordingRequest | None:
     """Return the recording requested by the arguments of a tool call, or None.
 
     Raises:
@@ -104,7 +104,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
             raise CapabilityMissingError("trace", message=message)
         if repl is not None:
             check_tracing(repl, tests.trace, measures=False)
-        return None if tests.trace is None else CallTrace(tests.trace)
+        return None if tests.trace is None else RecordingRequest(tests.trace)
     given = call.added_arguments(TraceArguments)
     if given is None or (given.trace is None and not given.profile):
         return None
@@ -115,7 +115,7 @@ def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
             hint='use run_tests with trace: "true" to record the calls made by the test',
         )
     check_tracing(repl, given.trace, measures=given.profile)
-    return CallTrace(given.trace, given.profile)
+    return RecordingRequest(given.trace, given.profile)
 
 
 def requested_recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:

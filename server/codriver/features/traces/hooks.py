@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.traces import arguments, since_passed, trace_answers, watch_calls
-from codriver.features.traces.call_trace import RUN_REPLY_FIELD, RUN_REPORT, CallTrace
+from codriver.features.traces.call_log import CALL_SOURCE, CallLog
+from codriver.features.traces.call_watches import CALLS_FIELD, CALLS_REPORT, WATCH_OP, CallWatches
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.features.traces.recorded_runs import QUERY_RULES, RUN_SCHEMA, RUNS_SOURCE, RecordedRuns
-from codriver.features.traces.watched_calls import (
-    CALL_SOURCE,
-    CALLS_FIELD,
-    CALLS_REPORT,
-    WATCH_OP,
-    CallLog,
-    CallWatches,
-)
+from codriver.features.traces.recording_request import RUN_REPLY_FIELD, RUN_REPORT, RecordingRequest
 from codriver.log.query_sources import QuerySource
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.server_hooks import Part, Report, ServerHooks
@@ -67,7 +61,7 @@ SERVER: Final = ServerHooks(
         evaluation_parts={"trace": trace_answers.describe_run_part},
     ),
     adapters=AdapterHooks(
-        reply_fields={RUN_REPLY_FIELD: RUN_REPORT, CALLS_FIELD: CALLS_REPORT}, around={CallTrace: CallTraces}
+        reply_fields={RUN_REPLY_FIELD: RUN_REPORT, CALLS_FIELD: CALLS_REPORT}, around={RecordingRequest: CallTraces}
     ),
     reports=(Report(RUN_REPORT, RecordedRuns, _store_report), Report(CALLS_REPORT, CallWatches, CallWatches.receive)),
     query_sources=((QuerySource(RUNS_SOURCE, RUN_SCHEMA, QUERY_RULES), RecordedRuns), (CALL_SOURCE, CallLog)),

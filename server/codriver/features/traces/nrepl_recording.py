@@ -16,7 +16,7 @@ from uuid import uuid4
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.traces.call_trace import RUN_REPORT
+from codriver.features.traces.recording_request import RUN_REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.events import FeatureReport
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from codriver.features.traces.call_trace import CallTrace
+    from codriver.features.traces.recording_request import RecordingRequest
     from codriver.repls.contract.events import Listener
     from codriver.repls.contract.extras import Rewrite
     from codriver.repls.nrepl.connection import Message
@@ -79,7 +79,7 @@ class CallTraces:
         self._lease_s = lease_s
 
     @asynccontextmanager
-    async def run_around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
+    async def run_around(self, evaluation: str, extra: RecordingRequest) -> AsyncIterator[Rewrite | None]:
         """Record the calls made by an evaluation while the context is active, and report them afterwards.
 
         Yield a function that changes the request of the evaluation, or None if nothing is recorded.

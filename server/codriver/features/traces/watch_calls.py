@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import Field
 
 from codriver.errors import refused
-from codriver.features.traces.watched_calls import WATCH_OP, CallWatch, CallWatches
+from codriver.features.traces.call_watches import WATCH_OP, CallWatch, CallWatches
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments

@@ -19,7 +19,7 @@ from codriver.core.profiles import PYTHON
 from codriver.core.requests import Request, TestSelection
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, refused, truncate
-from codriver.log.transcripts import read_transcripts
+from codriver.log.evaluation_transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.test_reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME

@@ -14,7 +14,7 @@ from codriver.core.actions import EvaluationsReported
 from codriver.core.requests import MAIN_SESSION
 from codriver.core.state import first_answer_warnings
 from codriver.errors import format_count, join_first, truncate
-from codriver.log.transcripts import read_transcripts
+from codriver.log.evaluation_transcripts import read_transcripts
 from codriver.tools.answers.text_parts import is_same_text
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.ledgers.delivered_notes import COMMANDS_CALLER
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl, ReportedStatus, State
-    from codriver.log.transcripts import GrowingText, Part, Transcript
+    from codriver.log.evaluation_transcripts import GrowingText, Part, Transcript
     from codriver.tools.answers.new_output import Delivery
     from codriver.tools.calls.call import Call
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.log.transcripts import read_transcripts
+from codriver.log.evaluation_transcripts import read_transcripts
 from codriver.tools.answers.answer_budget import (
     FLOOD_FACTOR,
     MAX_CHARACTER_BYTES,
@@ -19,7 +19,7 @@ from codriver.tools.answers.new_output import FLOOD_POSITIONS, Delivery
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.log.transcripts import Chunk, Part, Transcript
+    from codriver.log.evaluation_transcripts import Chunk, Part, Transcript
     from codriver.tools.answers.answer_images import Images
 
 MAX_VALUES = 100

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.log.transcripts import NO_POSITIONS
+from codriver.log.evaluation_transcripts import NO_POSITIONS
 from codriver.tools.calls.client_traits import find_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from codriver.log.transcripts import Part, Transcript
+    from codriver.log.evaluation_transcripts import Part, Transcript
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import Call
 

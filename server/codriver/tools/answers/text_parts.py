@@ -16,7 +16,7 @@ from codriver_datalog.regexes import compile_pattern, find_first
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from codriver.log.transcripts import GrowingText, Part, Transcript
+    from codriver.log.evaluation_transcripts import GrowingText, Part, Transcript
     from codriver_datalog.regexes import Pattern
 
 OUTPUT_PARTS: tuple[Part, ...] = ("stdout", "stderr")

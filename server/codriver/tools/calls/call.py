@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, Session, State
     from codriver.editing import Editor
     from codriver.editing.file_changes import Change
+    from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.history import History
     from codriver.log.image_files import ImageFiles
     from codriver.log.log_entries import Entry
     from codriver.log.output_log import LogQuery, OutputLog
     from codriver.log.remarks import Remarks
-    from codriver.log.transcripts import Transcripts
     from codriver.repls.launch.recipes import Recipe
     from codriver.repls.supervisor import ReplSupervisor
     from codriver.settings.interpreter_grants import InterpreterGrants

@@ -17,7 +17,7 @@ from codriver.errors import RefusedError, refused
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
     from codriver.core.state import State
-    from codriver.log.transcripts import Transcript
+    from codriver.log.evaluation_transcripts import Transcript
     from codriver.tools.calls.call import Call
 
 MAX_PROGRESS_CHARACTERS = 200

@@ -19,10 +19,10 @@ import json
 import os
 import sys
 
-from .import_effects import EffectRefusedError, RefusedEffects
 from .importers import find_importers
 from .leaf_rules import compare_imports
 from .leaves import LeafDescriber
+from .refused_effects import EffectRefusedError, RefusedEffects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,12 +134,12 @@ class Import:
     def _shield(self) -> None:
         """Isolate this process from the network and mount an overlay over the directories, if possible."""
         if sys.platform == "linux":
-            from . import shield
+            from . import isolation
 
             try:
-                shield.enter_namespace()
-                shield.isolate_network()
-                shield.mount_overlays(shield.outermost_directories(self._spec["folders"]))
+                isolation.enter_namespace()
+                isolation.isolate_network()
+                isolation.mount_overlays(isolation.outermost_directories(self._spec["folders"]))
                 os.chdir(self._spec["cwd"])
                 self._is_shielded = True
             except OSError:
@@ -272,9 +272,9 @@ def _die_with_parent() -> None:
     if sys.platform == "linux":
         import signal
 
-        from . import shield
+        from . import isolation
 
-        shield.set_process_option(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
+        isolation.set_process_option(isolation.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _is_settled(file: str) -> bool:

@@ -12,8 +12,8 @@ from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
+from codriver.log.evaluation_transcripts import Transcripts
 from codriver.log.redaction import Redactor
-from codriver.log.transcripts import Transcripts
 from codriver.tools.answers.answer_texts import share_budget
 from codriver.tools.answers.text_parts import text_excerpt
 

@@ -16,7 +16,7 @@ RUN_REPLY_FIELD: Final = "codriver/run"
 
 
 @dataclass(frozen=True)
-class CallTrace:
+class RecordingRequest:
     """The recording of calls that a caller requests for an evaluation or a test run."""
 
     names: tuple[str, ...] | None = None
