@@ -25,7 +25,7 @@ from codriver.repls.programs import join_python_modules
 from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 EDITED_EXPRESSION: Final = "codriver_edited"
 """The name of the expression that returns the edited modules."""
@@ -34,8 +34,8 @@ WORKER_PACKAGE: Final = recipes.WORKER_PROGRAM.parent
 SOURCE_RULES: Final = files.FileRules(files.Links.ANY, max_bytes=2**20)
 ENTRY_MODULE: Final = "python.kernel_answers"
 """The module that answers queries in a kernel."""
-_IMPORT_LINE: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
-"""Matches an import of a module in the same package or a different one."""
+_IMPORT_LINE: Final = re.compile(r"^from (?P<dots>\.+)(?P<module>[\w.]+) import ", re.MULTILINE)
+"""Matches a relative import of names from a module."""
 
 
 def parse_printed_json(query: str, answer: Mapping[str, object]) -> object:
@@ -83,6 +83,13 @@ def answer_data(query: str, answer: object) -> object:
     return fields.get("data")
 
 
+def _imported_modules(name: str, source: str) -> Iterator[str]:
+    """Yield the names of the modules that a module imports, relative to the worker's package."""
+    for match in _IMPORT_LINE.finditer(source):
+        parents = name.split(".")[: -len(match["dots"])]
+        yield ".".join([*parents, match["module"]])
+
+
 @cache
 def _module_sources() -> tuple[tuple[str, str], ...]:
     """Return the names and sources of the modules to load, each preceded by the modules that it imports."""
@@ -96,11 +103,9 @@ def _module_sources() -> tuple[tuple[str, str], ...]:
         name = pending.pop()
         if name in sources:
             continue
-        subpackage, _, module = name.partition(".")
-        sources[name] = files.read_text(WORKER_PACKAGE / subpackage / f"{module}.py", SOURCE_RULES)
-        needs[name] = {
-            match["far"] or f"{subpackage}.{match['near']}" for match in _IMPORT_LINE.finditer(sources[name])
-        }
+        path = WORKER_PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
+        sources[name] = files.read_text(path, SOURCE_RULES)
+        needs[name] = set(_imported_modules(name, sources[name]))
         pending += needs[name]
     needs[ENTRY_MODULE] |= features
     return tuple((name, sources[name]) for name in TopologicalSorter(needs).static_order())
