@@ -63,12 +63,13 @@ def test_a_server_starts_with_an_unwritable_home(workspace):
         run(workspace, "stop", **nowhere)
 
 
-def test_forget_deletes_everything_and_lists_what_remains(workspace):
+def test_forget_deletes_everything_but_nothing_while_a_server_runs(workspace):
     with serving(workspace.parent, "--repl", "python") as live:
         live.run("eval", "'a secret'")
-        done = live.run("forget", "--all")
-        assert done.returncode == 1
-        assert "the running server still uses the history" in done.stderr
+        for what in ("--all", "runs", "history"):
+            done = live.run("forget", what)
+            assert (done.returncode, done.stdout) == (1, "")
+            assert "nothing was deleted, because the running server still uses the history and its log" in done.stderr
         assert "a secret" in live.run("history").stdout
         live.run("stop")
         assert re.search(r"^history: 1 evaluations$", live.run("forget").stdout, re.MULTILINE)

@@ -14,6 +14,7 @@ import pytest
 from accepted import accept
 from application import running
 from live_server import RELAY, serving, until
+from other_user import NOBODY, needs_root
 
 from codriver import __version__
 from codriver.core.profiles import Capability, Profile
@@ -27,7 +28,14 @@ from codriver.settings import trust
 from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import known_clients
 from codriver.setup.doctor import diagnose
-from codriver.setup.doctor_checks import CapabilityRow, Check, Report, find_obstacle, non_loopback_listener
+from codriver.setup.doctor_checks import (
+    OWN_COPY_ADVICE,
+    CapabilityRow,
+    Check,
+    Report,
+    find_obstacle,
+    non_loopback_listener,
+)
 from codriver.setup.environment import Environment
 from codriver.setup.relay_launch import Launch
 from codriver.tools.session_rows import session_row
@@ -464,6 +472,25 @@ def test_a_directory_open_to_others_is_ignored_and_reported(examine, launch, mod
     (launch.workspace / ".calva" / "mcp-server").chmod(mode)
     (check,) = of(examine(), "permissions")
     assert (check.state, "so its content is ignored" in check.text) == ("note", True)
+
+
+@needs_root
+def test_a_project_of_another_user_is_reported_with_advice_that_this_user_can_follow(examine, launch, monkeypatch):
+    directory = launch.workspace / ".calva" / "mcp-server"
+    os.chown(directory, NOBODY, NOBODY)
+    (check,) = of(examine(), "permissions")
+    assert (check.text, check.fix) == (f"{directory} belongs to another user", OWN_COPY_ADVICE)
+    os.chown(launch.workspace, NOBODY, NOBODY)
+    real = os.access
+    # Nothing is unwritable for root, so the system's answer is simulated.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != launch.workspace and real(path, mode))
+    (check,) = of(examine(), "permissions")
+    assert check.text == f"{launch.workspace} belongs to another user and cannot be written by this one"
+    assert check.fix == OWN_COPY_ADVICE
+    os.chown(launch.workspace, os.geteuid(), os.getegid())
+    (check,) = of(examine(), "permissions")
+    assert check.text == f"{launch.workspace} cannot be written by this user"
+    assert check.fix == f"chmod u+rwx {launch.workspace}"
 
 
 def test_a_server_directory_that_is_a_link_is_reported_as_an_error(examine, launch):

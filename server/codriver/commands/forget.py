@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> None:
     """List what is remembered about this workspace, or delete KIND: `runs`, `history`, or any other in the list.
 
-    A running server keeps the history and the log of its own run. Stop it first to delete these too.
+    A running server uses the history and the log. Stop it first to delete `runs`, `history` or everything.
     """
     workspace = workspace.resolve()
     memory = open_memory(workspace)
@@ -47,15 +47,14 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
             )
         return
     chosen = known if is_all else kinds
-    is_served = bool(server_record.is_claimed(server_directory(workspace)))
-    for kind in chosen:
-        if not (kind == HISTORY_KIND and is_served):
-            _forget(memory, workspace, kind)
-            echo(escape_to_one_line(f"forgotten: {kind}"))
-    if is_served and {RUNS_KIND, HISTORY_KIND} & set(chosen):
+    if {RUNS_KIND, HISTORY_KIND} & set(chosen) and server_record.is_claimed(server_directory(workspace)):
         raise click.ClickException(
-            "the running server still uses the history and its own log: run `codriver stop`, then repeat this command"
+            "nothing was deleted, because the running server still uses the history and its log: run `codriver stop`, "
+            "then repeat this command"
         )
+    for kind in chosen:
+        _forget(memory, workspace, kind)
+        echo(escape_to_one_line(f"forgotten: {kind}"))
 
 
 def _forget(memory: Memory, workspace: Path, kind: str) -> None:

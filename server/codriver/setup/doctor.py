@@ -33,10 +33,12 @@ from codriver.settings.layers import SettingsError, load_settings, withheld_mess
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     CLIENT_NAME,
+    OWN_COPY_ADVICE,
     CapabilityRow,
     Check,
     ReplReport,
     Report,
+    access_advice,
     check_entries,
     check_exposure,
     check_found_port,
@@ -50,7 +52,6 @@ from codriver.systems.file_system import is_current_group, is_mine, is_open
 from codriver.systems.other_processes import is_running
 from codriver.systems.programs import (
     LAUNCHD_PATH_DIRECTORIES,
-    grant_access_command,
     kill_command,
     missing_program_directories,
 )
@@ -290,9 +291,11 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
     """Check the permissions of the files with which clients find and trust the server."""
     directory = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
-        yield Check(
-            "permissions", "wrong", f"{workspace} cannot be written by this user", grant_access_command(workspace)
+        is_own = is_mine(workspace.stat().st_uid)
+        reason = (
+            "cannot be written by this user" if is_own else "belongs to another user and cannot be written by this one"
         )
+        yield Check("permissions", "wrong", f"{workspace} {reason}", access_advice(workspace))
         return
     checks = list(_file_checks(directory))
     yield from checks
@@ -319,7 +322,7 @@ def _file_checks(directory: Path) -> Iterator[Check]:
         yield Check("permissions", "wrong", text, f"mv {directory.parent} …")
         return
     except OSError as error:
-        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", grant_access_command(directory))
+        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", access_advice(directory))
         return
     yield from _mode_checks(directory, is_directory_private=is_private_directory(status))
 
@@ -328,18 +331,19 @@ def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Che
     try:
         entries = [directory, *sorted(directory.iterdir())]
     except OSError as error:
-        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", grant_access_command(directory))
+        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", access_advice(directory))
         return
-    if not is_directory_private and not _others_may_write(directory.lstat()):
+    of_directory = directory.lstat()
+    is_own = is_mine(of_directory.st_uid)
+    if is_own and not is_directory_private and not _others_may_write(of_directory):
         text = f"others can access {directory}, so its content is ignored: "
         text += "the directory came with a checkout, or its permissions were changed"
         yield Check("permissions", "note", text, "codriver serve makes it private and removes left-over files")
     for entry in entries:
         status = entry.lstat()
         if not is_mine(status.st_uid):
-            yield Check(
-                "permissions", "wrong", f"{entry} belongs to another user", f"rm -r {directory} && codriver serve"
-            )
+            fix = f"rm -r {directory} && codriver serve" if is_own else OWN_COPY_ADVICE
+            yield Check("permissions", "wrong", f"{entry} belongs to another user", fix)
         elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
         elif entry.name == "token" and is_open(status, OTHERS_PERMISSIONS):

@@ -32,6 +32,7 @@ from codriver.setup.client_entries import command_line, starts_relay
 from codriver.setup.client_hooks import HOOK_DIRECTORY, HOOK_PROGRAM, known_hooks, plan_hooks
 from codriver.setup.clients import detect_clients, entry_name, known_clients, read_packaged_text
 from codriver.setup.environment import Environment, path_exists
+from codriver.systems.file_system import is_mine
 from codriver.systems.programs import grant_access_command
 from codriver_relay.hook import EVENT_NAMES_BY_CLIENT
 from codriver_relay.starter import server_environment
@@ -199,6 +200,18 @@ MIN_SERVER_FREE_BYTES: Final = 64 * 2**10
 MEMORY_ONLY_WARNING: Final = "code and output are kept only in memory and are lost when the server stops"
 
 
+OWN_COPY_ADVICE: Final = "work in a checkout of your own, because a directory serves one user"
+"""What to do in a project that belongs to another user."""
+
+
+def access_advice(directory: Path) -> str:
+    """Return advice for getting access to a directory in a project, which depends on who owns it."""
+    for path in (directory, *directory.parents):
+        with suppress(OSError):  # a directory above it cannot be entered, and its owner decides
+            return grant_access_command(path) if is_mine(path.lstat().st_uid) else OWN_COPY_ADVICE
+    return OWN_COPY_ADVICE
+
+
 def check_state(workspace: Path) -> Iterator[Check]:
     """Check that a workspace's state directory, or the directory in which it would be created, is writable."""
     directory = workspace_state_directory(workspace)
@@ -212,7 +225,8 @@ def check_state(workspace: Path) -> Iterator[Check]:
             f"mv {existing} …",
         )
     elif not os.access(existing, os.W_OK | os.X_OK):
-        remedy = f"{grant_access_command(existing)}, or {alternative} written"
+        grant = f"{grant_access_command(existing)}, or " if is_mine(existing.stat().st_uid) else ""
+        remedy = f"{grant}{alternative} written"
         yield Check("state", "wrong", f"{existing} cannot be written by this user: {MEMORY_ONLY_WARNING}", remedy)
     elif (free := shutil.disk_usage(existing).free) < MIN_STATE_FREE_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {MEMORY_ONLY_WARNING}"
