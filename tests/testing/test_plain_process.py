@@ -261,7 +261,12 @@ def test_a_conftest_that_cannot_be_imported_is_reported_with_its_location(projec
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--collect-only", "-q"], "test_it.py::test_it"), (["--fixtures"], "tmp_path"), (["--help"], "usage: ")],
+    [
+        (["--collect-only", "-q"], "test_it.py::test_it"),
+        (["--fixtures"], "tmp_path"),
+        (["--help"], "usage: "),
+        (["--version"], "pytest "),
+    ],
 )
 def test_pytest_output_without_a_test_run_is_returned_as_output(project, arguments, words):
     ran = run(project("def test_it(): assert 0\n"), *arguments)

@@ -56,6 +56,12 @@ def test_unittest_produces_the_same_events_as_pytest(tmp_path):
     assert (ran.report.exit_status, ran.report.counts.collected, ran.report.error) == (1, 9, None)
 
 
+def test_a_unittest_run_without_tests_has_the_exit_status_of_pytest(tmp_path):
+    write_project(tmp_path, {"test_shop.py": "import unittest\n"})
+    report = run(tmp_path, "test_shop", runner="unittest").report
+    assert (report.exit_status, report.counts.collected, report.error) == (runs.NO_TESTS_STATUS, 0, None)
+
+
 def test_unittest_ids_can_be_passed_to_another_run(tmp_path):
     write_project(tmp_path, {"test_shop.py": UNITTEST})
     failed = run(tmp_path, "test_shop.Shop", runner="unittest").result("test_fails").nodeid

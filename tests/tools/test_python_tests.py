@@ -386,6 +386,10 @@ def test_a_project_without_pytest_runs_unittest(tmp_path):
         assert "test_wrong" in row["test"]
         assert "2 != 3" in row["message"]
         assert run(client, "test_sums.py::Sums::test_right")["ok"]
+        (workspace / "test_sums.py").write_text("")
+        answer = run(client)
+        assert (answer["ok"], answer["reason"], answer["exitStatus"]) == (False, "no-tests", 5), answer
+        assert "No module named pytest" not in answer["stdout"], "the alternative run is the one that counts"
 
 
 def test_code_is_evaluated_in_the_frames_of_the_last_failed_test(client):

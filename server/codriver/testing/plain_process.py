@@ -18,7 +18,7 @@ import time
 from ast import literal_eval
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -30,7 +30,15 @@ from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTre
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
 from codriver.testing.event_stream import EventStream, read_retained_failure
-from codriver.testing.runs import Interruption, OutcomeCounts, Output, RunError, RunFinished, SecretsFound
+from codriver.testing.runs import (
+    NO_TESTS_STATUS,
+    Interruption,
+    OutcomeCounts,
+    Output,
+    RunError,
+    RunFinished,
+    SecretsFound,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -78,6 +86,8 @@ ANSWER_POLL_INTERVAL_S: Final = 0.02
 """Interval, in seconds, for checking whether a retained process has answered."""
 EXIT_HANDLERS_TIMEOUT_S: Final = 2.0
 """Maximum time, in seconds, for a retained process to run its exit handlers."""
+TEXT_OPTIONS: Final = frozenset({"--version", "-V", "-VV", "--help", "-h"})
+"""Options with which a test runner prints its version or help instead of running tests."""
 _HINT_TEMPLATES: Final = {
     "no-pytest": "Install it in the project's environment: `uv pip install --python {python} pytest`",
     "old-pytest": "Install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
@@ -179,7 +189,10 @@ class PlainRun:
                 "A non-daemon thread or an exit handler is still running.",
             )
         elif end is None and error is None and not self._is_interrupted:
-            error = self._exit_error(status)
+            error = None if status == 0 and self._only_prints_text() else self._exit_error(status)
+        elif end is not None and error is None and status == 0 and not any(asdict(end.counts).values()):
+            # unittest before Python 3.12 and Django's runner exit with status 0 in this case.
+            status = status if self._spec.runner == "pytest" else NO_TESTS_STATUS
         if error is not None and not error.hint and error.kind in _HINT_TEMPLATES:
             hint = _HINT_TEMPLATES[error.kind].format(python=self._spec.python)
             error = RunError(error.kind, error.message, hint, error.failure)
@@ -196,6 +209,10 @@ class PlainRun:
             is_retained=self._retained is not None,
             why_not_retained=stream.why_not_retained,
         )
+
+    def _only_prints_text(self) -> bool:
+        """Return whether the arguments make the runner print its version or help and exit without a test session."""
+        return not TEXT_OPTIONS.isdisjoint(self._spec.arguments)
 
     def _exit_error(self, status: int | None) -> RunError | None:
         """Return the error for a process that exited without writing a summary."""

@@ -26,7 +26,7 @@ FAILING_OUTCOMES: Final = frozenset({"failed", "error"})
 INTERRUPTED_STATUS: Final = 2
 """pytest's exit status for an interrupted run, and for one whose collection failed."""
 NO_TESTS_STATUS: Final = 5
-"""pytest's exit status for a run that collected no tests."""
+"""Exit status of a run that found no tests, as in pytest. Runs with other runners get it, too."""
 
 
 @dataclass(frozen=True, slots=True)

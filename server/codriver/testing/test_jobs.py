@@ -36,7 +36,7 @@ from codriver.testing.runs import (
 from codriver.testing.suspects import rank_suspects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
     from typing import Literal
 
     from anyio.abc import TaskGroup
@@ -337,7 +337,9 @@ class TestJobs:
             running.process = process
             if running.is_interrupted:
                 await process.interrupt()
-            async for event in process.events():
+            has_alternative = running.job.without_pytest not in (None, spec)
+            events = process.events()
+            async for event in _without_missing_pytest_output(events) if has_alternative else events:
                 self._handle_event(job_id, running, event)
             if running.job.purpose == "tests" and (process_of_run := process.detach()) is not None:
                 self.failure.retain(job_id, process_of_run)
@@ -484,6 +486,20 @@ class TestJobs:
             running.scope.cancel()
         for running in runs:
             await running.over.wait()
+
+
+async def _without_missing_pytest_output(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """Yield the events of a run. Omit its output if the interpreter has no pytest."""
+    output: list[Output] | None = []
+    async for event in events:
+        if output is not None and isinstance(event, Output):
+            output.append(event)
+            continue
+        is_missing = isinstance(event, RunFinished) and event.error is not None and event.error.kind == "no-pytest"
+        for text in () if is_missing else output or ():
+            yield text
+        output = None
+        yield event
 
 
 def _status_and_failure(
