@@ -83,7 +83,7 @@ MAY_IMPORT = {
 BASE = frozenset(MAY_IMPORT) - {"features", "app", "__main__"}
 FEATURES = {feature.name: feature for feature in features()}
 MAY_IMPORT |= {
-    f"features/{name}": {*BASE, *(f"features/{other}" for other in one.requires)} for name, one in FEATURES.items()
+    f"features/{name}": {*BASE, *(f"features/{other}" for other in item.requires)} for name, item in FEATURES.items()
 }
 
 # Libraries, and the packages that may import them.

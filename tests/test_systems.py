@@ -73,10 +73,10 @@ def questions(text):
 def test_only_listed_modules_check_which_platform_they_run_on():
     names = {path.relative_to(ROOT).as_posix(): path for path in MODULES}
     found = {
-        name: asked
+        name: requested
         for name, path in names.items()
         if not any(name == place or name.startswith(f"{place}/") for place in KNOWING)
-        if (asked := list(questions(path.read_text(encoding="utf-8"))))
+        if (requested := list(questions(path.read_text(encoding="utf-8"))))
     }
     assert found == {}
 

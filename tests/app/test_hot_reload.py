@@ -116,8 +116,8 @@ def client(live):
         yield client
 
 
-def log(client, **asked):
-    return client.call("repl_output_log", limit=1000, **asked)["result"]
+def log(client, **arguments):
+    return client.call("repl_output_log", limit=1000, **arguments)["result"]
 
 
 def until_watched(live, client):

@@ -32,9 +32,14 @@ def test_a_listening_server_has_not_imported_modules_that_it_only_needs_later(tm
     (tmp_path / "workspace").mkdir()
     command = [sys.executable, "-X", "importtime", "-m", "codriver", "serve", "--repl", "none", "--port", "0"]
     with (
-        (tmp_path / "imports").open("w") as told,
+        (tmp_path / "imports").open("w") as reported,
         subprocess.Popen(
-            command, cwd=tmp_path / "workspace", env=environ(tmp_path), stdout=subprocess.PIPE, stderr=told, text=True
+            command,
+            cwd=tmp_path / "workspace",
+            env=environ(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=reported,
+            text=True,
         ) as server,
     ):
         try:

@@ -33,8 +33,8 @@ def test_an_evaluation_returns_value_output_and_log_lines(client):
     assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "42", "hé 😀\n")
     lines = answer["outputLines"]
     log = client.call("repl_output_log", since=lines["first"] - 1)["result"]
-    said = [(e["category"], e["text"]) for e in log if e.get("evaluation") == answer["evaluationId"]]
-    assert said == [
+    text = [(e["category"], e["text"]) for e in log if e.get("evaluation") == answer["evaluationId"]]
+    assert text == [
         ("otherOutput", "the answer"),
         ("evaluatedCode", "print('hé 😀')\n6 * 7"),
         ("evaluationOutput", "hé 😀\n"),
@@ -115,21 +115,21 @@ def test_code_that_kills_its_repl_is_reported_and_the_repl_restarts(client):
 
 
 def test_code_that_reads_input_receives_the_text_of_send_input(client):
-    asked = client.call("evaluate_code", code="input('name? ')")
-    assert (asked["status"], asked["stdout"]) == ("needs-input", "name? ")
-    given = client.call("send_input", evaluationId=asked["evaluationId"], text="Ada")
+    answer = client.call("evaluate_code", code="input('name? ')")
+    assert (answer["status"], answer["stdout"]) == ("needs-input", "name? ")
+    given = client.call("send_input", evaluationId=answer["evaluationId"], text="Ada")
     assert (given["status"], given["result"]) == ("done", "'Ada'")
 
 
 def test_code_waiting_for_input_blocks_the_session_only_while_its_client_is_connected(live, client):
     with live.client(name="asker") as asker:
-        asked = asker.call("evaluate_code", code="input('name? ')")
+        answer = asker.call("evaluate_code", code="input('name? ')")
         waiting = client.call("evaluate_code", code="1 + 1", timeoutMs=1000)
         assert waiting["status"] == "queued"
-        [note] = [note for note in waiting["notes"] if asked["evaluationId"] in note]
+        [note] = [note for note in waiting["notes"] if answer["evaluationId"] in note]
         assert "is waiting for input" in note
         assert "send_input" in note
-    ask = partial(client.call, "get_evaluation", evaluationId=asked["evaluationId"])
+    ask = partial(client.call, "get_evaluation", evaluationId=answer["evaluationId"])
     until(lambda: ask()["status"] == "interrupted", "the end of the question")
     served = client.call("get_evaluation", evaluationId=waiting["evaluationId"], waitMs=30_000)
     assert (served["status"], served["result"]) == ("done", "2")
@@ -156,8 +156,8 @@ def test_an_image_beyond_the_limit_is_replaced_by_a_note(client):
     assert answer["result"] == (
         f"'<<image-1 left out: image/png, 12 KB; {first}>> and <<image-2 left out: image/gif, 1 KB; {second}>> tail'"
     )
-    asked = {"evaluationId": answer["evaluationId"], "maxImages": 1}
-    later = client.answer(client.begin_call("get_evaluation", **asked))["result"]
+    requested = {"evaluationId": answer["evaluationId"], "maxImages": 1}
+    later = client.answer(client.begin_call("get_evaluation", **requested))["result"]
     assert later["structuredContent"]["result"] == (
         f"'<<image-1>> and <<image-2 left out: image/gif, 1 KB; {second}>> tail'"
     )
@@ -199,11 +199,11 @@ def test_the_log_can_be_filtered_by_caller(client):
 
 def test_an_evaluation_names_its_caller_only_when_read_by_another_caller(client):
     identity = client.call("evaluate_code", code="1 + 1", who="pine")["evaluationId"]
-    told = {
+    answer = {
         who: client.call("get_evaluation", evaluationId=identity, detail=False, **({"who": who} if who else {}))
         for who in ("pine", "oak", None)
     }
-    assert (told["oak"]["who"], "who" in told["pine"], "who" in told[None]) == ("pine", False, False)
+    assert (answer["oak"]["who"], "who" in answer["pine"], "who" in answer[None]) == ("pine", False, False)
 
 
 def test_a_clients_first_answer_names_no_callers_from_before_it_connected(live, client):
@@ -434,17 +434,17 @@ def test_a_peer_that_speaks_another_protocol_is_disconnected_without_an_answer(l
 def test_a_repl_started_later_is_found_and_every_client_is_notified(tmp_path):
     endpoint = repl("jvm").endpoint
     name = "opencode"  # is known to list again
-    with serving(tmp_path, "--repl", "none") as live, live.client(name=name) as one, live.client(name=name) as two:
-        assert "evaluate_code" not in one.tools()
-        refused = one.call("evaluate_code", code="1")
+    with serving(tmp_path, "--repl", "none") as live, live.client(name=name) as item, live.client(name=name) as two:
+        assert "evaluate_code" not in item.tools()
+        refused = item.call("evaluate_code", code="1")
         assert (refused["reason"], refused["capability"]) == ("capability-missing", "evaluate")
         (live.workspace / ".nrepl-port").write_text(str(endpoint.port))
-        for client in (one, two):
+        for client in (item, two):
             client.await_notification("notifications/tools/list_changed")
-        until(lambda: "interrupt_evaluation" in one.tools(), "the tools of the REPL")
-        answer = one.call("evaluate_code", code="(println :a) (+ 1 2)")
+        until(lambda: "interrupt_evaluation" in item.tools(), "the tools of the REPL")
+        answer = item.call("evaluate_code", code="(println :a) (+ 1 2)")
         assert (answer["result"], answer["stdout"], answer["sessionKey"]) == ("3", ":a\n", "clj/opencode")
-        assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
+        assert item.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 
 def test_following_the_hint_for_a_missing_repl_starts_a_repl(tmp_path):
@@ -494,9 +494,9 @@ def test_serve_prints_its_address_in_one_line(live):
 def test_a_repl_that_cannot_be_started_is_reported_in_the_terminal_and_to_clients(tmp_path):
     user_settings_file(tmp_path).write_text('repl = ["nosuchrepl-xyz"]\n')
     with serving(tmp_path) as live:
-        said = live.process.stdout.readline()
-        assert said.startswith("codriver: ")
-        assert "there is no command 'nosuchrepl-xyz'" in said
+        output = live.process.stdout.readline()
+        assert output.startswith("codriver: ")
+        assert "there is no command 'nosuchrepl-xyz'" in output
         with live.client() as client:
             assert "repl is stopped: `--repl nosuchrepl-xyz` cannot be started" in client.about["instructions"]
             named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", client.about["instructions"]))
@@ -511,10 +511,10 @@ def test_a_second_server_is_refused_and_names_the_first(live):
 
 def test_a_different_port_is_used_with_a_note_if_the_requested_port_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        asked = taken.getsockname()[1]
-        with serving(tmp_path, "--repl", "none", "--port", str(asked)) as live, live.client() as client:
-            assert live.port != asked
-            assert str(asked) in client.call("server_health")["portNote"]
+        requested = taken.getsockname()[1]
+        with serving(tmp_path, "--repl", "none", "--port", str(requested)) as live, live.client() as client:
+            assert live.port != requested
+            assert str(requested) in client.call("server_health")["portNote"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -592,8 +592,8 @@ def test_an_unreadable_history_is_reported_and_remembered_as_an_error(tmp_path, 
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         (error,) = [item for item in client.call("server_health")["errors"] if item["code"] == "history"]
         assert str(file) in error["message"]
-        said = client.call("repl_output_log", category=["otherErrorOutput"])["result"]
-        assert error["message"] in [entry["text"] for entry in said]
+        answer = client.call("repl_output_log", category=["otherErrorOutput"])["result"]
+        assert error["message"] in [entry["text"] for entry in answer]
 
 
 # The command line

@@ -89,10 +89,10 @@ async def test_a_hanging_step_is_abandoned_and_the_remaining_steps_continue(monk
 
 async def test_a_second_shutdown_waits_for_the_first_and_repeats_nothing():
     done, down = [], Shutdown()
-    begun, may_end = anyio.Event(), anyio.Event()
+    pending, may_end = anyio.Event(), anyio.Event()
 
     async def slow():
-        begun.set()
+        pending.set()
         await may_end.wait()
         done.append("slow")
 
@@ -104,7 +104,7 @@ async def test_a_second_shutdown_waits_for_the_first_and_repeats_nothing():
     down.add("slow", slow)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(down.run)
-        await begun.wait()
+        await pending.wait()
         tasks.start_soon(again)
         await anyio.wait_all_tasks_blocked()
         may_end.set()
@@ -147,20 +147,20 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
 
     options = ServeOptions(workspace, overrides, on_reached=reached)
     loaded = load_workspace_settings(workspace, environ={}, overrides=overrides)
-    with claim_workspace(workspace / "presence", is_alive=lambda _record: False) as held:
+    with claim_workspace(workspace / "presence", is_alive=lambda _record: False) as retained:
         async with anyio.create_task_group() as tasks:
             reloader = SettingsReloader(workspace, environ={}, overrides=overrides, loaded=loaded)
             server = Server(
                 workspace,
                 LiveSettings(reloader),
-                held,
+                retained,
                 tasks,
                 options,
                 durations_from_environment({}, features.feature_durations()),
             )
             with anyio.fail_after(60):
                 await server.run()
-            assert held.port_file.exists() == (failing == STEPS[1])
+            assert retained.port_file.exists() == (failing == STEPS[1])
             await server.shutdown.run()
             tasks.cancel_scope.cancel()
     return done
@@ -175,8 +175,8 @@ async def test_a_server_shuts_down_in_reverse_order_of_its_start(workspace):
 async def test_no_failing_step_stops_the_shutdown_of_a_server(workspace, failing, caplog):
     done = await served_and_stopped(workspace, failing)
     assert done == [name for name in reversed(STEPS) if name != failing]
-    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert said == [f"shutdown: could not {failing}; continuing with the other steps"]
+    text = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert text == [f"shutdown: could not {failing}; continuing with the other steps"]
 
 
 async def test_the_last_log_entries_are_saved_even_if_no_runs_are_kept(workspace, tmp_path, monkeypatch):

@@ -21,10 +21,10 @@ def live(tmp_path):
 
 def connect_beyond_limit(live):
     """Connect a client beyond the limit, which is refused and disconnected with a warning."""
-    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as one, contextlib.suppress(ConnectionError):
-        one.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
-        one.shutdown(socket.SHUT_WR)
-        while one.recv(4096):
+    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as item, contextlib.suppress(ConnectionError):
+        item.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        item.shutdown(socket.SHUT_WR)
+        while item.recv(4096):
             pass
 
 

@@ -35,8 +35,8 @@ def mutants(text):
         defined = DEFINED.match(code)
         if defined is None:
             continue
-        shown = NO_CODE.sub(lambda found: " " * len(found[0]), code)
-        for place in PLACE.finditer(shown, defined.end()):
+        displayed = NO_CODE.sub(lambda found: " " * len(found[0]), code)
+        for place in PLACE.finditer(displayed, defined.end()):
             new = str(int(place[0]) + 1) if place[0].isdigit() else WORDS.get(place[0])
             if new is not None:
                 start, end = form.start + place.start(), form.start + place.end()
@@ -94,15 +94,15 @@ class Hunt:
         file, text, wrong, name, row = bug
         where = {"namespace": row["ns"], "test": row["test"], "timeoutMs": TESTS_MS}
         failed_answer = self.client.call("run_tests", **where, trace=True)
-        shown, calls = read_trace(self.client, failed_answer, partial(contains_call, name))
+        displayed, calls = read_trace(self.client, failed_answer, partial(contains_call, name))
         put(self.client, file, text)
         green = self.client.call("run_tests", **where, trace=True, detail=True)
         first = difference(self.client, failed_answer, green)
         put(self.client, file, wrong)
         is_kept = self.keeps_original(file, text, wrong, name, row["ns"])
         put(self.client, file, text)
-        named = contains_call(name, shown), contains_call(name, first)
-        size = len(shown.encode())
+        named = contains_call(name, displayed), contains_call(name, first)
+        size = len(displayed.encode())
         return Result(self.name, name, row["test"], size, calls, *named, first, "", is_said=False, is_kept=is_kept)
 
     def keeps_original(self, file, text, wrong, name, tests):
@@ -119,13 +119,13 @@ class Hunt:
         put(self.client, file, wrong)
         for code in self.chance.sample([text, *others], len(others) + 1):
             edit = {"type": "create", "filePath": str(file), "code": code, "overwrite": True}
-            asked = {"load": True, "test": [tests], "onFailure": "restore"}
-            if self.client.call("edit_files", edits=[edit], **asked)["ok"]:
+            requested = {"load": True, "test": [tests], "onFailure": "restore"}
+            if self.client.call("edit_files", edits=[edit], **requested)["ok"]:
                 break
         return len(others) > 1 and file.read_text() == text
 
 
-def hunted_in_clojure(library, wanted, chance, _python):
+def hunted_in_clojure(library, expected, chance, _python):
     """Yield the given number of bugs in a library, each after looking for it."""
     with tempfile.TemporaryDirectory() as folder, fresh("jvm") as jvm:
         workspace = Path(folder) / "workspace"
@@ -133,7 +133,7 @@ def hunted_in_clojure(library, wanted, chance, _python):
         with serving(Path(folder), "--nrepl", f"clj={jvm.endpoint}", "--repl", "none") as live, live.client() as client:
             until(lambda: "run_tests" in client.tools(), "the REPL's tools")
             hunt = Hunt(library.name, workspace, client, chance)
-            for _ in range(DRAWS * wanted):
-                if wanted and (bug := hunt.draw()) is not None:
+            for _ in range(DRAWS * expected):
+                if expected and (bug := hunt.draw()) is not None:
                     yield hunt.find(bug)
-                    wanted -= 1
+                    expected -= 1

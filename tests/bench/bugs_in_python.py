@@ -361,7 +361,7 @@ class Hunt:
         file, text, name, test, red_test = bug
         wrong = file.read_text()
         red = self.run(test, test=red_test, trace=True)
-        shown, calls = read_trace(self.client, red, partial(is_named, name))
+        displayed, calls = read_trace(self.client, red, partial(is_named, name))
         file.write_text(text)
         green = self.run(test, test=red_test, trace=True, detail=True)
         first = difference(self.client, red, green)
@@ -369,9 +369,9 @@ class Hunt:
         is_kept = self.keeps_original(file, text, wrong, name, f"{test.relative_to(self.workspace)}::{red_test}")
         file.write_text(text)
         self.run(test, test=red_test)
-        named = is_named(name, shown), is_named(name, first)
-        said = first, unasked, is_named(name, unasked)
-        return Result(self.name, name, red_test, len(shown.encode()), calls, *named, *said, is_kept)
+        named = is_named(name, displayed), is_named(name, first)
+        output = first, unasked, is_named(name, unasked)
+        return Result(self.name, name, red_test, len(displayed.encode()), calls, *named, *output, is_kept)
 
     def difference_note(self, file, wrong, test, red_test):
         """Return the note about the difference that follows a failed test after `edit_files` changed the code."""
@@ -382,28 +382,28 @@ class Hunt:
         if "evaluationId" not in red:
             return ""
         for _ in range(SAID_S):
-            told = self.client.call("get_evaluation", evaluationId=red["evaluationId"])
-            said = [note for note in told.get("notes", ()) if note.startswith("since it was green: ")]
-            if said:
-                return said[0]
+            answer = self.client.call("get_evaluation", evaluationId=red["evaluationId"])
+            text = [note for note in answer.get("notes", ()) if note.startswith("since it was green: ")]
+            if text:
+                return text[0]
             time.sleep(1)
         return ""
 
     def keeps_original(self, file, text, wrong, name, red_test):
         """Return whether the original text is kept out of three candidates, two of which make the test fail."""
-        asked = {"test": [red_test], "limitMs": TRY_MS}
+        requested = {"test": [red_test], "limitMs": TRY_MS}
         right = file, text
 
         def tried(fixes, **more):
-            shown = [(str(where.relative_to(self.workspace)), code) for where, code in fixes]
-            edits = [{"type": "create", "filePath": name, "code": code, "overwrite": True} for name, code in shown]
+            displayed = [(str(where.relative_to(self.workspace)), code) for where, code in fixes]
+            edits = [{"type": "create", "filePath": name, "code": code, "overwrite": True} for name, code in displayed]
             given = [{"label": f"the {number}th", "edits": [edit]} for number, edit in enumerate(edits)]
-            return self.client.call("try_code", candidates=given, **asked, **more)
+            return self.client.call("try_code", candidates=given, **requested, **more)
 
         others = []
         for fixes in self.other_fixes(file, text, wrong, name):
             rows = tried(fixes).get("candidates", ()) if fixes else ()
-            others += [one for one, row in zip(fixes, rows, strict=False) if row["outcome"] == "failed"]
+            others += [item for item, row in zip(fixes, rows, strict=False) if row["outcome"] == "failed"]
             if len(others) > 1:
                 break
         fixes = self.chance.sample([right, *others[:2]], len(others[:2]) + 1)
@@ -416,7 +416,7 @@ class Hunt:
 
     def other_fixes(self, file, text, wrong, name):
         """Yield random candidates in groups: in the function, then elsewhere in its file, then in other files."""
-        elsewhere = self.chance.choice([one for one, _ in self.pairs if one != file] or [file])
+        elsewhere = self.chance.choice([element for element, _ in self.pairs if element != file] or [file])
         beside = elsewhere.read_text()
         for where, base, is_meant in (
             (file, text, lambda of: of == name),
@@ -429,14 +429,14 @@ class Hunt:
             yield [(where, code) for code in codes if code not in (text, wrong, beside)]
 
 
-def hunted(library, wanted, chance, python):
+def hunted(library, expected, chance, python):
     """Yield the given number of bugs in a library, or in the shop if it is None, each after looking for it."""
     with copied(library, python) as (workspace, client):
         hunt = Hunt("shop" if library is None else library.name, workspace, client, chance)
-        for _ in range(DRAWS * wanted):
-            if wanted and (bug := hunt.draw()) is not None:
+        for _ in range(DRAWS * expected):
+            if expected and (bug := hunt.draw()) is not None:
                 yield hunt.find(bug)
-                wanted -= 1
+                expected -= 1
 
 
 def read_trace(client, red, names_it):
@@ -444,12 +444,12 @@ def read_trace(client, red, names_it):
 
     If the trace does not contain the call, the newest call of the test itself is added.
     """
-    shown = red.get("trace", "")
-    if names_it(shown) or "evaluationId" not in red:
-        return shown, 1
-    path = [int(number) for number in re.findall(r"^  #(\d+) ", shown, re.MULTILINE)[-1:]]
+    displayed = red.get("trace", "")
+    if names_it(displayed) or "evaluationId" not in red:
+        return displayed, 1
+    path = [int(number) for number in re.findall(r"^  #(\d+) ", displayed, re.MULTILINE)[-1:]]
     more = client.call("get_evaluation", evaluationId=red["evaluationId"], part="trace", path=path)
-    return shown + more.get("text", ""), 2
+    return displayed + more.get("text", ""), 2
 
 
 def difference(client, red, green):
@@ -457,8 +457,8 @@ def difference(client, red, green):
     if "trace" not in green or "evaluationId" not in red:
         return ""
     green_id = green["trace"].partition(":")[0].removeprefix("run ")
-    asked = {"evaluationId": red["evaluationId"], "part": "trace", "diffWith": green_id}
-    return client.call("get_evaluation", **asked).get("text", "").partition("\n")[0]
+    requested = {"evaluationId": red["evaluationId"], "part": "trace", "diffWith": green_id}
+    return client.call("get_evaluation", **requested).get("text", "").partition("\n")[0]
 
 
 def is_named(name, text):

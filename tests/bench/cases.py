@@ -59,12 +59,12 @@ class Listing:
 
 
 def listed():
-    listing, said = Listing(), io.StringIO()
+    listing, text = Listing(), io.StringIO()
     os.environ["CODRIVER_TESTS"] = "all"
-    with contextlib.redirect_stdout(said):
+    with contextlib.redirect_stdout(text):
         status = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "--rootdir", str(ROOT)], [listing])
     if status:
-        sys.exit(said.getvalue())
+        sys.exit(text.getvalue())
     return listing.tests
 
 
@@ -80,12 +80,12 @@ def read(path):
 
 def lines(tests):
     """Return the lines of the list."""
-    kinds = sum((told.kinds for told in tests.values()), Counter())
-    yield f"# {len(tests)} names of tests, {sum(told.cases for told in tests.values())} cases"
+    kinds = sum((reported.kinds for reported in tests.values()), Counter())
+    yield f"# {len(tests)} names of tests, {sum(reported.cases for reported in tests.values())} cases"
     yield f"# cases by kind: {', '.join(f'{kind} {number}' for kind, number in sorted(kinds.items()))}"
-    for name, told in sorted(tests.items()):
-        by_kind = " ".join(f"{kind}:{number}" for kind, number in sorted(told.kinds.items()))
-        yield "\t".join([name, str(told.cases), by_kind, " ".join(sorted(told.files))])
+    for name, reported in sorted(tests.items()):
+        by_kind = " ".join(f"{kind}:{number}" for kind, number in sorted(reported.kinds.items()))
+        yield "\t".join([name, str(reported.cases), by_kind, " ".join(sorted(reported.files))])
 
 
 def differences(before, after):

@@ -82,25 +82,25 @@ def walks():
     import live_server  # noqa: PLC0415  # the path to it is known only now
 
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "walk.json"
+        reported = Path(folder) / "walk.json"
 
         class Traced(live_server.Live):
             def command(self, name, *options):
-                return [sys.executable, __file__, str(told), name, "--workspace", str(self.workspace), *options]
+                return [sys.executable, __file__, str(reported), name, "--workspace", str(self.workspace), *options]
 
         with stopping(Traced(Path(folder), "--repl", "python")) as live, live.client() as client:
             live_server.until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
             for _ in range(ROUNDS + 3):
                 client.call("evaluate_code", code="1+2")
             for _ in range(ROUNDS):
-                told.unlink(missing_ok=True)
+                reported.unlink(missing_ok=True)
                 live.process.send_signal(signal.SIGUSR1)
                 time.sleep(0.1)
                 client.call("evaluate_code", code="1+2")
                 time.sleep(0.05)
                 live.process.send_signal(signal.SIGUSR2)
-                live_server.until(lambda: told.exists() and told.read_text().endswith("]"), "the walk")
-                yield json.loads(told.read_text())
+                live_server.until(lambda: reported.exists() and reported.read_text().endswith("]"), "the walk")
+                yield json.loads(reported.read_text())
 
 
 @contextlib.contextmanager

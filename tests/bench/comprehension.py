@@ -161,8 +161,8 @@ def judge(found, client, outcome):
         faults.append(f"ran {ran}")
     faults += [f"did not run {item}" for item in check.get("ran_includes", ()) if item not in ran]
     faults += [f"ran {item}" for item in check.get("ran_excludes", ()) if item in ran]
-    faults += [f"ran {one} {ran.count(one)} times" for one, n in check.get("ran_count", {}).items()
-               if ran.count(one) != n]  # fmt: skip
+    faults += [f"ran {element} {ran.count(element)} times" for element, n in check.get("ran_count", {}).items()
+               if ran.count(element) != n]  # fmt: skip
     if check.get("lacks_ran") and ran:
         faults.append("ran tests")
     for path, pattern in check.get("file", {}).items():

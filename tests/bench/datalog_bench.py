@@ -157,13 +157,13 @@ def measure_at(report: Report, size: int, datascript: DataScript) -> None:
     their_inserts: list[float] = []
     for _ in range(TURNS):
         our_answers = run_codriver(log, queries)
-        told = datascript.request(work)
-        their_inserts += told["inserts"]["times"]
+        answer = datascript.request(work)
+        their_inserts += answer["inserts"]["times"]
         for name in queries:
-            if not same(our_answers[name]["result"], told["answers"][name]["result"]):
+            if not same(our_answers[name]["result"], answer["answers"][name]["result"]):
                 raise SystemExit(f"the answers of {name!r} differ at {size} entities")
             our_times[name] += our_answers[name]["times"]
-            their_times[name] += told["answers"][name]["times"]
+            their_times[name] += answer["answers"][name]["times"]
     for name in queries:
         report_times(report, name, size, our_times[name], their_times[name])
     our_inserts = [t for turn in range(TURNS) for t in insert(log, entries(size + 1 + turn * INSERTS, INSERTS))]

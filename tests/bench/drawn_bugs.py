@@ -37,11 +37,11 @@ def main():
     places, found = [None, *options.libraries], []
     for number, place in enumerate(places):
         name = "shop" if place is None else place.name
-        wanted = options.bugs * (number + 1) // len(places) - len(found)
+        expected = options.bugs * (number + 1) // len(places) - len(found)
         chance = random.Random(f"{options.seed} {name}")
         is_clojure = place is not None and (place / "project.clj").exists()
         bugs = hunted_in_clojure if is_clojure else hunted
-        for bug in bugs(place, wanted, chance, options.python):
+        for bug in bugs(place, expected, chance, options.python):
             found.append(bug)
             sys.stdout.write(json.dumps(asdict(bug)) + "\n")
             sys.stdout.flush()

@@ -98,8 +98,8 @@ CASES = [
     Case("old instance", "class C:\n    def __init__(self): self.x = 1\n", "x = 1", "x = 2", "c.x", use="c = m.C()"),
     Case("lazy global", "X = None\ndef get():\n    global X\n    X = X or [1]\n    return X\n", "[1]", "[2]", "m.get()", use="m.get()"),
     *[
-        Case(f"right: {name}", source, old, new, asked, n, use)
-        for name, source, old, new, asked, n, use in (
+        Case(f"right: {name}", source, old, new, requested, n, use)
+        for name, source, old, new, requested, n, use in (
             ("body", "def f(): return 1\n", "1", "2", "m.f()", "from m import f\n", "1"),
             ("default", "def f(x=1): return x\n", "1", "2", "m.f()", "from m import f\n", "1"),
             ("constant", "X = 1\n", "1", "2", "m.X", "", "1"),
@@ -126,13 +126,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--python", default=sys.executable)
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     counts = {}
     for case in CASES:
-        if not asked.names or case.name in asked.names:
-            verdict, told = judged(case, asked.python)
+        if not requested.names or case.name in requested.names:
+            verdict, reported = judged(case, requested.python)
             counts[verdict] = counts.get(verdict, 0) + 1
-            sys.stdout.write(f"{verdict:12} {case.name}: {'; '.join(told)[:160]}\n")
+            sys.stdout.write(f"{verdict:12} {case.name}: {'; '.join(reported)[:160]}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{counts}\n")
 

@@ -108,10 +108,10 @@ def main():
     parser.add_argument("--edits", type=int, default=0)
     parser.add_argument("--loads", type=int, default=0)
     parser.add_argument("--seed", type=int, default=7)
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place).resolve()
-        for name in [*asked.names, *({"_pytest"} if "pytest" in asked.names else ())]:
+        for name in [*requested.names, *({"_pytest"} if "pytest" in requested.names else ())]:
             lay(name, root)
         sys.path.insert(0, place)
         texts = LoadedSources()
@@ -120,17 +120,17 @@ def main():
         # Compiled modules count by their age.
         time.sleep(MAX_CLOCK_DIFFERENCE_NS / 10**9 + 0.5)
         texts.record_names()
-        for name in asked.names:
+        for name in requested.names:
             space = {"__name__": f"use_of_{name}"}
             for statement in ast.parse(USES.get(name, f"import {name}")).body:
                 exec(compile(ast.Module([statement], []), "<eval 1>", "exec"), space)
                 texts.record_names()
             texts.read_recent_sources()
         report(drift, texts, root)
-        if asked.edits:
-            edit(drift, texts, root, random.Random(asked.seed), asked.edits)
-        if asked.loads:
-            load(drift, texts, root, random.Random(asked.seed), asked.loads)
+        if requested.edits:
+            edit(drift, texts, root, random.Random(requested.seed), requested.edits)
+        if requested.loads:
+            load(drift, texts, root, random.Random(requested.seed), requested.loads)
 
 
 def print_line(words):
@@ -199,8 +199,8 @@ def edit(drift, texts, root, chance, edits):
         f"found {found} of {total} edits, {len(kinds)} kinds, {one_row} by one row;"
         f" {1000 * sum(slow) / len(slow):.1f} ms each"
     )
-    for kind, (made, told) in sorted(kinds.items()):
-        print_line(f"    {kind}: {told} of {made}")
+    for kind, (made, reported) in sorted(kinds.items()):
+        print_line(f"    {kind}: {reported} of {made}")
 
 
 def load(drift, texts, root, chance, loads):
@@ -208,7 +208,7 @@ def load(drift, texts, root, chance, loads):
 
     Return how many loads left a function with code from an earlier text.
     """
-    names = sorted({name for name, one in loads_below(texts, root).items() if one.data and len(one.data) < 2**18})
+    names = sorted({name for name, item in loads_below(texts, root).items() if item.data and len(item.data) < 2**18})
     done, left, ran, slow = 0, 0, 0, []
     while done < loads:
         name = chance.choice(names)
@@ -220,11 +220,11 @@ def load(drift, texts, root, chance, loads):
         for now in (text, before):
             file.write_text(now, encoding="utf-8")
             began = time.perf_counter()
-            one = ModuleLoad(name, str(file), now, UndoRecords([]).record_for(""), drift, home=sys)
-            one.prepare()
-            steps = one.plan_steps()
+            item = ModuleLoad(name, str(file), now, UndoRecords([]).record_for(""), drift, home=sys)
+            item.prepare()
+            steps = item.plan_steps()
             ran += len(steps)
-            one.finish(has_failed=False)
+            item.finish(has_failed=False)
             slow.append(time.perf_counter() - began)
         done += 1
         left += stale(str(file), now)
@@ -280,8 +280,8 @@ def mutated(data, chance):
     return None
 
 
-def some(tree, chance, wanted):
-    found = [node for node in ast.walk(tree) if isinstance(node, wanted)]
+def some(tree, chance, expected):
+    found = [node for node in ast.walk(tree) if isinstance(node, expected)]
     return chance.choice(found) if found else None
 
 

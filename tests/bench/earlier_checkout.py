@@ -45,7 +45,7 @@ class Checkout:
             command, cwd=self.folder, env=self.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
-        assert b"listens on" in (said := server.stdout.readline()), said
+        assert b"listens on" in (output := server.stdout.readline()), output
         with Client(self.state) as client:
             if took is not None:
                 took.append(1000 * (time.perf_counter() - began))

@@ -97,28 +97,28 @@ def first_answer(kind: str, client: str) -> str:
 
 
 def session_after_session(place: ClientHome, client: str, code: str) -> str:
-    shown = ""
+    displayed = ""
     with serving_model({"code": code}) as model:
         (command, *words), variables = AGENTS[client](place, model.url)
         for number in range(SESSIONS):
             try:
-                shown = place.run(program(command), *words, **variables)
+                displayed = place.run(program(command), *words, **variables)
             except subprocess.TimeoutExpired:
-                shown = "timed out"
+                displayed = "timed out"
             if model.results:
                 return judged(place, json.dumps(model.results[0])) + (f" by session {number + 1}" if number else "")
-        if any(SENTENCE in asked for asked in model.heard):
+        if any(SENTENCE in requested for requested in model.heard):
             return "one sentence in the instructions"
-    return f"no call: {shown[-80:]}"
+    return f"no call: {displayed[-80:]}"
 
 
-def judged(place: ClientHome, told: str) -> str:
-    told = told.replace("\\", "").replace('": ', '":')
+def judged(place: ClientHome, message: str) -> str:
+    message = message.replace("\\", "").replace('": ', '":')
     if (place.workspace.parent / "ran").exists():
         return "RAN SOMETHING OF THE CHECKOUT"
-    if '"result":"3"' in told:
+    if '"result":"3"' in message:
         return "3"
-    return "one sentence" if SENTENCE in told else told[:160]
+    return "one sentence" if SENTENCE in message else message[:160]
 
 
 def print_line(*words: str) -> None:

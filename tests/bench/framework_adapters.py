@@ -110,8 +110,8 @@ async def agent_framework(command):
     from agent_framework import MCPStdioTool
 
     # By default it passes on only structuredContent, and so no images.
-    shown = {"tool_result_content": "content_first"}
-    async with MCPStdioTool("codriver", command[0], args=command[1:], env=dict(os.environ), **shown) as tool:
+    message = {"tool_result_content": "content_first"}
+    async with MCPStdioTool("codriver", command[0], args=command[1:], env=dict(os.environ), **message) as tool:
 
         async def listed():
             return [function.name for function in tool.functions]

@@ -55,31 +55,33 @@ class Checks:
             case "call":
                 assert "42" in await self.evaluate("6 * 7")
             case "error":
-                told = await self.evaluate_or_error("1 / 0")
-                assert "ZeroDivisionError" in told, told[:500]
+                reported = await self.evaluate_or_error("1 / 0")
+                assert "ZeroDivisionError" in reported, reported[:500]
             case "image":
-                told = await self.evaluate(IMAGE)
-                assert "iVBORw0KGgo" in told or (self.takes_text_alone and "<<image-1>>" in told), told[:500]
+                reported = await self.evaluate(IMAGE)
+                assert "iVBORw0KGgo" in reported or (self.takes_text_alone and "<<image-1>>" in reported), reported[
+                    :500
+                ]
             case "eight calls at once":
-                told = await asyncio.gather(*(self.evaluate(f"{number} * 1001") for number in range(1, 9)))
-                for number, text in enumerate(told, 1):
+                reported = await asyncio.gather(*(self.evaluate(f"{number} * 1001") for number in range(1, 9)))
+                for number, text in enumerate(reported, 1):
                     assert str(number * 1001) in text, text[:500]
             case "kill -9":
                 await self.kill()
             case "unknown tool":
                 try:
-                    told = adapters.text_of(await asyncio.wait_for(self.server.call("no_such_tool", {}), WAIT_S))
+                    reported = adapters.text_of(await asyncio.wait_for(self.server.call("no_such_tool", {}), WAIT_S))
                 except Exception as error:  # noqa: BLE001 - a framework may refuse it itself
-                    told = f"error {error!r}"
-                assert "no_such_tool" in told or "error" in told.lower(), told[:500]
+                    reported = f"error {error!r}"
+                assert "no_such_tool" in reported or "error" in reported.lower(), reported[:500]
                 assert "42" in await self.evaluate("6 * 7")
 
     async def kill(self):
         before = json.loads(self.record.read_text())["pid"]
         os.kill(before, signal.SIGKILL)
         deadline = time.monotonic() + WAIT_S
-        while "4321" not in (told := await self.evaluate_or_error("4000 + 321")):
-            assert time.monotonic() < deadline, told[:500]
+        while "4321" not in (reported := await self.evaluate_or_error("4000 + 321")):
+            assert time.monotonic() < deadline, reported[:500]
             await asyncio.sleep(0.2)
         assert json.loads(self.record.read_text())["pid"] != before
 

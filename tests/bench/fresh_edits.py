@@ -62,26 +62,26 @@ def main():
     parser.add_argument("--out", default="fresh.jsonl")
     parser.add_argument("--edits", type=int, default=10)
     parser.add_argument("--seed", type=int, default=7)
-    asked = parser.parse_args()
-    out = Path(asked.out)
+    requested = parser.parse_args()
+    out = Path(requested.out)
     done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     with out.open("a") as file:
-        for name in asked.names:
+        for name in requested.names:
             known = {item["edit"] for item in done if item["library"] == name}
-            for row in measured(name, asked, known):
+            for row in measured(name, requested, known):
                 file.write(json.dumps(row) + "\n")
                 file.flush()
                 done.append(row)
-    report([item for item in done if item["library"] in asked.names])
+    report([item for item in done if item["library"] in requested.names])
 
 
-def measured(name, asked, known):
+def measured(name, requested, known):
     """Return a row for each edit of a library that has none yet."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place).resolve()
-        lay(name, asked.python, folder)
+        lay(name, requested.python, folder)
         time.sleep(SETTLED_S)  # compiled code is believed if it is so much newer than its source
-        with contextlib.closing(Repl(folder, "--supervised", python=asked.python)) as repl:
+        with contextlib.closing(Repl(folder, "--supervised", python=requested.python)) as repl:
             repl.connect()
             repl.evaluate(STATE)
             for statement in ast.parse(USES.get(name, f"import {name}")).body:
@@ -91,12 +91,12 @@ def measured(name, asked, known):
             of_library = f"str(getattr(m, '__file__', '')).startswith({place!r})"
             code = f"{{n: m.__file__ for n, m in sys.modules.items() if {of_library}}}"
             files = ast.literal_eval(text(repl.evaluate(code, **{"nrepl.middleware.print/options": {}}), "value"))
-            drawn = random.Random(f"{asked.seed} {name}")
+            drawn = random.Random(f"{requested.seed} {name}")
             edits = [item for module, path in sorted(files.items()) for item in edits_of(module, Path(path))]
             drawn.shuffle(edits)
-            for edit in edits[: asked.edits]:
+            for edit in edits[: requested.edits]:
                 if str(edit[:2]) not in known:
-                    yield row_of(name, repl, asked.python, list(files), edit)
+                    yield row_of(name, repl, requested.python, list(files), edit)
 
 
 def lay(name, python, folder):
@@ -157,7 +157,7 @@ def row_of(name, repl, python, modules, edit):
     before = path.read_text()
     path.write_text(source)
     try:
-        held, idle, used = state(repl)
+        retained, idle, used = state(repl)
         loaded = repl.ask("load-file", file=source, **{"file-path": str(path)})
         finding = waited(repl)
         held_after, idle_after, used_after = state(repl)
@@ -172,7 +172,8 @@ def row_of(name, repl, python, modules, edit):
     row = {
         "library": name, "edit": str((module, label)), "failed": text(loaded, "err")[-80:], "rows": rows,
         "more": finding.get("more", 0), "false": false, "restored": restored.get("rows", []),
-        "held_ms": held_after - held, "idle_ms": idle_after - idle, "cpu_ms": used_after - used, "import_ms": import_ms,
+        "held_ms": held_after - retained, "idle_ms": idle_after - idle, "cpu_ms": used_after - used,
+        "import_ms": import_ms,
     }  # fmt: skip
     print_line(f"{name} {module} {label}: {paths[:3]} false {false} held {row['held_ms']:.1f} cpu {row['cpu_ms']:.0f}")
     return row
@@ -198,14 +199,14 @@ def oracle_values(python, folder, modules, paths, edited):
 
 
 def report(rows):
-    held = sorted(row["held_ms"] for row in rows)
+    retained = sorted(row["held_ms"] for row in rows)
     beyond = sorted(row["cpu_ms"] - 2 * row["import_ms"] for row in rows)
-    told = [row for row in rows if row["rows"]]
-    print_line(f"{len(rows)} edits of {len({row['library'] for row in rows})} libraries; {len(told)} reported, "
+    reported = [row for row in rows if row["rows"]]
+    print_line(f"{len(rows)} edits of {len({row['library'] for row in rows})} libraries; {len(reported)} reported, "
         f"{sum(len(row['false']) for row in rows)} false rows of {sum(len(row['rows']) for row in rows)}; "
         f"after putting back: {sum(len(row['restored']) for row in rows)} rows")  # fmt: skip
     costs = {
-        "held": held,
+        "held": retained,
         "looked at in idle time": sorted(row["idle_ms"] for row in rows),
         "processor beyond two imports": beyond,
     }

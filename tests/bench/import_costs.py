@@ -51,16 +51,16 @@ def main():
     parser.add_argument("interpreter")
     parser.add_argument("--library", choices=IMPORTS, action="append")
     parser.add_argument("--rounds", type=int, default=12)
-    asked = parser.parse_args()
-    for name in asked.library or IMPORTS:
+    requested = parser.parse_args()
+    for name in requested.library or IMPORTS:
         with tempfile.TemporaryDirectory() as folder:
             ask = f"import {name}; print({name}.__path__[0])"
-            home = subprocess.check_output([asked.interpreter, "-c", ask], text=True).strip()
+            home = subprocess.check_output([requested.interpreter, "-c", ask], text=True).strip()
             shutil.copytree(home, Path(folder) / name)
             measured = {True: [], False: []}
-            for number in range(asked.rounds + 1):
+            for number in range(requested.rounds + 1):
                 for is_on in (False, True):
-                    found = run(asked.interpreter, folder, IMPORTS[name], is_on=is_on)
+                    found = run(requested.interpreter, folder, IMPORTS[name], is_on=is_on)
                     measured[is_on] += [found] if number else []  # the first compiles what it imports
                 if not number:
                     settle(Path(folder))

@@ -99,9 +99,9 @@ async def edit_file(text, workspace):
     line = next(n for n in range(1, document.positions.count) if document.line_text(n).startswith(WORD))
     taken = []
     for run in range(RUNS):
-        wanted = [EditRequest("core.clj", Replace(Target(line, document.line_text(line)), f"{WORD} [f] {run})"))]
+        expected = [EditRequest("core.clj", Replace(Target(line, document.line_text(line)), f"{WORD} [f] {run})"))]
         begin = time.perf_counter()
-        await editor.edit("bench", wanted, limits=SearchLimits(), allow_outside=False)
+        await editor.edit("bench", expected, limits=SearchLimits(), allow_outside=False)
         taken.append((time.perf_counter() - begin) * 1000)
         await editor.undo("bench")
     return statistics.median(taken)
@@ -155,8 +155,8 @@ def measure_growth(report, text):
     for shape, unit in shapes.items():
         for name, work in works.items():
             report.fact(title, f"{name}, {shape}", growth(work, unit), "x", at_most=LINEAR)
-    held = [{number: [number]} for number in range(HELD)]
-    title += f", in a process that holds {2 * len(held)} other containers"
+    retained = [{number: [number]} for number in range(HELD)]
+    title += f", in a process that holds {2 * len(retained)} other containers"
     for name, work in (works | {"read, and find all forms": lambda text: Document(text).units_by_line}).items():
         report.fact(title, f"{name}, core.clj", growth(work, text), "x", at_most=LINEAR)
 

@@ -85,8 +85,8 @@ def measure(report):
         measure_history(report, Path(folder) / "history")
         with serving(Path(folder) / "rest", "--repl", "python") as live:
             for name in STARTS:
-                with live.client(handshake=False) as one:
-                    begin(one, name)
+                with live.client(handshake=False) as item:
+                    begin(item, name)
             first = live.client()
             at_rest = settled_kib(live)
             beside = bare_import_kib()

@@ -51,8 +51,8 @@ def reader(page):
 def chromium(page, folder):
     folder.mkdir()
     browser = Browser(folder)
-    with browser.page(page.address) as shown:
-        shown.shows("live", "#connection")
+    with browser.page(page.address) as tab:
+        tab.shows("live", "#connection")
         yield
     browser.close()
 
@@ -72,18 +72,18 @@ def flood(report, live, client):
     size = max(1, round(FLOOD_MB * report.scale))
     with tempfile.TemporaryDirectory() as folder:
         browser = Browser(Path(folder))
-        with browser.page(opened(live).address) as shown:
-            shown.shows("live", "#connection")
-            begun = client.begin_call(
+        with browser.page(opened(live).address) as tab:
+            tab.shows("live", "#connection")
+            pending = client.begin_call(
                 "evaluate_code", code=f"for _ in range({size} * 16): print('x' * 65_535)", timeoutMs=600_000
             )
-            shown.click(".alive .line")
-            shown.run(FRAMES)
+            tab.click(".alive .line")
+            tab.run(FRAMES)
             began = time.perf_counter()
-            client.answer(begun)
+            client.answer(pending)
             seconds = time.perf_counter() - began
-            took = sorted(shown.run("took"))
-            elements, heap = shown.run(HELD)
+            took = sorted(tab.run("took"))
+            elements, heap = tab.run(HELD)
         browser.close()
     name = f"a page while {size} MB are printed"
     report.fact(TITLE, f"{name}: median between two frames", statistics.median(took), "ms", at_most=34)

@@ -15,8 +15,10 @@ EVENTS = 2000
 ROUNDS = 15
 
 
-def subscribe(topic, **asked):
-    answer = json.loads(seam.call("subscribe", json.dumps({"topic": topic, "filter": asked}), write=lambda text: True))
+def subscribe(topic, **arguments):
+    answer = json.loads(
+        seam.call("subscribe", json.dumps({"topic": topic, "filter": arguments}), write=lambda text: True)
+    )
     assert answer["ok"], answer
     return answer["subId"]
 

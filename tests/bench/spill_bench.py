@@ -71,12 +71,12 @@ def measure(report):
                 report.fact("highest memory by then", way, highest_mib(live), "MiB")
         _, client, _ = ways[IN_FILES]
         identity = client.call("evaluate_code", code=FLOOD.format(3200), timeoutMs=120_000)["evaluationId"]
-        for name, asked in (
+        for name, requested in (
             ("50 KB from the middle of 200 MB", {"part": "stdout", "from": 100 * 2**20, "length": RANGE}),
             ("200 MB searched for a text", {"grep": "no such text"}),
         ):
             took = [
-                timed_ms(lambda a=asked: client.call("get_evaluation", evaluationId=identity, **a))
+                timed_ms(lambda a=requested: client.call("get_evaluation", evaluationId=identity, **a))
                 for _ in range(report.rounds(5))
             ]
             report.fact("reading a long text", name, statistics.median(took), "ms")

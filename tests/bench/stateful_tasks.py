@@ -277,8 +277,8 @@ class Shell(Way):
         lines = path.read_text().splitlines()
         at = text[: text.index(old)].count("\n")
         numbers = range(max(0, at - CONTEXT_LINES), min(len(lines), at + new.count("\n") + 1 + CONTEXT_LINES))
-        shown = "\n".join(f"{number + 1}\t{lines[number]}" for number in numbers)
-        return self.read(f"The file {path} has been updated.\n{shown}", started)
+        displayed = "\n".join(f"{number + 1}\t{lines[number]}" for number in numbers)
+        return self.read(f"The file {path} has been updated.\n{displayed}", started)
 
 
 class Codriver(Way):

@@ -118,15 +118,15 @@ def _measure_profiles(report, costs):
 def _measure_peers(report, costs):
     """Measure the rows of the Python workspace next to those of other servers."""
     rows = {row.partition(", ")[2]: cost for row, cost in costs.items() if row.startswith("python, ")}
-    shown = (LISTING, *python().rows)
-    found = {"codriver": {row: rows[row] for row in shown}}
+    displayed = (LISTING, *python().rows)
+    found = {"codriver": {row: rows[row] for row in displayed}}
     for peer in PEERS:
         try:
             found[peer.package] = _answers_of_peer(peer)
         except MissingPeerError as error:
             report.skip(f"beside {peer.package}", str(error))
     for title, part in ((WIRE, "wire"), (READ, "read")):
-        grid = {row: {name: getattr(costs[row], part) for name, costs in found.items()} for row in shown}
+        grid = {row: {name: getattr(costs[row], part) for name, costs in found.items()} for row in displayed}
         report.grid(f"Python, beside other servers: {title}", grid)
 
 

@@ -114,8 +114,8 @@ async def compare(made, arguments, *, times=1, extra=0, variables=None, before=N
 def stable_differences(plain_runs, warm_runs):
     """Return the outcomes and exit statuses that all runs of one side share and no run of the other side has."""
     sides = [[{str(status), *outcome_lines(lines)} for status, lines in runs] for runs in (plain_runs, warm_runs)]
-    one, other = (set.intersection(*side) for side in sides)
-    return (one - set.union(*sides[1])) | (other - set.union(*sides[0]))
+    item, other = (set.intersection(*side) for side in sides)
+    return (item - set.union(*sides[1])) | (other - set.union(*sides[0]))
 
 
 async def shell(made, prepare, arguments, variables):
@@ -135,9 +135,9 @@ def outcome_lines(lines):
     return {f"{m[1] or m[4]} {m[2] or m[3]}" for m in matches if m}
 
 
-def first_difference(one, other):
+def first_difference(item, other):
     """Return the first lines that differ."""
-    pairs = zip([*one, *[""] * len(other)], [*other, *[""] * len(one)], strict=False)
+    pairs = zip([*item, *[""] * len(other)], [*other, *[""] * len(item)], strict=False)
     return next((f"{a[:150]!r} {b[:150]!r}" for a, b in pairs if a != b), "")
 
 

@@ -43,13 +43,13 @@ async def main(how, command, *arguments):
         # The result of the answer is in the log in any case.
         for _ in range(LOOKS):
             log = text_of(await session.call_tool("repl_output_log", {"since": 0}))
-            said = [item["text"] for item in log["result"] if "the user of " in item["text"]]
+            text = [item["text"] for item in log["result"] if "the user of " in item["text"]]
             row = text_of(await session.call_tool("list_sessions", {}))["sessions"][0]
-            if said and (how != "yes" or (row["generation"] > 1 and row["phase"] == "connected")):
+            if text and (how != "yes" or (row["generation"] > 1 and row["phase"] == "connected")):
                 break
             await asyncio.sleep(0.1)
         then = text_of(await session.call_tool("evaluate_code", WHERE))
-    seen |= {"first": first["result"], "then": then["result"], "said": said}
+    seen |= {"first": first["result"], "then": then["result"], "said": text}
     json.dump(seen, sys.stdout)
     sys.stdout.flush()
 

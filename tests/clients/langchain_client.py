@@ -12,8 +12,8 @@ async def main():
     tools = {tool.name: tool for tool in await client.get_tools()}
 
     async def evaluate(code):
-        asked = {"type": "tool_call", "id": "1", "name": "evaluate_code", "args": {"code": code}}
-        return (await tools["evaluate_code"].ainvoke(asked)).content[0]["text"]
+        requested = {"type": "tool_call", "id": "1", "name": "evaluate_code", "args": {"code": code}}
+        return (await tools["evaluate_code"].ainvoke(requested)).content[0]["text"]
 
     (skill,) = await client.get_resources("codriver", uris=["skill://live-repl/SKILL.md"])
     seen = {

@@ -49,8 +49,8 @@ def several(text):
 
 
 def evaluate(inspect, code, *options):
-    asked = json.dumps({"code": code})
-    return inspect("--method", "tools/call", "--tool-name", "evaluate_code", "--tool-args-json", asked, *options)[0]
+    requested = json.dumps({"code": code})
+    return inspect("--method", "tools/call", "--tool-name", "evaluate_code", "--tool-args-json", requested, *options)[0]
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
@@ -61,16 +61,16 @@ def test_the_inspector_evaluates_code_in_both_protocol_eras(inspect, era):
 
 
 def test_the_inspector_finds_no_schema_issue(inspect):
-    listed, said = inspect("--method", "tools/list", "--strict")
+    listed, text = inspect("--method", "tools/list", "--strict")
     assert "evaluate_code" in [tool["name"] for tool in listed["tools"]]
-    assert "Issue" not in said, said
+    assert "Issue" not in text, text
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_the_inspector_verifies_every_skill(inspect, era):
-    reports, said = inspect("--method", "skills/list", "--verify", "--protocol-era", era, is_many=True)
+    reports, text = inspect("--method", "skills/list", "--verify", "--protocol-era", era, is_many=True)
     assert {report["outcome"] for report in reports} == {"verified"}, reports
-    assert "no conformance errors" in said
+    assert "no conformance errors" in text
     entry, _ = inspect("--method", "skills/get", "--uri", reports[0]["uri"], "--protocol-era", era)
     assert entry["skill"]["uri"] == reports[0]["uri"]
     root = reports[0]["uri"].removesuffix("/SKILL.md")

@@ -58,8 +58,8 @@ class Tasks(ClientExtension):
 
     async def resolve(self, created, context):
         while True:
-            asked = GetTask(params=GetTaskRequestParams(task_id=created.task_id))
-            task = await context.session.send_request(asked, CurrentTask)
+            requested = GetTask(params=GetTaskRequestParams(task_id=created.task_id))
+            task = await context.session.send_request(requested, CurrentTask)
             self.seen.append(task.status)
             if task.result is not None:
                 return CallToolResult.model_validate(task.result)
@@ -68,10 +68,10 @@ class Tasks(ClientExtension):
 
 @pytest.mark.anyio
 async def test_the_python_sdk_receives_log_messages_and_the_progress_of_a_task(live):
-    said, tasks = [], Tasks()
+    text, tasks = [], Tasks()
 
     async def listen(params):
-        said.append((params.level, params.data))
+        text.append((params.level, params.data))
 
     transport = stdio_client(StdioServerParameters(command=sys.executable, args=relay(live)))
     with anyio.fail_after(60):
@@ -82,16 +82,16 @@ async def test_the_python_sdk_receives_log_messages_and_the_progress_of_a_task(l
             assert (tasks.seen[0], tasks.seen[-1]) == ("working", "completed")
             await client.call_tool("restart_repl", {})
             await client.list_prompts()
-            assert [level for level, data in said if "restarting REPL py" in data] == ["info"]
+            assert [level for level, data in text if "restarting REPL py" in data] == ["info"]
 
 
 def test_the_typescript_sdk_receives_log_messages_and_the_progress_of_a_task(live):
     command = [node("@modelcontextprotocol/sdk"), str(NODE / "sdk-v1-optional.mjs"), sys.executable, *relay(live)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert set(told.pop("able")) == {"evaluate_code", "load_file", "run_tests"}
-    assert told == {
+    output = json.loads(done.stdout)
+    assert set(output.pop("able")) == {"evaluate_code", "load_file", "run_tests"}
+    assert output == {
         "begun": "working",
         "asked": True,
         "answer": "('Ada', '36')",

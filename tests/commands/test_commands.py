@@ -53,17 +53,17 @@ def test_every_command_and_option_has_help(words):
 
 
 def test_the_version_output_contains_the_information_for_a_bug_report(tmp_path):
-    said = dict(line.split(" ", 1) for line in run(tmp_path, "--version").stdout.splitlines())
-    assert said["codriver"] == __version__
-    assert said["Python"].startswith(f"{platform.python_version()} (")
-    assert said["mcp"] == metadata.version("mcp")
-    assert platform.machine() in said[platform.system()]
+    lines = dict(line.split(" ", 1) for line in run(tmp_path, "--version").stdout.splitlines())
+    assert lines["codriver"] == __version__
+    assert lines["Python"].startswith(f"{platform.python_version()} (")
+    assert lines["mcp"] == metadata.version("mcp")
+    assert platform.machine() in lines[platform.system()]
 
 
 def test_the_list_of_commands_is_not_truncated(tmp_path):
-    shown = run(tmp_path, "--help").stdout.partition("Commands:")[2]
-    assert "..." not in shown
-    assert all(f"  {name} " in shown for name in cli.list_commands(click.Context(cli)))
+    output = run(tmp_path, "--help").stdout.partition("Commands:")[2]
+    assert "..." not in output
+    assert all(f"  {name} " in output for name in cli.list_commands(click.Context(cli)))
 
 
 def run(folder, *arguments, env=None, **kwargs):
@@ -209,7 +209,7 @@ def test_call_reads_arguments_from_standard_input(live):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("no_such_tool",), "unknown tool 'no_such_tool'"),
         (("list_sessions", "not json"), "the arguments are not valid JSON"),
@@ -220,10 +220,10 @@ def test_call_reads_arguments_from_standard_input(live):
         (("balance_brackets", '{"text": "", "txt": ""}'), "txt: there is no such argument"),
     ],
 )
-def test_an_unknown_tool_or_invalid_arguments_are_a_usage_error(live, words, told):
+def test_an_unknown_tool_or_invalid_arguments_are_a_usage_error(live, words, message):
     done = live.run("call", *words)
     assert done.returncode == 2
-    assert told in done.stdout + done.stderr
+    assert message in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -360,14 +360,14 @@ def test_fast_commands_import_no_slow_modules(words):
 
 def test_settings_are_listed_with_their_origin_and_checked(tmp_path):
     (tmp_path / "codriver.toml").write_text("maxDepth = 3\nmaxLenght = 1\n")
-    shown = run(tmp_path, "config", "show", "--json", env={"CODRIVER_WATCH": "yes"})
-    rows = {row["setting"]: row for row in json.loads(shown.stdout)}
+    displayed = run(tmp_path, "config", "show", "--json", env={"CODRIVER_WATCH": "yes"})
+    rows = {row["setting"]: row for row in json.loads(displayed.stdout)}
     assert rows["maxDepth"] == {
         "setting": "maxDepth", "value": "3", "origin": f"workspace ({tmp_path / 'codriver.toml'})"
     }  # fmt: skip
     assert rows["watch"]["origin"] == "environment (CODRIVER_WATCH)"
     assert rows["maxLength"]["origin"] == "default"
-    assert "did you mean maxLength?" in shown.stderr
+    assert "did you mean maxLength?" in displayed.stderr
     checked = run(tmp_path, "config", "check")
     assert checked.returncode == 1
     assert "did you mean maxLength?" in checked.stdout
@@ -383,14 +383,14 @@ def test_checking_the_settings_reports_all_errors(tmp_path):
     (tmp_path / "codriver.toml").write_text('maxDepth = 0\nmaxLenght = 1\nwatch = "x"\n')
     checked = run(tmp_path, "config", "check", env={"CODRIVER_EVENT_LOOP": "none"})
     assert checked.returncode == 1
-    told = checked.stderr.splitlines()
+    lines = checked.stderr.splitlines()
     wrong = (
         "maxDepth = 0 is invalid",
         'watch = "x" is invalid',
         'eventLoop = "none" is invalid',
         "no setting maxLenght",
     )
-    assert [[words in line for words in wrong].index(True) for line in told] == [0, 1, 2, 3]
+    assert [[words in line for words in wrong].index(True) for line in lines] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("words", [["config", "show"], ["serve"]], ids=" ".join)
@@ -398,16 +398,16 @@ def test_every_command_that_reads_settings_reports_all_invalid_settings(tmp_path
     (tmp_path / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
     done = run(tmp_path, *words)
     assert done.returncode == 1
-    for told in (
+    for reported in (
         "maxDepth = 0 is invalid",
         'watch = "x" is invalid',
         "setting port; did you mean mcpSocketServerPort?",
     ):
-        assert told in done.stderr
+        assert reported in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "message"),
     [
         ("stats", "`codriver status`"),
         ("serv", "`codriver serve`"),
@@ -415,13 +415,13 @@ def test_every_command_that_reads_settings_reports_all_invalid_settings(tmp_path
         ("zzz", "the commands are "),
     ],
 )
-def test_the_error_for_an_unknown_command_suggests_similar_commands(word, told):
+def test_the_error_for_an_unknown_command_suggests_similar_commands(word, message):
     done = CliRunner().invoke(cli, [word])
-    assert (done.exit_code, told in done.output) == (2, True)
+    assert (done.exit_code, message in done.output) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (
             ["log", "--category", "nope"],
@@ -431,9 +431,9 @@ def test_the_error_for_an_unknown_command_suggests_similar_commands(word, told):
     ],
     ids=["category", "input"],
 )
-def test_an_option_value_that_makes_no_sense_is_refused(tmp_path, words, told):
+def test_an_option_value_that_makes_no_sense_is_refused(tmp_path, words, message):
     done = CliRunner().invoke(cli, ["-w", str(tmp_path), *words])
-    assert (done.exit_code, told in done.output) == (2, True)
+    assert (done.exit_code, message in done.output) == (2, True)
 
 
 def test_the_history_can_be_pasted_and_reports_that_nothing_matches(live):
@@ -448,9 +448,9 @@ def test_a_loaded_file_is_one_line_in_the_history_and_can_be_found_by_its_text(l
     (live.workspace / "long.py").write_text("FIRST = 1\nSECOND = 2\n")
     with live.client(name="ann") as client:
         assert client.call("load_file", filePath="long.py", replSessionKey="py")["ok"]
-    comment, told = live.run("history", "SECOND = 2").stdout.splitlines()
-    assert (comment[:2], told) == ("# ", "# load long.py")
-    assert live.run("history", "long.py").stdout.splitlines()[-1] == told
+    comment, lines = live.run("history", "SECOND = 2").stdout.splitlines()
+    assert (comment[:2], lines) == ("# ", "# load long.py")
+    assert live.run("history", "long.py").stdout.splitlines()[-1] == lines
 
 
 def test_history_comments_use_the_comment_sign_of_the_session_language():
@@ -508,13 +508,13 @@ def test_a_directory_without_a_repl_is_explained_with_advice(tmp_path):
         tmp_path, "--port", str(taken.getsockname()[1])
     ) as live:  # fmt: skip
         assert " is in use" in live.greeting
-        said = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "main.go"), ("status",))]
-    assert [done.returncode for done in said] == [6, 6, 0]
-    for done in said:
-        told = done.stdout + done.stderr
-        assert "none is running in this workspace" in told
-        assert "put repl = ['python']" in told.replace("Put", "put")
-        assert not [word for word in ("capability", "session", "list_sessions", "is in use") if word in told]
+        text = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "main.go"), ("status",))]
+    assert [done.returncode for done in text] == [6, 6, 0]
+    for done in text:
+        output = done.stdout + done.stderr
+        assert "none is running in this workspace" in output
+        assert "put repl = ['python']" in output.replace("Put", "put")
+        assert not [word for word in ("capability", "session", "list_sessions", "is in use") if word in output]
 
 
 def test_an_unknown_repl_fails_the_start_before_it_is_announced(tmp_path):
@@ -595,8 +595,8 @@ def test_a_background_server_detaches_from_the_process_that_started_it(tmp_path)
 def test_a_hung_server_is_reported_with_the_command_that_kills_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         with stopped(live.process.pid):
-            told, examined = live.run("stop"), live.run("doctor")
-        for done in (told, examined):
+            reported, examined = live.run("stop"), live.run("doctor")
+        for done in (reported, examined):
             assert done.returncode == 1
             assert f"kill -9 {live.process.pid}" in done.stdout + done.stderr
         assert "did not answer within" in examined.stdout
@@ -647,10 +647,10 @@ def test_stop_waits_for_a_starting_server_and_stops_it(tmp_path):
             with subprocess.Popen([sys.executable, "-m", "codriver", "stop"], **piped, text=True) as stop:
                 assert "just starting" in stop.stderr.readline()
                 (tmp_path / "gate").touch()
-                said, _ = stop.communicate(timeout=WAIT_S)
+                output, _ = stop.communicate(timeout=WAIT_S)
         finally:
             server.kill()
-    assert (stop.returncode, said) == (0, f"stopped pid {server.pid}\n")
+    assert (stop.returncode, output) == (0, f"stopped pid {server.pid}\n")
 
 
 def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, monkeypatch):
@@ -665,9 +665,9 @@ def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, 
     assert (again.exit_code, again.output) == (0, "no server is running for this workspace\n")
 
 
-def follow(live, said, before):
+def follow(live, message, before):
     """Run the command line that follows `before` in a printed text, and return its output."""
-    line = next(line for line in said.splitlines() if before in line).partition(f"{before}: ")[2]
+    line = next(line for line in message.splitlines() if before in line).partition(f"{before}: ")[2]
     program, *words = shlex.split(line)
     assert program == "codriver"
     done = subprocess.run(

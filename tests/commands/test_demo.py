@@ -38,9 +38,9 @@ def without_what_differs(text):
 
 
 def test_the_image_shows_what_the_demo_prints():
-    shown = text_of(PICTURE.read_text("utf-8"))
+    output = text_of(PICTURE.read_text("utf-8"))
     printed = STYLES.sub("", recording())
-    assert without_what_differs(shown) == without_what_differs(printed), "run `python tests/commands/test_demo.py`"
+    assert without_what_differs(output) == without_what_differs(printed), "run `python tests/commands/test_demo.py`"
 
 
 def test_the_readme_shows_the_image_next_to_its_command():
@@ -57,10 +57,10 @@ def test_an_image_contains_the_text_as_printed():
 def test_without_lisp_the_demo_runs_python_and_says_how_to_install_lisp(monkeypatch, capfd):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     demo.demo_command.callback()
-    said = capfd.readouterr()
-    assert "=> 6" in said.out
-    assert "lpy" not in said.out
-    assert "uv tool install '.[lisp]'" in said.err
+    output = capfd.readouterr()
+    assert "=> 6" in output.out
+    assert "lpy" not in output.out
+    assert "uv tool install '.[lisp]'" in output.err
 
 
 def test_a_failing_demo_prints_a_single_error_line(monkeypatch):

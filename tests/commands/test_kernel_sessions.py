@@ -34,8 +34,8 @@ IMAGE_TYPES = {"plot": 1, "several": 3, "value": 1, "display": 2, "quiet": 1, "o
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     python = VENV / "bin" / "python"
-    asked = [python, "-c", "import ipykernel, matplotlib"]
-    if not python.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
+    requests = [python, "-c", "import ipykernel, matplotlib"]
+    if not python.exists() or subprocess.run(requests, capture_output=True, check=False).returncode:
         do_without("ipykernel and matplotlib are needed: pip install -r tests/jupyter/kernels.txt")
     folder = tmp_path_factory.mktemp("kernel-sessions")
     user_settings_file(folder).write_text(f"python = {str(python)!r}\n")
@@ -61,7 +61,7 @@ def test_a_kernel_session_with_plots_is_replayed_in_a_kernel(live):
     rows = list(map(json.loads, live.recording.read_text().splitlines()))
     assert rows[0]["repl"] == "jupyter"
     assert {row["id"]: "".join(row.get("values", ())).count("<<image/png") for row in rows[1:]} == {
-        one: IMAGE_TYPES.get(name, 0) for name, one in live.ids.items()
+        item: IMAGE_TYPES.get(name, 0) for name, item in live.ids.items()
     }
     done = ran(live, "replay", str(live.recording), "--pictures", "strict")
     assert f"{len(PLOTS)} evaluations: {len(PLOTS)} the same, 0 differ" in done.stdout
@@ -78,8 +78,8 @@ def test_a_kernel_session_is_replayed_without_a_kernel(live):
     ran(live, "export", live.ids["values"], "-o", str(few))
     done = ran(live, "replay", str(few), "--python", sys.executable)  # which has no kernel
     assert "no kernel can be started, so a fresh python runs the cells" in done.stderr
-    told = list(map(json.loads, few.read_text().splitlines()))
-    few.write_text("".join(json.dumps({**item, "values": item.get("values", [])[:-1]}) + "\n" for item in told))
+    lines = list(map(json.loads, few.read_text().splitlines()))
+    few.write_text("".join(json.dumps({**item, "values": item.get("values", [])[:-1]}) + "\n" for item in lines))
     assert live.run("replay", str(few), "--repl", "python").returncode == 1
 
 
@@ -91,13 +91,15 @@ def test_an_exported_notebook_contains_every_display_of_the_session_in_all_media
     cells = [cell for cell in json.loads(done.stdout)["cells"] if cell["cell_type"] == "code"]
     assert ["".join(cell["source"]) for cell in cells] == list(PLOTS.values())
     outputs = [[item for item in cell["outputs"] if "data" in item] for cell in cells]
-    pictures = ["".join(item["output_type"][0] for item in shown if "image/png" in item["data"]) for shown in outputs]
+    pictures = [
+        "".join(item["output_type"][0] for item in displayed if "image/png" in item["data"]) for displayed in outputs
+    ]
     assert dict(zip(PLOTS, pictures, strict=True)) == {
         "plot": "d", "several": "ddd", "value": "d", "display": "de", "quiet": "d", "object": "e", "values": "",
         "none": "", "failing": "d",
     }  # fmt: skip
     assert cells[-1]["outputs"][-1]["ename"] == "ZeroDivisionError"
-    texts = {"".join(item["data"].get("text/plain", ())) for shown in outputs for item in shown}
+    texts = {"".join(item["data"].get("text/plain", ())) for rendered in outputs for item in rendered}
     assert {"<Figure size 640x480 with 1 Axes>", "'shown'", "{4}", "3"} <= texts
 
 

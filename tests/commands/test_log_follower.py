@@ -21,9 +21,9 @@ class Logs:
             self.app_log.record(AppEvent(f"event {number}", 0, op="fx", who="bob" if number else "ann"))
         self.log.append(Entry(UNASSIGNED_LINE, "evaluationResults", "1", 0, who="ann"))
 
-    def call(self, tool, asked):
+    def call(self, tool, requested):
         assert tool == "wait_for"
-        found = self.log.query(asked["query"], inputs=asked["inputs"]).result
+        found = self.log.query(requested["query"], inputs=requested["inputs"]).result
         return {"ok": True, "result": found, "lastLine": self.log.next_line - 1, "gap": False}
 
 

@@ -42,9 +42,9 @@ def test_a_client_that_starts_the_server_directly_gets_one_line_and_exit_status_
         process.stdin.write("\n" + json.dumps(INITIALIZE) + "\n")
         process.stdin.flush()  # it stays open, as a client that waits for an answer keeps it
         assert process.wait(60) == 2
-        said = process.stderr.read()
-    assert said.count("\n") == 1
-    assert "codriver-relay --workspace auto --start" in said
+        output = process.stderr.read()
+    assert output.count("\n") == 1
+    assert "codriver-relay --workspace auto --start" in output
     assert live.run("status").returncode == 3
 
 

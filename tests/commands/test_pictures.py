@@ -52,10 +52,10 @@ def ran(live, *words):
 
 
 def test_the_commands_log_and_eval_name_the_command_that_saves_an_image(live):
-    shown = ran(live, "log").stdout
-    assert len(re.findall(MARK.format(live.ids[0]), shown)) == 1
-    assert len(re.findall(MARK.format(live.ids[1]), shown)) == 1
-    assert "sha256:" not in shown
+    output = ran(live, "log").stdout
+    assert len(re.findall(MARK.format(live.ids[0]), output)) == 1
+    assert len(re.findall(MARK.format(live.ids[1]), output)) == 1
+    assert "sha256:" not in output
     assert re.search(MARK.format("[^ ]+") + "\n$", ran(live, "eval", "figure").stdout)
     entries = map(json.loads, ran(live, "log", "--json").stdout.splitlines())
     assert any(re.search("<<image/png 556x413, [0-9]+ KB, sha256:[0-9a-f]{16}>>", entry["text"]) for entry in entries)
@@ -71,13 +71,13 @@ def test_images_are_saved_unchanged_and_the_newest_image_is_the_default(live, tm
 
 
 def test_an_evaluation_without_an_image_is_reported(live):
-    for words, told in [
+    for words, reported in [
         (("image", "nope"), "no image from the evaluation nope"),
         (("image", live.ids[0], "-n", "2"), "the evaluation has 1 image"),
         (("image", "--run", "-9"), "no stored run -9"),
     ]:
         done = live.run(*words)
-        assert (done.returncode, told in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, reported in done.stderr) == (1, True), done.stderr
 
 
 def test_the_command_call_reports_the_images_in_an_answer(live):
@@ -134,8 +134,8 @@ OTHERS = {
 @pytest.mark.parametrize("kind", OTHERS)
 def test_an_image_of_any_type_is_saved_unchanged(live, tmp_path, kind):
     with live.client() as client:
-        one = client.call("evaluate_code", code=showing(kind, OTHERS[kind]), detail=True, maxImages=0)["evaluationId"]
-    ran(live, "image", one, "-n", "1", "-o", str(tmp_path / "p"))
+        item = client.call("evaluate_code", code=showing(kind, OTHERS[kind]), detail=True, maxImages=0)["evaluationId"]
+    ran(live, "image", item, "-n", "1", "-o", str(tmp_path / "p"))
     assert (tmp_path / "p").read_bytes() == OTHERS[kind]
 
 

@@ -88,13 +88,13 @@ def test_status_reports_running_and_waiting_callers(live, tmp_path):
         until(lambda: "  REPL py (python): connected, busy\n    ann for " in live.run("status").stdout, "ann")
         waits = bob.begin_call("evaluate_code", code="1 + 1", who="bob", timeoutMs=60_000)
         until(lambda: "    bob is waiting to run 1 + 1 (" in live.run("status").stdout, "bob")
-        shown = live.run("status").stdout
+        output = live.run("status").stdout
         (tmp_path / "gate").touch()
         ann.answer(busy)
         bob.answer(waits)
-    assert re.search(r" ann for \d+ s: import waiting \([0-9a-f]+-\d+\)\n", shown)
+    assert re.search(r" ann for \d+ s: import waiting \([0-9a-f]+-\d+\)\n", output)
     assert re.search(
-        r"bob is waiting .*: the session has been occupied by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", shown
+        r"bob is waiting .*: the session has been occupied by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", output
     )
 
 
@@ -150,8 +150,8 @@ def test_the_fast_path_prints_exactly_what_the_full_command_prints(live):
         return done.returncode, done.stdout, re.sub(rb"\b[0-9a-f]{4}-\d+\b|<eval \d+>|#[12]", b"ID", done.stderr)
 
     for words in LINES:  # as other code: a second result of the same code has a note
-        one, two = ([word.replace("@", number) for word in words] for number in "12")
-        assert outcome(ran("-m", "codriver", *one)) == outcome(whole(*two)), words
+        item, two = ([word.replace("@", number) for word in words] for number in "12")
+        assert outcome(ran("-m", "codriver", *item)) == outcome(whole(*two)), words
 
 
 OF_THE_SHORT_WAY = [

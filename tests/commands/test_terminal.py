@@ -32,11 +32,11 @@ OURS = re.compile(rb"\x1b\[[0-9;]*m|\r\n|[\n\t]")
 
 @pytest.fixture(scope="module")
 def client(live):
-    with live.client(name=f"evil{EVIL}\n  REPL forged") as one:
-        until(lambda: "interrupt_evaluation" in one.tools(), "the REPL")
-        one.call("evaluate_code", code=f"print({EVIL!r})  # {EVIL.replace(chr(0), '')}", who="ann")
-        one.call("evaluate_code", code=f"import sys; print({EVIL!r}, file=sys.stderr)", who="ann")
-        yield one
+    with live.client(name=f"evil{EVIL}\n  REPL forged") as item:
+        until(lambda: "interrupt_evaluation" in item.tools(), "the REPL")
+        item.call("evaluate_code", code=f"print({EVIL!r})  # {EVIL.replace(chr(0), '')}", who="ann")
+        item.call("evaluate_code", code=f"import sys; print({EVIL!r}, file=sys.stderr)", who="ann")
+        yield item
 
 
 def on_terminal(command, env):
@@ -320,8 +320,8 @@ class Strange:
                 message = json.loads(line)
                 if message.get("method") == "codriver/token":
                     ours = {"workspace": message["params"]["workspace"]}
-                    said = {"jsonrpc": "2.0", "method": "codriver/workspace", "params": ours}
-                    connection.sendall(json.dumps(said).encode() + b"\n")
+                    fields = {"jsonrpc": "2.0", "method": "codriver/workspace", "params": ours}
+                    connection.sendall(json.dumps(fields).encode() + b"\n")
                 elif message.get("method") == "initialize":
                     connection.sendall(b'{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"x"}}}\n')
                 elif "id" in message:
@@ -360,9 +360,9 @@ def test_a_character_missing_from_the_terminals_encoding_causes_no_failure(live,
 @example(["aaa", "aaaaaaaaa", "aaaaaaaaa"], 20, 0)
 @given(st.lists(st.text(alphabet="ab \n", max_size=60), max_size=4), st.integers(20, 60), st.integers(0, 10))
 def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, hang):
-    told = "".join(item.text for item in wrap_text(map(Styled, texts), columns, hang))
-    assert told.split() == "".join(texts).split()
-    for line in told.split("\n"):
+    reported = "".join(item.text for item in wrap_text(map(Styled, texts), columns, hang))
+    assert reported.split() == "".join(texts).split()
+    for line in reported.split("\n"):
         if len(line.rstrip()) > columns:
             words = line.split()
             assert len(words) == 1 or line.startswith(" " * (columns - 2)) or line.rfind(words[-1]) <= hang

@@ -146,12 +146,12 @@ def test_tests_in_an_untrusted_workspace_have_their_own_status_and_message(tmp_p
         done = forked.run(("test", "--start", "--junit", "report.xml"), env=env, cwd=workspace, timeout=120)
     finally:
         forked.run(("stop",), env=env, cwd=workspace)
-    said = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     assert done.returncode == 7, done
-    assert words in said
-    assert f"run `codriver trust --workspace {workspace}`" in said
-    assert "ask your human" not in said
-    assert "error" not in said.replace("no test ran", "")
+    assert words in output
+    assert f"run `codriver trust --workspace {workspace}`" in output
+    assert "ask your human" not in output
+    assert "error" not in output.replace("no test ran", "")
     assert 'type="not-accepted"' in (workspace / "report.xml").read_text()
 
 

@@ -130,7 +130,7 @@ def test_skipping_updates_for_a_callers_own_evaluations_does_not_change_the_repo
                 > state.evaluated - reported_evaluations.MAX_UNRECORDED_EVALUATIONS
             )
         elif step == "end":
-            live = next((name for name, one in state.evaluations.items() if not one.is_finished), None)
+            live = next((name for name, item in state.evaluations.items() if not item.is_finished), None)
             if live is not None:
                 noted, state = ended(noted, live), ended(state, live)
         else:

@@ -110,16 +110,16 @@ def test_no_evaluation_waits_for_a_discovered_kernel():
 def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     server = Server()
     server.do(KERNEL)
-    said = []
+    received = []
     for tries in range(1, MAX_DISCOVERED_REPL_ATTEMPTS + 1):
         server.do(ReplLost(KERNEL.id, "nothing is listening at this address"))
-        said += [effect for effect in server.of(dispatch.AppendEntry) if "a-ipynb" in str(effect)]
+        received += [effect for effect in server.of(dispatch.AppendEntry) if "a-ipynb" in str(effect)]
         assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_DISCOVERED_REPL_ATTEMPTS)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "nothing is listening at this address")
-    assert len(said) == 1
-    assert FILE in str(said[0])
+    assert len(received) == 1
+    assert FILE in str(received[0])
     assert not server.state.latches
 
 

@@ -63,13 +63,13 @@ def test_parsing_a_broken_image_header_never_fails(rest, start):
 
 def test_each_image_is_replaced_by_a_marker_that_can_be_parsed():
     text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
-    shown = replace_image_data(text)
-    png, svg = find_images(shown)
-    assert shown == f"<Figure> {png.mark} and {svg.mark}"
+    displayed = replace_image_data(text)
+    png, svg = find_images(displayed)
+    assert displayed == f"<Figure> {png.mark} and {svg.mark}"
     assert (png.kind, png.size, png.kilobytes) == ("image/png", (640, 480), 1)
     assert png == parse_image("image/png", base64.b64encode(PNG).decode())
     assert (svg.size, svg.suffix, png.suffix) == (None, ".svg", ".png")
-    assert replace_marks(shown, lambda item: item.kind) == "<Figure> image/png and image/svg+xml"
+    assert replace_marks(displayed, lambda item: item.kind) == "<Figure> image/png and image/svg+xml"
     assert replace_image_data("no picture") == "no picture"
     assert find_images("no picture") == ()
 
@@ -90,9 +90,9 @@ def test_every_marker_is_parsed_as_it_was_written(one):
 
 def test_a_truncated_image_is_one_marker_without_a_digest():
     kept = truncate_entry(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
-    (one,) = find_images(shown := replace_image_data(kept.text))
-    assert (one.size, one.digest) == ((640, 480), "")
-    assert shown == f"<Figure> {one.mark} end"
+    (item,) = find_images(displayed := replace_image_data(kept.text))
+    assert (item.size, item.digest) == ((640, 480), "")
+    assert displayed == f"<Figure> {item.mark} end"
 
 
 @pytest.mark.parametrize(("data", "content"), [("YWI=", b"ab"), ("YWI", b"ab"), ("YWJjZ", b"abc"), ("", b"")])

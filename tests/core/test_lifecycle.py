@@ -18,8 +18,8 @@ def run(*actions, state=None):
     return state, effects
 
 
-def listening(asked):
-    return ListenerOpened("127.0.0.1", 5000, asked)
+def listening(requested):
+    return ListenerOpened("127.0.0.1", 5000, requested)
 
 
 def test_starting_opens_and_announces_a_listener():

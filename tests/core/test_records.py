@@ -62,8 +62,8 @@ def test_a_record_is_created_like_a_dataclass(kind):
     assert vars(made) == vars(library(**given)) == given
     needed = {
         name: "here"
-        for name, one in inspect.signature(kind).parameters.items()
-        if one.default is inspect.Parameter.empty
+        for name, item in inspect.signature(kind).parameters.items()
+        if item.default is inspect.Parameter.empty
     }
     assert vars(kind(**needed)) == vars(library(**needed))
     for name in needed:

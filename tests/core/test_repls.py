@@ -170,8 +170,8 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     server.do(ReplLost("r1", "nothing is listening at this address", is_unreachable=True))
-    said = server.state.repls["r1"].note
-    assert said == (
+    text = server.state.repls["r1"].note
+    assert text == (
         "nothing is listening at this address; /shop/.nrepl-port is probably left over from a process that has ended"
     )
     again = AddRepl("r1", "py", left, "127.0.0.1:7888", rewritten=True)
@@ -277,8 +277,8 @@ def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
     server.now = 5000
     evaluation = server.evaluate(description="Checkpoint:  the parser\n works ")
     (kept,) = server.of(dispatch.StoreDocument)
-    told = (kept.kind, kept.name, kept.text, kept.now)
-    assert told == ("checkpoint", "the parser works", f"by a in clj ({evaluation})", 5000)
+    reported = (kept.kind, kept.name, kept.text, kept.now)
+    assert reported == ("checkpoint", "the parser works", f"by a in clj ({evaluation})", 5000)
     assert ("otherOutput", "Checkpoint:  the parser\n works ") in server.log()
 
 

@@ -90,8 +90,8 @@ class Reference:
         match clause:
             case Pattern(source=source, entity=entity, attribute=attribute, value=value):
                 for found in self.sources[source.name]:
-                    for keyword, held in found.items():
-                        terms = ((entity, found[":output/line"]), (attribute, keyword), (value, held))
+                    for keyword, retained in found.items():
+                        terms = ((entity, found[":output/line"]), (attribute, keyword), (value, retained))
                         yield from unify(row, terms)
             case Predicate():
                 if is_true(self.call(clause, row)):

@@ -34,8 +34,8 @@ def test_a_missing_attribute_is_omitted_or_has_its_default(snapshot):
 
 
 def test_a_wildcard_pull_can_also_rename_an_attribute(snapshot):
-    shown = pulled(snapshot, 2, "[* [:output/text :as :said]]")
-    assert (shown["said"], shown["text"]) == ("2", "2")
+    displayed = pulled(snapshot, 2, "[* [:output/text :as :said]]")
+    assert (displayed["said"], displayed["text"]) == ("2", "2")
 
 
 @pytest.mark.parametrize("entity", [3, 0, "1", None, 1.5])

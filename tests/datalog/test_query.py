@@ -482,8 +482,8 @@ def test_the_text_of_an_answer_is_limited():
     log = OutputLog()
     for n in range(1, 41):
         log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "x" * 2**18, n))
-    one = log.query("[:find [?e ?t] :where [?e :output/text ?t]]")
-    assert (one.result[0], one.cut) == (1, None)
+    item = log.query("[:find [?e ?t] :where [?e :output/text ?t]]")
+    assert (item.result[0], item.cut) == (1, None)
     every = "[:find ?e ?f (pull ?e [:output/text]) :where [?e :output/text ?t] [?f :output/line] [(>= ?f ?e)]]"
     answer = log.query(every)
     assert (answer.count, answer.cut) == (63, "rows")

@@ -38,7 +38,7 @@ def test_json_round_trips(given, value):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "displayed"),
     [
         (frozenset({2, 1}), [1, 2]),
         (ValueMap({1: frozenset()}), {"1": []}),
@@ -48,8 +48,8 @@ def test_json_round_trips(given, value):
         (compile_pattern("a+"), "a+"),
     ],
 )
-def test_values_without_a_json_form_are_converted_to_the_closest_one(value, shown):
-    assert to_json(value) == shown
+def test_values_without_a_json_form_are_converted_to_the_closest_one(value, displayed):
+    assert to_json(value) == displayed
 
 
 @pytest.mark.parametrize(

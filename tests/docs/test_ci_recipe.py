@@ -87,11 +87,11 @@ def test_a_file_that_fails_to_load_fails_the_job_and_leaves_no_server(tmp_path, 
     if language == "python":
         (tmp_path / "workspace" / "test").mkdir(parents=True)
         (tmp_path / "workspace" / "test" / "test_shop.py").write_text("def test_(:\n")
-        done, said = job(tmp_path, GOOD, of_python(RECIPE)), "SyntaxError"
+        done, text = job(tmp_path, GOOD, of_python(RECIPE)), "SyntaxError"
     else:
-        done, said = job(tmp_path, "(is"), "Unexpected EOF in list"
+        done, text = job(tmp_path, "(is"), "Unexpected EOF in list"
     assert done.returncode == 1
-    assert said in done.stdout
+    assert text in done.stdout
     assert "stopped pid" in done.stdout
 
 

@@ -128,8 +128,8 @@ class Runner:
             cwd=self.workspace.parent, env={**self.environ, **env, **environ}, capture_output=True, text=True,
             timeout=INSTALL_S, check=False,
         )  # fmt: skip
-        told = self.files["GITHUB_OUTPUT"].read_text().splitlines()
-        self.outputs[step.get("id", "")] = dict(line.split("=", 1) for line in told)
+        lines = self.files["GITHUB_OUTPUT"].read_text().splitlines()
+        self.outputs[step.get("id", "")] = dict(line.split("=", 1) for line in lines)
         for line in self.files["GITHUB_PATH"].read_text().splitlines():
             self.environ["PATH"] = line + os.pathsep + self.environ["PATH"]
         return done

@@ -9,15 +9,15 @@ pytestmark = pytest.mark.skipif(not HAS_TIMERS, reason="Windows has no timer tha
 
 
 def test_an_endless_wait_fails_and_shows_all_threads():
-    never, begun = threading.Event(), threading.Event()
+    never, pending = threading.Event(), threading.Event()
 
     def waits_elsewhere():
-        begun.set()
+        pending.set()
         never.wait()
 
     thread = threading.Thread(target=waits_elsewhere)
     thread.start()
-    begun.wait()
+    pending.wait()
     try:
         with pytest.raises(pytest.fail.Exception, match=r"not over after 0\.01 s") as failure, ended_after(0.01):
             never.wait()

@@ -55,13 +55,13 @@ def is_skipped_somewhere(file, name):
     """Return whether a test may be skipped, judging by its source and that of what it uses in its module."""
     found, seen, todo = module(file), set(), [name, "pytestmark"]
     while todo:
-        if (one := todo.pop()) in seen or one not in found:
+        if (item := todo.pop()) in seen or item not in found:
             continue
-        seen.add(one)
-        if SKIPPED.search(ast.unparse(found[one])):
+        seen.add(item)
+        if SKIPPED.search(ast.unparse(found[item])):
             return True
-        todo += [node.id for node in ast.walk(found[one]) if isinstance(node, ast.Name)]
-        todo += [node.arg for node in ast.walk(found[one]) if isinstance(node, ast.arg)]
+        todo += [node.id for node in ast.walk(found[item]) if isinstance(node, ast.Name)]
+        todo += [node.arg for node in ast.walk(found[item]) if isinstance(node, ast.arg)]
     return False
 
 
@@ -98,8 +98,8 @@ def test_each_permission_row_except_root_names_existing_tests(row):
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:50])
 def test_each_promise_names_existing_tests_and_where_they_run(promise):
     needs.every_feature()
-    before, shown, named = " ".join(promise.split()).partition(" Shown by ")
-    assert shown, f"no test is named: {before}"
+    before, displayed, named = " ".join(promise.split()).partition(" Shown by ")
+    assert displayed, f"no test is named: {before}"
     assert "tests/" not in before, "tests stand at the end"
     assert re.fullmatch(r"(?:`[^`]+`(?: \([^()]+\))?(?:, |\.$))+", named), named
     check(named)

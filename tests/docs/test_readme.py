@@ -108,9 +108,9 @@ def test_every_link_to_a_heading_works(page):
 
 
 def test_every_number_in_the_comparison_was_measured():
-    shown = re.search("<!-- comparison -->\n.*\n.*\n((?:.*\n){4})<!-- /comparison -->", README.read_text())[1]
+    output = re.search("<!-- comparison -->\n.*\n.*\n((?:.*\n){4})<!-- /comparison -->", README.read_text())[1]
     measured = (ROOT / "tests" / "bench" / "README.md").read_text()
-    for figure in re.findall(r"\d[\d.,]*(?<=\d)", re.sub(r"^\|[^|]*", "", shown, flags=re.MULTILINE)):
+    for figure in re.findall(r"\d[\d.,]*(?<=\d)", re.sub(r"^\|[^|]*", "", output, flags=re.MULTILINE)):
         assert re.search(rf"(?<![\d.,]){re.escape(figure)}(?!\d)", measured), figure
 
 

@@ -59,8 +59,8 @@ def test_each_query_on_the_page_has_an_expected_answer():
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_a_query_on_the_page_returns_its_expected_answer(row):
     question, query, inputs = row
-    asked = log()
-    asked.sources = asked.sources.with_sources([(APP_SOURCE, app_of(asked))])
-    answer = asked.query(query, inputs=json.loads(inputs or "[]"), history=history())
+    requested = log()
+    requested.sources = requested.sources.with_sources([(APP_SOURCE, app_of(requested))])
+    answer = requested.query(query, inputs=json.loads(inputs or "[]"), history=history())
     rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]
     assert sorted(rows) == FOUND[question]

@@ -90,8 +90,8 @@ class Project:
         self.path(name).write_text(text)
 
     def load(self, name, text, lines, hold, before=lambda number: None):
-        body, held = ast.parse(text).body, self.holds.record_for(hold)
-        load = ModuleLoad(name, str(self.path(name)), text, held, Drift(self.texts), home=sys)
+        body, retained = ast.parse(text).body, self.holds.record_for(hold)
+        load = ModuleLoad(name, str(self.path(name)), text, retained, Drift(self.texts), home=sys)
         load.prepare()
         has_failed = True
         try:
@@ -124,7 +124,7 @@ def _fingerprint(value):
             cells = [id(cell.cell_contents) for cell in value.__closure__ or ()]
             return id(value), id(value.__code__), value.__defaults__, cells
         case type():
-            names = {key: _fingerprint(one) for key, one in vars(value).items() if key[:2] != "__"}
+            names = {key: _fingerprint(element) for key, element in vars(value).items() if key[:2] != "__"}
             return id(value), value.__bases__, list(map(id, type.__subclasses__(value))), names
         case tuple():
             return [(id(item), type(item)) for item in value]
@@ -171,13 +171,13 @@ class Steps:
         return self.project.holds.close_record("act", puts_back=True), ""
 
 
-async def perform(project, wanted, failing, form):
+async def perform(project, expected, failing, form):
     editor = Editor(project.folder)
     other = project.path(project.high)
 
     async def write():
         with posix_only.bounded_files(16) if failing == "full" else contextlib.nullcontext():
-            return await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
+            return await editor.edit("me", expected, limits=SearchLimits(), allow_outside=False)
 
     with anyio.CancelScope() as scope:
         steps = Steps(project, failing, form, scope)
@@ -194,17 +194,19 @@ def test_files_and_definitions_are_restored_whichever_step_fails(tmp_path, seed)
     dice = random.Random(seed)
     failing = STEPS[seed % len(STEPS)]
     project = Project(tmp_path.resolve(), seed)
-    wanted = [EditRequest(f"{project.low}.py", make()) for make in dice.sample(EDITS, dice.randint(1, 3))]
-    if sum(item.edit.name == "Order" for item in wanted) > 1:
-        wanted = wanted[:1]
-    wanted.append(EditRequest(f"{project.high}.py", InsertDef("Large", "def more(self): return rate()", side="after")))
-    wanted.append(
+    expected = [EditRequest(f"{project.low}.py", make()) for make in dice.sample(EDITS, dice.randint(1, 3))]
+    if sum(item.edit.name == "Order" for item in expected) > 1:
+        expected = expected[:1]
+    expected.append(
+        EditRequest(f"{project.high}.py", InsertDef("Large", "def more(self): return rate()", side="after"))
+    )
+    expected.append(
         EditRequest(f"{project.new}.py", CreateFile(f"import {project.low} as low\n\n\nvalue = low.rate()\n"))
     )
     before = project.picture()
     refused = pytest.raises(RefusedError) if failing in ("unwritable", "full") else contextlib.nullcontext()
     with refused:
-        anyio.run(perform, project, wanted, failing, dice.randint(0, 1))
+        anyio.run(perform, project, expected, failing, dice.randint(0, 1))
     project.path(project.high).chmod(0o644)
     after = project.picture()
     if failing == "death":  # what was defined there is gone with it
@@ -269,11 +271,11 @@ class TestFailedClass:
         owner = getattr(low, base)
         before = owner.__subclasses__()
         self.load(project, f"{head}\n    def name(self): return 'new'\nkept = [New]")
-        held = low.New
-        assert held in owner.__subclasses__()
+        retained = low.New
+        assert retained in owner.__subclasses__()
         assert project.holds.close_record("act", puts_back=True) == []
         assert owner.__subclasses__() == before
-        assert not issubclass(held, owner)
+        assert not issubclass(retained, owner)
 
     def test_a_class_created_in_a_function_or_a_new_module_is_removed_from_its_base(self, project):
         base = sys.modules[project.low].Base
@@ -283,8 +285,8 @@ class TestFailedClass:
         try:
             made = f"def make():\n    class Local(Base): ...\n    return Local\nlocal = make()\nimport {project.new}"
             self.load(project, made)
-            held = sys.modules[project.low].local, sys.modules[project.new].Other
-            assert set(held) < set(base.__subclasses__())
+            retained = sys.modules[project.low].local, sys.modules[project.new].Other
+            assert set(retained) < set(base.__subclasses__())
             assert project.holds.close_record("act", puts_back=True) == []
         finally:
             sys.path.remove(str(project.folder))
@@ -327,7 +329,7 @@ class TestFailedClass:
 def test_concurrent_changes_by_others_are_kept_and_reported(tmp_path):
     project = Project(tmp_path.resolve(), "meanwhile")
     editor = Editor(project.folder)
-    wanted = [
+    expected = [
         EditRequest(f"{project.low}.py", ReplaceDef("rate", "def rate(): return 1\n\n\nadded = 1")),
         EditRequest(f"{project.high}.py", InsertDef(None, "more = 1")),
     ]
@@ -344,7 +346,7 @@ def test_concurrent_changes_by_others_are_kept_and_reported(tmp_path):
     async def run():
         steps = Meanwhile(project, "test", 0, None)
         act = Act(lambda outcome: editor.put_back("me", outcome), steps, restores=True)
-        write = lambda: editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)  # noqa: E731
+        write = lambda: editor.edit("me", expected, limits=SearchLimits(), allow_outside=False)  # noqa: E731
         return await act.run(write)
 
     ended = anyio.run(run)

@@ -93,8 +93,8 @@ def run(script, *arguments):
         _be(script, words, theirs)
     os.close(theirs)
     with os.fdopen(ours) as output:
-        said = output.read()
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
+        text = output.read()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
 
 
 def _be(script, words, output):
@@ -127,10 +127,10 @@ def test_a_batch_interrupted_at_any_step_is_rolled_back_by_the_next_server(works
     before = everything(workspace)
     assert posix_only.was_killed(run_killed(workspace, steps))
     assert everything(workspace) != before
-    told = records.recover()
+    reported = records.recover()
     assert everything(workspace) == before
     assert posix_only.has_mode(workspace / "a.clj", 0o751)
-    assert [words.startswith("a batch of edits was interrupted") for words in told] == [True] * (steps > 4)
+    assert [words.startswith("a batch of edits was interrupted") for words in reported] == [True] * (steps > 4)
     assert stored_records(workspace) == []
     assert records.recover() == []
 
@@ -167,9 +167,9 @@ def test_a_rollback_keeps_and_reports_files_changed_since_the_batch(workspace, r
     (workspace / "a.clj").write_bytes(b"(saved by the user)\n")
     (workspace / "gone.clj").write_bytes(b"(made again)\n")
     (workspace / ".mine.clj.0123456789ab.tmp").write_text("not ours")
-    [told] = records.recover()
-    assert "restored: b.clj, new/deep/c.clj, d.clj" in told
-    assert told.endswith("because they have changed since or cannot be written: a.clj, gone.clj")
+    [reported] = records.recover()
+    assert "restored: b.clj, new/deep/c.clj, d.clj" in reported
+    assert reported.endswith("because they have changed since or cannot be written: a.clj, gone.clj")
     assert {path.name: data for path, data in everything(workspace).items()} == {
         "a.clj": b"(saved by the user)\n",
         "b.clj": OLD.encode(),
@@ -285,17 +285,17 @@ def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(workspace, 
         (workspace / f"{name}.clj").write_text("(def n 0)")
     while len(acknowledged) < EDITS:
         given = [number, number + dice.randint(1, 12), dice.randint(1, MAX_STEPS), int(keeps_open_files)]
-        status, said = run(LIVES, workspace, *given)
-        is_over = said.endswith("over\n")
-        assert is_over or posix_only.was_killed(status), said
+        status, output = run(LIVES, workspace, *given)
+        is_over = output.endswith("over\n")
+        assert is_over or posix_only.was_killed(status), output
         kills += not is_over
-        told = said.removesuffix("over\n").splitlines()[1:]
-        acknowledged += told
+        reported = output.removesuffix("over\n").splitlines()[1:]
+        acknowledged += reported
         records.recover()
         [text] = {(workspace / f"{name}.clj").read_text() for name in ("a", "b")}
         now = int(text.removeprefix("(def n ").removesuffix(")"))
         # The last may be written and not be told any more.
-        assert now - number + 1 in (len(told), len(told) + 1)
+        assert now - number + 1 in (len(reported), len(reported) + 1)
         assert (stored_records(workspace), list(workspace.glob(".*"))) == ([], [])
         number = now + 1
     assert kills > EDITS // 10
@@ -327,10 +327,10 @@ def test_a_record_can_remove_only_its_own_temporary_files(workspace, records):
 def test_an_unwritable_state_directory_does_not_prevent_edits(workspace):
     (workspace.parent / "file").touch()
     editor = Editor(workspace, BatchRecords(workspace.parent / "file" / "records", workspace))
-    wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", CreateFile("(n)\n"))]
+    expected = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", CreateFile("(n)\n"))]
 
     async def run():
-        await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
+        await editor.edit("me", expected, limits=SearchLimits(), allow_outside=False)
 
     anyio.run(run)
     assert (workspace / "n.clj").read_text() == "(n)\n"
@@ -339,9 +339,9 @@ def test_an_unwritable_state_directory_does_not_prevent_edits(workspace):
 def test_the_editor_reports_an_interrupted_batch_once(workspace, records):
     assert posix_only.was_killed(run_killed(workspace, 6))
     editor = Editor(workspace, records)
-    told = editor.recover()
-    assert len(told) == 1
-    assert (editor.pop_recovery_notes(), editor.pop_recovery_notes()) == (told, [])
+    reported = editor.recover()
+    assert len(reported) == 1
+    assert (editor.pop_recovery_notes(), editor.pop_recovery_notes()) == (reported, [])
     assert not list(workspace.glob(".*.tmp"))
 
 
@@ -352,11 +352,11 @@ def test_the_next_server_reports_a_rolled_back_batch_only_once(workspace, tmp_pa
     with serving(tmp_path) as live, live.client() as client:
         assert (workspace / "a.clj").read_text() == OLD
         first, second = (client.call("edit_files", edits=[edit]) for _ in range(2))
-        said = client.call(
+        answer = client.call(
             "repl_output_log",
             query="[:find (count ?e) . :where [?e :output/text ?t] "
             '[(clojure.string/includes? ?t "restored: a.clj, b.clj")]]',
         )
     assert first["notes"] == ["a batch of edits was interrupted because its server was killed; restored: a.clj, b.clj"]
     assert "notes" not in second
-    assert said["result"] == 1
+    assert answer["result"] == 1

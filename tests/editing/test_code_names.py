@@ -52,14 +52,14 @@ def test_an_assigned_attribute_is_a_name_of_its_owner():
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "language"),
+    ("item", "other", "language"),
     [
         ("(defn f [x]  x)", "(defn f [x] ; the same\n  x)", "lisp"),
         ("def f(x): return x", "def f(x):\n    # the same\n    return x", "python"),
     ],
 )
-def test_layout_and_comments_do_not_make_a_form_different(one, other, language):
-    (first,), (second,) = find_definitions(one, language, "user"), find_definitions(other, language, "user")
+def test_layout_and_comments_do_not_make_a_form_different(item, other, language):
+    (first,), (second,) = find_definitions(item, language, "user"), find_definitions(other, language, "user")
     assert first.form == second.form
 
 
@@ -118,7 +118,7 @@ def test_unparsable_code_defines_and_uses_nothing(code, language):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("(def price 43)", "(def price 100)", "43 → 100"),
         ("def f(x):\n    return x + 1", "def f(x):\n    return x * 2", "+ 1 → * 2"),
@@ -126,8 +126,8 @@ def test_unparsable_code_defines_and_uses_nothing(code, language):
         ("(def a 1)", f"(def a {list(range(40))})", ""),
     ],
 )
-def test_a_small_difference_is_described_briefly(before, after, told):
-    assert short_difference(before, after) == told
+def test_a_small_difference_is_described_briefly(before, after, message):
+    assert short_difference(before, after) == message
 
 
 def test_a_difference_is_described_by_its_lines():

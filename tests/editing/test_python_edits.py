@@ -67,7 +67,7 @@ def test_a_definition_is_replaced_with_its_decorators_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "shown"),
+    ("name", "old", "new", "displayed"),
     [
         ("Order.Line.total", "self): return 3", "def total(self): return 4", "self): return 4"),
         ("Order.send.inner", "():\n            return 1", "  def inner():\n    return 2", "():\n            return 2"),
@@ -80,8 +80,8 @@ def test_a_definition_is_replaced_with_its_decorators_and_nothing_else():
         ("Order.Line", "class Line:\n", "class Line(Base):\n\tdef total(self): return 3", "class Line(Base):\n"),
     ],
 )  # fmt: skip
-def test_nested_definitions_are_identified_by_their_path(name, old, new, shown):
-    assert edited(SHOP, ReplaceDef(name, new)) == SHOP.replace(old, shown)
+def test_nested_definitions_are_identified_by_their_path(name, old, new, displayed):
+    assert edited(SHOP, ReplaceDef(name, new)) == SHOP.replace(old, displayed)
 
 
 def test_an_ambiguous_definition_needs_a_line():
@@ -228,8 +228,8 @@ def test_indentation_is_adapted_to_the_file_and_strings_keep_their_value():
                 f"""
 {1}
   """)'''
-    shown = edited(text, ReplaceDef("A.f", new))
-    assert shown == (
+    displayed = edited(text, ReplaceDef("A.f", new))
+    assert displayed == (
         'class A:\n\tdef f(self):\n\t\t"""Words.\n\n\t\tMore.\n\t\t"""\n\t\tsql = """\n    select *\n  from x"""\n'
         '\t\treturn (sql,\n\t\t        f"""\n{1}\n  """)\n'
     )
@@ -239,9 +239,9 @@ def test_indentation_is_adapted_to_the_file_and_strings_keep_their_value():
 def test_new_text_gets_the_line_endings_of_the_file(ending):
     text = SHOP.replace("\n", ending)
     new = 'def send(self):\r\n    """a\n    b"""\n    return 1'
-    shown = edited(text, ReplaceDef("Order.send", new), Append("x = 1\n"))
-    assert shown.replace(ending, "\n") == edited(SHOP, ReplaceDef("Order.send", new), Append("x = 1"))
-    assert shown.count(ending) == len(shown.splitlines())
+    displayed = edited(text, ReplaceDef("Order.send", new), Append("x = 1\n"))
+    assert displayed.replace(ending, "\n") == edited(SHOP, ReplaceDef("Order.send", new), Append("x = 1"))
+    assert displayed.count(ending) == len(displayed.splitlines())
 
 
 def test_only_characters_that_python_treats_as_line_ends_separate_lines():
@@ -259,15 +259,15 @@ def test_replacing_a_definition_by_itself_changes_nothing():
         places = {}
         for definition in source.definitions:
             places.setdefault(definition.name, []).append(definition)
-        for own in random.sample([one for (one, *rest) in places.values() if not rest], 4):
+        for own in random.sample([item for (item, *rest) in places.values() if not rest], 4):
             new = "".join(source.lines[own.first - 1 : own.last])
             assert edited(text, ReplaceDef(own.name, new)) == text
             assert edited(text, ReplaceDef(own.name, textwrap.dedent(new))) == text
 
 
-def work(folder, *wanted, dry_run=False):
+def work(folder, *expected, dry_run=False):
     editor = Editor(folder.resolve())
-    pairs = [EditRequest(file, edit) for file, edit in wanted]
+    pairs = [EditRequest(file, edit) for file, edit in expected]
 
     async def run():
         return await editor.edit("me", pairs, limits=SearchLimits(), allow_outside=False, dry_run=dry_run)
@@ -318,9 +318,9 @@ def test_a_file_whose_bytes_would_not_round_trip_is_refused_and_unchanged(tmp_pa
     file.write_bytes(data)
     with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 1")))
-    [told] = problems_of(caught)
-    assert told.startswith(f"a.py declares {encoding}, ")
-    assert "UTF-8" in told
+    [refusals] = problems_of(caught)
+    assert refusals.startswith(f"a.py declares {encoding}, ")
+    assert "UTF-8" in refusals
     assert file.read_bytes() == data
 
 
@@ -345,10 +345,10 @@ def test_a_batch_of_both_languages_is_applied_or_refused_as_a_whole(tmp_path):
     form = Replace(Target(1, "(def a 1)"), "(def a 2)")
     with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", CreateFile("x = (")))
-    told = problems_of(caught)
-    assert "use replace_def, insert_def or append" in told[0]
-    assert "it is for Python" in told[1]
-    assert "the content does not parse" in told[2]
+    refusals = problems_of(caught)
+    assert "use replace_def, insert_def or append" in refusals[0]
+    assert "it is for Python" in refusals[1]
+    assert "the content does not parse" in refusals[2]
     assert (tmp_path / "a.clj").read_text() == "(def a 1)\n"
     outcome = work(
         tmp_path, ("a.clj", form), ("b.py", ReplaceDef("b", "def b(): return 1")), ("c.py", CreateFile("x = 1\n"))

@@ -87,8 +87,8 @@ def test_random_edits_of_real_files_change_only_the_edited_text():
 
 
 async def edit(workspace, file, *edits, **how):
-    wanted = [EditRequest(file, item) for item in edits]
-    return await Editor(workspace).edit("me", wanted, limits=SearchLimits(), allow_outside=False, **how)
+    expected = [EditRequest(file, item) for item in edits]
+    return await Editor(workspace).edit("me", expected, limits=SearchLimits(), allow_outside=False, **how)
 
 
 @pytest.mark.anyio

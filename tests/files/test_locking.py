@@ -35,9 +35,9 @@ def test_a_lock_becomes_available_only_when_its_holder_closes_the_file(opened):
 
 
 def test_removing_a_locked_file_deletes_and_closes_it(opened, tmp_path):
-    held = opened()
-    assert try_lock(held)
-    remove_locked_file(tmp_path / "lock", held)
+    retained = opened()
+    assert try_lock(retained)
+    remove_locked_file(tmp_path / "lock", retained)
     assert not (tmp_path / "lock").exists()
     with pytest.raises(OSError, match=r"descriptor|handle"):
-        os.fstat(held)
+        os.fstat(retained)

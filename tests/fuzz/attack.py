@@ -109,9 +109,9 @@ class Client(threading.Thread):
     def call(self, tool, **arguments):
         """Call a tool, wait for the answer, and return its fields."""
         self.calls[tool] += 1
-        asked = self.client.begin_call(tool, **arguments)
-        self.asked.add(asked)
-        return answered(self.client.answer(asked))
+        requested = self.client.begin_call(tool, **arguments)
+        self.asked.add(requested)
+        return answered(self.client.answer(requested))
 
     def evaluate(self, number):
         """Evaluate code that contains a unique marker."""
@@ -159,8 +159,8 @@ class Stranger:
         code = f"with open({str(counted)!r}, 'a') as file: file.write('of-a-stranger\\n')"
         call = {"name": "evaluate_code", "arguments": {"code": code}}
         client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-        asked = [("initialize", client), ("tools/call", call)]
-        lines = [{"jsonrpc": "2.0", "id": i, "method": name, "params": what} for i, (name, what) in enumerate(asked)]
+        requests = [("initialize", client), ("tools/call", call)]
+        lines = [{"jsonrpc": "2.0", "id": i, "method": name, "params": what} for i, (name, what) in enumerate(requests)]
         nrepl = b"d4:code%d:%s2:id1:12:op4:evale" % (len(code), code.encode())
         self.says = {
             "MCP": "".join(json.dumps(line) + "\n" for line in lines).encode().hex(),
@@ -234,18 +234,18 @@ class Comparison:
 
     @property
     def sent(self):
-        return {mark: one for client in self.clients for mark, one in list(client.sent.items())}
+        return {mark: item for client in self.clients for mark, item in list(client.sent.items())}
 
     def done(self, since, until):
         """Return the markers of code that was sent and completed within this time."""
         return {
-            mark for mark, one in self.sent.items()
-            if one.outcome == "done" and one.begun > since and one.ended < until
+            mark for mark, item in self.sent.items()
+            if item.outcome == "done" and item.begun > since and item.ended < until
         }  # fmt: skip
 
     def check_log(self, live, began, first_line):
         """Check the newest rows of a server's log, which started at `began` and had its first line soon afterwards."""
-        asked = time.monotonic()
+        requested = time.monotonic()
         rows = newest_rows(live, LOG_ROWS)
         lines = [row["line"] for row in rows]
         assert lines == sorted(set(lines)), "a line of the log stands twice, or not in its order"
@@ -254,7 +254,7 @@ class Comparison:
         sent = self.sent
         if lines[0] > first_line:  # more than was requested, or than the log holds
             began = max([began, *(sent[mark].ended for mark in marks[:1])])
-        done = self.done(began, asked)
+        done = self.done(began, requested)
         assert done <= set(marks), f"the log lacks what was done: {sorted(done - set(marks))[:5]}"
         results = Counter()
         for row in rows:
@@ -286,16 +286,16 @@ class Comparison:
     def _check(self, name, rows):
         """Check that each row was sent as it is, only once, and in the order of the calls. Return the markers."""
         sent, marks, latest = self.sent, [], 0.0
-        by_code = {one.code: mark for mark, one in sent.items()}
+        by_code = {item.code: mark for mark, item in sent.items()}
         for text, who, key in rows:
             if "client" not in text:
                 continue  # a flood, an endless loop, a cell
             mark = by_code.get(text)
             assert mark, f"{name} has what nobody sent: {text}"
-            one = sent[mark]
-            assert (one.who, one.key) == (who, key), f"{name} has another caller of {mark}: {who} in {key}"
-            assert one.ended > latest, f"{name} has {mark} behind what was sent after its answer"
-            latest = max(latest, one.begun)
+            item = sent[mark]
+            assert (item.who, item.key) == (who, key), f"{name} has another caller of {mark}: {who} in {key}"
+            assert item.ended > latest, f"{name} has {mark} behind what was sent after its answer"
+            latest = max(latest, item.begun)
             marks.append(mark)
         twice = [mark for mark, times in Counter(marks).items() if times > 1]
         assert not twice, f"{name} has twice: {twice[:5]}"
@@ -305,9 +305,9 @@ class Comparison:
 
 def newest_rows(live, most):
     """Return the newest rows of a server's log, at most `most`, oldest first."""
-    told = live.run("log", "--json", "--limit", str(most))
-    assert told.returncode == 0, f"the log was not told: {told.stderr}"
-    return [json.loads(line) for line in told.stdout.splitlines()]
+    reported = live.run("log", "--json", "--limit", str(most))
+    assert reported.returncode == 0, f"the log was not told: {reported.stderr}"
+    return [json.loads(line) for line in reported.stdout.splitlines()]
 
 
 class Attack:
@@ -413,7 +413,7 @@ class Attack:
         self.live.stop()
         self.comparison.check_history(self.folder)
         may_have_run = ("done", "lost", "running", "interrupted")
-        unsent = {mark for mark, one in sent.items() if one.outcome not in may_have_run}
+        unsent = {mark for mark, element in sent.items() if element.outcome not in may_have_run}
         return {
             "kills": dict(self.kills),
             "another user": dict(self.stranger.tried),

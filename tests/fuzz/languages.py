@@ -130,10 +130,10 @@ def datalog(data):
         if answer.cut is not None:
             return
         answers.append(answer.result)
-    one, other = answers
-    if isinstance(one, list):
-        one, other = (sorted(map(json.dumps, rows)) for rows in answers)
-    assert one == other, text
+    item, other = answers
+    if isinstance(item, list):
+        item, other = (sorted(map(json.dumps, rows)) for rows in answers)
+    assert item == other, text
 
 
 @hypothesis_settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -126,9 +126,9 @@ def kernel_message(data):
 
 def _read_content(message):
     """Read the content of replies."""
-    told = parse_error(message.content)
+    reported = parse_error(message.content)
     for language in ("python", "bash", "javascript"):
-        assert format_report(failure_from_error(told, language=language, cell=1), language=language)
+        assert format_report(failure_from_error(reported, language=language, cell=1), language=language)
     for completion in Complete("ab").read({"completions": read_completions("ab", message.content)}):
         assert completion.candidate.lower().startswith("ab")
     Lookup("a.b").read(read_symbol("a.b", message.text("text")))

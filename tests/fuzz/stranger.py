@@ -81,17 +81,17 @@ def leave():
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
     listeners.clear()
-    told, received[:] = list(received), []
-    return told
+    reported, received[:] = list(received), []
+    return reported
 
 
-def act(asked):
-    if "knock" in asked:
-        says = {name: bytes.fromhex(data) for name, data in asked["says"].items()}
-        return {f"{port} {name}": knock(port, data) for port in asked["knock"] for name, data in says.items()}
-    if "read" in asked:
-        return readable(asked["read"])
-    return listen_on(asked["take"]) if "take" in asked else leave()
+def act(requested):
+    if "knock" in requested:
+        says = {name: bytes.fromhex(data) for name, data in requested["says"].items()}
+        return {f"{port} {name}": knock(port, data) for port in requested["knock"] for name, data in says.items()}
+    if "read" in requested:
+        return readable(requested["read"])
+    return listen_on(requested["take"]) if "take" in requested else leave()
 
 
 exec(sys.argv[1])  # it makes this process another user's

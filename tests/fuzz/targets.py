@@ -174,12 +174,12 @@ def history(data):
         path = Path(folder) / "eval-history.transit.json"
         name = names[kind[0] % len(names) if kind else 0]
         path.with_name(path.name + name).write_bytes(content)
-        one = History(path)
-        loaded = one.load()
+        item = History(path)
+        loaded = item.load()
         line = loaded.next_line
         assert line > max((entry.line for entry in loaded.entities), default=0)
-        one.add(Entry(line, "evaluatedCode", "(+ 1 2)", 0))
-        one.close()
+        item.add(Entry(line, "evaluatedCode", "(+ 1 2)", 0))
+        item.close()
         again = History(path).load()
         newer = loaded.report is not None and "is left unchanged" in loaded.report
         assert newer or "(+ 1 2)" in [entry.text for entry in again.entities]

@@ -19,12 +19,12 @@ FILE = """\
 
 
 def digest(text):
-    [one] = read_definitions(text).found
-    return one.digest
+    [item] = read_definitions(text).found
+    return item.digest
 
 
 def test_each_definition_is_found_with_its_name_line_and_vars():
-    found = [(one.name, one.head, one.line, one.makes) for one in read_definitions(FILE).found]
+    found = [(item.name, item.head, item.line, item.makes) for item in read_definitions(FILE).found]
     assert found == [
         ("a", "def", 2, ("a",)),
         ("f", "defn", 3, ("f",)),
@@ -36,7 +36,7 @@ def test_each_definition_is_found_with_its_name_line_and_vars():
         ("R", "defrecord", 7, ("->R", "map->R")),
         ("P", "defprotocol", 8, ("P", "m", "n")),
     ]
-    assert {one.namespace for one in read_definitions(FILE).found} == {"shop.core"}
+    assert {element.namespace for element in read_definitions(FILE).found} == {"shop.core"}
 
 
 def test_the_namespaces_that_a_file_requires_are_listed():
@@ -70,15 +70,15 @@ def test_surrounding_bindings_are_part_of_the_digest_of_a_definition():
 
 def test_the_reader_conditional_branch_of_the_dialect_is_used():
     text = "#?(:clj (def a 1) :lpy (def b 1) :default (def c 1))"
-    assert [one.name for one in read_definitions(text, features=("lpy",)).found] == ["b"]
-    assert [one.name for one in read_definitions(text, features=("cljr",)).found] == ["c"]
+    assert [item.name for item in read_definitions(text, features=("lpy",)).found] == ["b"]
+    assert [element.name for element in read_definitions(text, features=("cljr",)).found] == ["c"]
 
 
 def test_a_call_to_a_user_macro_is_reported_as_an_uncertain_definition():
     assert read_definitions(FILE).unknown == ()
     read = read_definitions("(defroutes app 1)\n(s/def ::x int?)")
-    assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]
-    assert [one.line for one in read.unknown] == [1]
+    assert [(item.name, item.is_sure) for item in read.found] == [("app", False)]
+    assert [element.line for element in read.unknown] == [1]
     assert len(read_definitions("(register! foo)").unknown) == 1
 
 
@@ -103,13 +103,13 @@ def test_declared_names_and_ns_forms_are_not_definitions():
 
 def test_a_namespace_switch_is_followed():
     read = read_definitions("(def a 1) (in-ns 'other) (def b 1)", "user")
-    assert [(one.namespace, one.name) for one in read.found] == [("user", "a"), ("other", "b")]
+    assert [(item.namespace, item.name) for item in read.found] == [("user", "a"), ("other", "b")]
 
 
 @pytest.mark.parametrize("quoted", ["'other.ns", "(quote other.ns)", "(quote ^:new other.ns)"])
 def test_in_ns_supports_every_way_of_quoting(quoted):
     read = read_definitions(f"(in-ns {quoted}) (def b 1) (ns-unmap {quoted} 'b)", "user")
-    assert [(one.namespace, one.name) for one in read.found] == [("other.ns", "b"), ("other.ns", "b")]
+    assert [(item.namespace, item.name) for item in read.found] == [("other.ns", "b"), ("other.ns", "b")]
     assert read.namespace == "other.ns"
 
 
@@ -205,7 +205,7 @@ def test_an_unknown_macro_is_assumed_to_define_its_arguments(name, is_defined):
 
 
 def test_broken_text_is_parsed_as_far_as_possible():
-    assert [one.name for one in read_definitions("(def a 1) (defn b [x").found] == ["a", "b"]
+    assert [item.name for item in read_definitions("(def a 1) (defn b [x").found] == ["a", "b"]
     assert (read_definitions("(def a 1) (defn b [x").is_sound, read_definitions(FILE).is_sound) == (False, True)
     for text in (
         "(",
@@ -247,7 +247,7 @@ def recorded(*texts, **how):
 
 def test_the_history_records_who_evaluated_a_definition_last():
     ledger = recorded("(def a 1) (def b 1)", "(def a 2)")
-    assert [one.evaluation for one in ledger.find_definitions("shop", "a")] == ["e-0", "e-1"]
+    assert [item.evaluation for item in ledger.find_definitions("shop", "a")] == ["e-0", "e-1"]
     living = ledger.effective_definition("shop", "a")
     assert living is not None
     assert (living.who, living.evaluation, living.definition.digest) == ("ann", "e-1", digest("(def a 2)"))
@@ -280,7 +280,7 @@ def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
     nobody_knows = recorded(text, is_done=False)
 
     def sure(ledger):
-        return [one.is_sure for name in "abc" for one in ledger.find_definitions("shop", name)]
+        return [item.is_sure for name in "abc" for item in ledger.find_definitions("shop", name)]
 
     assert sure(by_form) == sure(by_line) == [True, False, False]
     assert sure(nobody_knows) == [False] * 3
@@ -288,5 +288,5 @@ def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
 
 def test_the_history_keeps_the_first_and_the_newest_of_many_definitions():
     ledger = recorded(*[f"(def a {n})" for n in range(100)])
-    made = [one.number for one in ledger.find_definitions("shop", "a")]
+    made = [item.number for item in ledger.find_definitions("shop", "a")]
     assert (made[0], made[-1], len(made)) == (0, 99, 20)

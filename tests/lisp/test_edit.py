@@ -50,8 +50,8 @@ def test_a_replace_edit_substitutes_one_form_for_another():
 
 def test_new_text_is_indented_for_its_position_and_strings_stay_unchanged():
     new = '    (let [x 1]\n      (f x\n         "a\n  b"))\n'
-    wanted = '(let [x 1]\n    (f x\n       "a\n  b"))'
-    assert edited(GREET, Replace(at(11, '(greeting "Ada")'), new)) == swap(GREET, '(greeting "Ada")', wanted)
+    expected = '(let [x 1]\n    (f x\n       "a\n  b"))'
+    assert edited(GREET, Replace(at(11, '(greeting "Ada")'), new)) == swap(GREET, '(greeting "Ada")', expected)
 
 
 INDENTED = {
@@ -83,14 +83,14 @@ UNMOVED = {
 def test_text_at_the_margin_is_moved_unchanged(name):
     first, *others = UNMOVED[name].split("\n")
     moved = [line if line.startswith('b"') else "  " + line for line in others]
-    wanted = "\n".join([first, *moved])
-    assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), UNMOVED[name])) == f"(comment\n  {wanted})\n"
+    expected = "\n".join([first, *moved])
+    assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), UNMOVED[name])) == f"(comment\n  {expected})\n"
 
 
 def test_a_first_line_without_its_indentation_does_not_shift_the_others():
     new = "(let [x 1\n        y 2]\n    (f x\n       y))"
-    wanted = "(let [x 1\n        y 2]\n    (f x\n       y))"
-    assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), new)) == f"(comment\n  {wanted})\n"
+    expected = "(let [x 1\n        y 2]\n    (f x\n       y))"
+    assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), new)) == f"(comment\n  {expected})\n"
 
 
 def test_one_form_can_be_replaced_by_several():
@@ -119,9 +119,9 @@ DELETIONS = {
 
 @pytest.mark.parametrize("name", DELETIONS)
 def test_blank_text_deletes_only_the_form(name):
-    text, line, target, wanted = DELETIONS[name]
-    assert edited(text, Replace(at(line, target), "")) == wanted
-    assert edited(text, Replace(at(line, target), " ,\n")) == wanted
+    text, line, target, expected = DELETIONS[name]
+    assert edited(text, Replace(at(line, target), "")) == expected
+    assert edited(text, Replace(at(line, target), " ,\n")) == expected
 
 
 def test_neighbours_deleted_together_leave_no_gap():
@@ -132,13 +132,13 @@ def test_neighbours_deleted_together_leave_no_gap():
 
 def test_an_insert_edit_adds_text_before_the_target_and_its_comments():
     new = "(def door :open)"
-    wanted = swap(GREET, ";; What", "(def door :open)\n\n;; What")
-    assert edited(GREET, Insert(at(4, "(defn greeting [name]"), new)) == wanted
+    expected = swap(GREET, ";; What", "(def door :open)\n\n;; What")
+    assert edited(GREET, Insert(at(4, "(defn greeting [name]"), new)) == expected
 
 
 def test_text_inserted_in_a_comment_form_is_indented_like_its_surroundings():
-    wanted = swap(GREET, "  ;; loud", '  (shout\n    "hi")\n  ;; loud')
-    assert edited(GREET, Insert(at(13, '(shout "hey"))'), '(shout\n  "hi")')) == wanted
+    expected = swap(GREET, "  ;; loud", '  (shout\n    "hi")\n  ;; loud')
+    assert edited(GREET, Insert(at(13, '(shout "hey"))'), '(shout\n  "hi")')) == expected
 
 
 def test_a_comment_separated_by_a_blank_line_is_not_attached():
@@ -187,8 +187,8 @@ def test_line_numbers_of_all_edits_refer_to_the_original():
 @pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
 def test_new_text_uses_the_line_ending_of_the_file(end):
     text = f"(a){end}{end}(b){end}"
-    wanted = f'(x{end} "1{end}2"){end}{end}(b){end}'
-    assert edited(text, Replace(at(1, "(a)"), '(x\n "1\r\n2")')) == wanted
+    expected = f'(x{end} "1{end}2"){end}{end}(b){end}'
+    assert edited(text, Replace(at(1, "(a)"), '(x\n "1\r\n2")')) == expected
 
 
 def test_minority_line_endings_are_preserved():
@@ -217,8 +217,8 @@ MOVES = {
 
 @pytest.mark.parametrize("name", MOVES)
 def test_moving_a_form_includes_the_comments_attached_to_it(name):
-    text, target, to, side, wanted = MOVES[name]
-    assert edited(text, Move(at(*target), at(*to), side)) == wanted
+    text, target, to, side, expected = MOVES[name]
+    assert edited(text, Move(at(*target), at(*to), side)) == expected
 
 
 def test_a_move_reports_the_new_line_of_the_form():
@@ -238,18 +238,20 @@ def test_two_edits_of_the_same_form_are_refused():
 
 
 def test_a_form_cannot_be_moved_into_itself():
-    told = problems(GREET, Move(at(10, "(comment"), at(11, '(greeting "Ada")'), "after"))
-    assert told == [(0, "the form at line 10 cannot be moved next to itself or into itself")]
+    refusals = problems(GREET, Move(at(10, "(comment"), at(11, '(greeting "Ada")'), "after"))
+    assert refusals == [(0, "the form at line 10 cannot be moved next to itself or into itself")]
 
 
 def test_every_error_is_reported_and_nothing_is_changed():
-    told = problems(GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " "))
-    assert [number for number, _ in told] == [0, 1, 2]
+    refusals = problems(
+        GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " ")
+    )
+    assert [number for number, _ in refusals] == [0, 1, 2]
     assert (
-        told[0][1]
+        refusals[0][1]
         == "the brackets in the new text do not balance, counting lines within it: the `(` at line 1 is never closed"
     )
-    assert told[2][1] == "the new text is blank: there is nothing to insert"
+    assert refusals[2][1] == "the new text is blank: there is nothing to insert"
 
 
 def test_the_refusal_of_unbalanced_text_suggests_a_balanced_version():
@@ -284,8 +286,8 @@ TOUCHING: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", TOUCHING)
 def test_inserted_text_is_separated_from_adjacent_code(name):
-    text, edits, wanted = TOUCHING[name]
-    assert edited(text, *edits) == wanted
+    text, edits, expected = TOUCHING[name]
+    assert edited(text, *edits) == expected
 
 
 def test_adjacent_tokens_are_separated():
@@ -325,8 +327,8 @@ class TestTargeting:
 
     def test_a_refusal_lists_lines_on_which_the_target_text_occurs(self):
         text = "(a)\n" * 9
-        [(_, told)] = problems(text, Replace(at(50, "(a)"), "(x)"))
-        assert told.endswith("; a form with this text starts at line 1, 2, 3, 4, 5 and 4 others")
+        [(_, refusal)] = problems(text, Replace(at(50, "(a)"), "(x)"))
+        assert refusal.endswith("; a form with this text starts at line 1, 2, 3, 4, 5 and 4 others")
 
     def test_padding_and_context_are_configurable(self):
         limits = SearchLimits(padding=0, context=1)
@@ -342,8 +344,8 @@ class TestTargeting:
         assert edited("(a)\n\n(x)\n(a)\n", Replace(at(3, "(a)"), "(b)")) == "(a)\n\n(x)\n(b)\n"
 
     def test_two_equally_near_targets_are_refused(self):
-        told = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
-        assert told == [(0, "the text is at line 1 and at line 3, equally near line 2")]
+        refusals = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
+        assert refusals == [(0, "the text is at line 1 and at line 3, equally near line 2")]
 
     @pytest.mark.parametrize(
         ("line", "text", "where"),
@@ -354,17 +356,17 @@ class TestTargeting:
         ],
     )
     def test_a_line_where_no_form_starts_is_refused(self, line, text, where):
-        [(_, told)] = problems(GREET, Replace(at(line, text), "(x)"))
+        [(_, refusal)] = problems(GREET, Replace(at(line, text), "(x)"))
         words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …), a "
         words += "(do …) or a branch of a reader conditional"
-        assert told == f"{words}: {where}"
+        assert refusal == f"{words}: {where}"
 
     def test_forms_on_one_line_are_distinguished_by_their_text(self):
         assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"
-        [(_, told)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
-        assert told == "2 forms start on line 1: pass the text of the intended one as targetLineText"
-        [(_, told)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
-        assert told == "2 forms that start on line 1 have this text"
+        [(_, refusal)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
+        assert refusal == "2 forms start on line 1: pass the text of the intended one as targetLineText"
+        [(_, refusal)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
+        assert refusal == "2 forms that start on line 1 have this text"
 
     def test_a_comment_form_and_its_first_child_can_share_a_line(self):
         text = "(comment (a)\n  (b))\n"
@@ -378,16 +380,16 @@ class TestTargeting:
 
     @pytest.mark.parametrize("line", [0, -1])
     def test_line_numbers_below_one_are_refused(self, line):
-        [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
-        assert told == f"there is no line {line}: the first line is 1"
+        [(_, refusal)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
+        assert refusal == f"there is no line {line}: the first line is 1"
 
     def test_the_context_for_a_line_far_beyond_the_end_is_the_end_of_the_file(self):
         [(_, problem)] = apply_edits(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
         assert problem.context == "  1 (a)\n  2 (b)"
 
     def test_blank_target_text_is_refused(self):
-        [(_, told)] = problems("(a)\n", Replace(at(1, " "), "(x)"))
-        assert told == "targetLineText is blank: pass the text of the form's first line"
+        [(_, refusal)] = problems("(a)\n", Replace(at(1, " "), "(x)"))
+        assert refusal == "targetLineText is blank: pass the text of the form's first line"
 
 
 class TestBrokenFiles:
@@ -398,16 +400,16 @@ class TestBrokenFiles:
 
     @pytest.mark.parametrize(("line", "text"), [(3, "(defn b ["), (6, "(c)")])
     def test_forms_at_and_after_a_syntax_error_cannot_be_edited(self, line, text):
-        [(_, told)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
-        assert "because the file's brackets do not balance: the `[` at line 3 needs `]`" in told
+        [(_, refusal)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
+        assert "because the file's brackets do not balance: the `[` at line 3 needs `]`" in refusal
 
     def test_a_broken_file_cannot_be_appended_to(self):
         [(_, message)] = problems(self.TEXT, Append("(z)"))
         assert message.split(",")[0] == "the file cannot be appended to"
 
     def test_a_target_line_with_a_dangling_metadata_prefix_is_refused(self):
-        [(_, told)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))
-        assert "is not the first line" in told
+        [(_, refusal)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))
+        assert "is not the first line" in refusal
 
 
 class TestTabs:
@@ -450,10 +452,10 @@ HINTED = """\
 
 def test_a_linter_hint_stays_with_its_form_on_insertion():
     new = "(def n 1)"
-    wanted = swap(HINTED, ";; What f is.", "(def n 1)\n\n;; What f is.")
-    assert edited(HINTED, Insert(at(5, "(defn f [] (inc))"), new)) == wanted
-    wanted = swap(HINTED, "#_{", "(def n 1)\n\n#_{")
-    assert edited(HINTED, Insert(at(7, "(defn g [x] 1)"), new)) == wanted
+    expected = swap(HINTED, ";; What f is.", "(def n 1)\n\n;; What f is.")
+    assert edited(HINTED, Insert(at(5, "(defn f [] (inc))"), new)) == expected
+    expected = swap(HINTED, "#_{", "(def n 1)\n\n#_{")
+    assert edited(HINTED, Insert(at(7, "(defn g [x] 1)"), new)) == expected
 
 
 def test_a_linter_hint_moves_with_its_form():

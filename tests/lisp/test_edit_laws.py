@@ -133,8 +133,8 @@ class Batch:
         self.edits[len(self.edits)] = edit
 
     def expected_trees(self):
-        wanted = trees(self.document.text, self.document.reading.forms, **self.trees)
-        return wanted + [tree for new in self.appended for tree in tree_of(new)]
+        expected = trees(self.document.text, self.document.reading.forms, **self.trees)
+        return expected + [tree for new in self.appended for tree in tree_of(new)]
 
     def expected_tokens(self):
         text = self.document.text

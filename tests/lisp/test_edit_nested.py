@@ -107,8 +107,8 @@ DELETED = {
 
 @pytest.mark.parametrize("name", DELETED)
 def test_deletion_affects_no_neighbour_and_leaves_no_gap(name):
-    text, line, target, wanted = DELETED[name]
-    assert edited(text, Replace(at(line, target), "")) == wanted
+    text, line, target, expected = DELETED[name]
+    assert edited(text, Replace(at(line, target), "")) == expected
 
 
 def test_moving_a_form_into_or_out_of_another_includes_its_comments():

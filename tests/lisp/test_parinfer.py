@@ -14,10 +14,10 @@ def result_of(text):
     if result.error is None:
         return {"text": result.text, "error": None}
     error = result.error
-    told = {"name": error.name, "message": error.message, "lineNo": error.line, "x": error.x}
+    message = {"name": error.name, "message": error.message, "lineNo": error.line, "x": error.x}
     if error.opener is not None:
-        told["extra"] = {"name": "unmatched-open-paren", "lineNo": error.opener[0], "x": error.opener[1]}
-    return {"text": result.text, "error": told}
+        message["extra"] = {"name": "unmatched-open-paren", "lineNo": error.opener[0], "x": error.opener[1]}
+    return {"text": result.text, "error": message}
 
 
 INDENT_CASES = {
@@ -97,9 +97,9 @@ def test_random_text_matches_parinfer_js(parinfer_js):
     accepted = 0
     for _ in range(6000):
         text = "".join(seeded.choices(seeded.choice(alphabets), k=seeded.randint(0, 40)))
-        told = parinfer_js.run(text)
-        assert result_of(text) == told, text
-        accepted += told["error"] is None
+        reported = parinfer_js.run(text)
+        assert result_of(text) == reported, text
+        accepted += reported["error"] is None
     assert accepted > 1000
 
 
@@ -187,9 +187,9 @@ def test_real_code_is_never_changed_and_is_reported_only_where_parinfer_js_would
     for name, text in sources.items():
         result = balance_by_indentation(text)
         assert (result.text, result.changed, result.error) == (text, False, None), name
-        told = parinfer_js.run(text)
+        reported = parinfer_js.run(text)
         if "\t" not in text:
-            assert (result.doubtful_line is None) == (told["error"] is not None or told["text"] == text), name
+            assert (result.doubtful_line is None) == (reported["error"] is not None or reported["text"] == text), name
         doubted += result.doubtful_line is not None
     assert 0 < doubted < len(sources)
 

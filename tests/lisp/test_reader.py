@@ -223,16 +223,16 @@ def test_the_number_of_garbage_collections_does_not_grow_with_the_text():
     def collections(size):
         text = f"({'(f [a {:b 1}] #?(:clj 1)) ^:x [y] ' * size})"
         gc.collect()
-        begun = []
-        gc.callbacks.append(lambda phase, _: begun.append(phase))
+        pending = []
+        gc.callbacks.append(lambda phase, _: pending.append(phase))
         try:
             before = len(gc.get_objects())
             reading = read_forms(text)
-            held = len(gc.get_objects()) - before
+            retained = len(gc.get_objects()) - before
         finally:
             gc.callbacks.pop()
         assert reading.imbalance is None
-        return len(begun), held
+        return len(pending), retained
 
     few, many = collections(10), collections(5000)
     assert many[0] <= few[0] + 2

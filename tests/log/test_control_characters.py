@@ -25,13 +25,13 @@ def test_only_non_text_characters_are_escaped():
         char = chr(code)
         if char in "\n\t" or unicodedata.category(char) == "Cn":
             continue
-        shown = escape_controls(char)
-        assert (shown != char) == is_obeyed(char), hex(code)
-        assert shown.isascii() or shown == char
+        displayed = escape_controls(char)
+        assert (displayed != char) == is_obeyed(char), hex(code)
+        assert displayed.isascii() or displayed == char
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "displayed"),
     [
         ("plain\n\tlines", "plain\n\tlines"),
         ("a\r\nb", "a\nb"),
@@ -43,8 +43,8 @@ def test_only_non_text_characters_are_escaped():
         ("\N{FAMILY}\u200d\N{BOY}", "\N{FAMILY}\u200d\N{BOY}"),
     ],
 )
-def test_a_control_character_is_escaped_as_in_source_code(text, shown):
-    assert escape_controls(text) == shown
+def test_a_control_character_is_escaped_as_in_source_code(text, displayed):
+    assert escape_controls(text) == displayed
 
 
 @given(STRANGE)
@@ -57,10 +57,10 @@ def test_escaping_is_idempotent_and_encodable(text):
 
 @given(STRANGE)
 def test_json_is_equivalent_and_contains_no_control_characters(text):
-    shown = encode_for_terminal({text: [text]})
-    assert json.loads(shown) == json.loads(json.dumps({text: [text]}))
-    assert not any(map(is_obeyed, shown))
-    shown.encode()
+    displayed = encode_for_terminal({text: [text]})
+    assert json.loads(displayed) == json.loads(json.dumps({text: [text]}))
+    assert not any(map(is_obeyed, displayed))
+    displayed.encode()
 
 
 def test_json_preserves_printable_text():

@@ -59,21 +59,21 @@ def test_values_share_a_size_limit_and_the_oldest_are_dropped_and_counted():
 
 
 def test_the_oldest_transcripts_are_dropped_if_all_together_are_too_large():
-    held = transcripts(max_bytes=250)
+    retained = transcripts(max_bytes=250)
     for number in range(5):
-        held.open(f"e{number}").out.append("x" * 100)
-        held.mark_finished(f"e{number}")
-    assert [held.get(f"e{number}") is None for number in range(5)] == [True, True, True, False, False]
-    assert held.store.usage() == {"keptBytes": 200, "spilledBytes": 0}
+        retained.open(f"e{number}").out.append("x" * 100)
+        retained.mark_finished(f"e{number}")
+    assert [retained.get(f"e{number}") is None for number in range(5)] == [True, True, True, False, False]
+    assert retained.store.usage() == {"keptBytes": 200, "spilledBytes": 0}
 
 
 def test_a_running_evaluation_is_never_forgotten():
-    held = transcripts(kept=1)
-    running = held.open("running")
+    retained = transcripts(kept=1)
+    running = retained.open("running")
     for number in range(3):
-        held.open(f"e{number}")
-        held.mark_finished(f"e{number}")
-    assert held.get("running") is running
+        retained.open(f"e{number}")
+        retained.mark_finished(f"e{number}")
+    assert retained.get("running") is running
 
 
 @pytest.fixture(scope="module")
@@ -183,15 +183,15 @@ def test_the_list_of_values_includes_a_short_last_value(client):
 
 @given(st.integers(0, 60_000), st.lists(st.integers(0, 60_000), max_size=4))
 def test_each_part_gets_a_fair_share_and_no_space_is_wasted(max_bytes, sizes):
-    wanted = {str(place): size for place, size in enumerate(sizes)}
-    shares = share_budget(max_bytes, wanted)
+    expected = {str(place): size for place, size in enumerate(sizes)}
+    shares = share_budget(max_bytes, expected)
     assert sum(shares.values()) == min(max_bytes, sum(sizes))
-    for name, size in wanted.items():
+    for name, size in expected.items():
         assert min(size, max_bytes // max(1, len(sizes))) <= shares[name] <= size
 
 
-@pytest.mark.parametrize("asked", ["has_printed", "total_characters"])
-def test_reading_a_stream_before_it_exists_is_safe_across_threads(asked):
+@pytest.mark.parametrize("requested", ["has_printed", "total_characters"])
+def test_reading_a_stream_before_it_exists_is_safe_across_threads(requested):
     transcript = transcripts().open("e1")
 
     class Interrupted:
@@ -201,4 +201,4 @@ def test_reading_a_stream_before_it_exists_is_safe_across_threads(asked):
             return 0
 
     transcript._streams["stdout"] = Interrupted()
-    assert not getattr(transcript, asked)
+    assert not getattr(transcript, requested)

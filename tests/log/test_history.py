@@ -176,11 +176,11 @@ def test_a_truncated_file_keeps_its_whole_lines_and_is_continued(path):
     ):
         path.write_bytes(whole[:length])
         history, loaded = started(path)
-        held = entries[: max(0, whole[:length].count(b"\n") - 1)]
-        assert (list(loaded.entities), loaded.report) == (held, None)
+        retained = entries[: max(0, whole[:length].count(b"\n") - 1)]
+        assert (list(loaded.entities), loaded.report) == (retained, None)
         history.add(code(4))
         history.close()
-        assert started(path)[1].entities == (*held, code(4))
+        assert started(path)[1].entities == (*retained, code(4))
         assert started(path)[1].report is None
 
 
@@ -237,7 +237,7 @@ def test_a_file_twice_as_long_as_necessary_is_rewritten(path, monkeypatch):
         history.flush()
         lengths.append(path.stat().st_size)
     assert max(lengths) <= 2 * 10 * (1000 + 2 * module.MAX_LINE_OVERHEAD_BYTES)
-    anew = sum(later < former for former, later in itertools.pairwise(lengths))
+    anew = sum(later < previous for previous, later in itertools.pairwise(lengths))
     assert 99 // 15 <= anew <= 99 // 8
     assert [entry.line for entry in started(path, max_entities=10)[1].entities] == list(range(90, 100))
 
@@ -261,11 +261,11 @@ def test_entries_written_during_a_compaction_are_kept_once(path, monkeypatch):
         add()
         history.flush()
         lengths.append(path.stat().st_size)
-        held = [entry.line for entry in stored(path)]
+        retained = [entry.line for entry in stored(path)]
         newest = [record[0] for record in history.snapshot().records]
-        assert held[-10:] == newest[-10:]
-        assert len(set(held)) == len(held)
-    assert sum(later < former for former, later in itertools.pairwise(lengths)) >= 3
+        assert retained[-10:] == newest[-10:]
+        assert len(set(retained)) == len(retained)
+    assert sum(later < previous for previous, later in itertools.pairwise(lengths)) >= 3
     assert history.usage()["diskBytes"] == path.stat().st_size
 
 
@@ -422,21 +422,21 @@ async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monke
 
 async def test_the_loop_survives_a_failing_disk_and_reports_start_and_end_once(path, caplog, monkeypatch):
     monkeypatch.setattr(module, "SYNC_INTERVAL_S", 0.01)
-    told = []
+    received = []
     history, _ = started(path)
     path.mkdir()
     history.add(code(1))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(history.run, told.append)
+        tasks.start_soon(history.run, received.append)
         with anyio.fail_after(60):
-            while not told:
+            while not received:
                 await anyio.sleep(0.01)
             await anyio.sleep(0.1)  # for some more tries
             path.rmdir()
-            while len(told) < 2:
+            while len(received) < 2:
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
-    words, over = told
+    words, over = received
     assert words.startswith(f"the history cannot be written to {path} (")
     assert "lost if the server ends" in words
     assert over is None

@@ -87,13 +87,13 @@ def test_entries_of_a_caller_are_found_by_its_redacted_name(logbook):
 @asynccontextmanager
 async def telling(logbook):
     """Record when it is notified of a growing log, starting after all earlier notifications."""
-    told = []
+    received = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(logbook.run, lambda: told.append(logbook.log.entity_count))
+        tasks.start_soon(logbook.run, lambda: received.append(logbook.log.entity_count))
         with anyio.fail_after(30):
-            await until(lambda: told)
-            told.clear()
-            yield told
+            await until(lambda: received)
+            received.clear()
+            yield received
         tasks.cancel_scope.cancel()
 
 
@@ -105,24 +105,24 @@ async def until(condition):
 @pytest.mark.anyio
 async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "before", 1))
-    async with telling(logbook) as told:
+    async with telling(logbook) as reported:
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "1", 1))
         logbook.record(Entry(UNASSIGNED_LINE, "evaluationResults", "1", 1))
-        await until(lambda: told)
-        assert told == [3]
+        await until(lambda: reported)
+        assert reported == [3]
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "2", 1))
-        await until(lambda: told[1:])
-        assert told == [3, 4]
+        await until(lambda: reported[1:])
+        assert reported == [3, 4]
 
 
 @pytest.mark.anyio
 async def test_no_client_is_notified_after_notifications_have_stopped(logbook):
-    async with telling(logbook) as told:
+    async with telling(logbook) as reported:
         logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
         timer = logbook._notification._timer
     assert timer.cancelled()
     logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
-    assert told == []
+    assert reported == []
 
 
 @pytest.mark.anyio

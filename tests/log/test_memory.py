@@ -122,16 +122,16 @@ def test_a_damaged_run_file_is_set_aside_and_reported_and_other_runs_are_read(tm
     recorded(tmp_path, 2, "two")
     broken = run_files(tmp_path)[0]
     broken.write_bytes(content)
-    said = []
-    looking = Memory(tmp_path, is_repairing=False, report=said.append)
+    received = []
+    looking = Memory(tmp_path, is_repairing=False, report=received.append)
     assert texts_in(looking) == ["two"]
     assert broken.read_bytes() == content
-    assert texts_in(Memory(tmp_path, report=said.append)) == ["two"]
-    assert len(said) == 2
-    assert all(str(broken) in problem for problem in said)
+    assert texts_in(Memory(tmp_path, report=received.append)) == ["two"]
+    assert len(received) == 2
+    assert all(str(broken) in problem for problem in received)
     (aside,) = (tmp_path / "runs").glob("*.unreadable-*")
     assert aside.read_bytes() == content
-    assert str(aside) in said[1]
+    assert str(aside) in received[1]
 
 
 def test_a_run_with_a_malformed_entry_is_treated_as_damaged(tmp_path):
@@ -149,18 +149,18 @@ def test_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").write_bytes(file.read_bytes())
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
-    said = []
-    assert texts_in(Memory(tmp_path / "state", is_repairing=False, report=said.append)) == []
-    assert "link" in said[0]
+    received = []
+    assert texts_in(Memory(tmp_path / "state", is_repairing=False, report=received.append)) == []
+    assert "link" in received[0]
 
 
 def test_broken_documents_are_set_aside_when_the_next_is_stored(tmp_path):
-    said = []
-    memory = Memory(tmp_path, report=said.append)
+    received = []
+    memory = Memory(tmp_path, report=received.append)
     (tmp_path / "memory.json").write_text("{")
     memory.remember(Document("given up", "clj", 5, "why"))
     assert memory.documents() == (Document("given up", "clj", 5, "why"),)
-    assert len(said) == 1
+    assert len(received) == 1
     assert len(list(tmp_path.glob("memory.json.unreadable-*"))) == 1
 
 
@@ -207,22 +207,22 @@ def test_datalog_queries_find_runs_and_documents_which_are_read_only_when_needed
             self.reads += 1
             return super().snapshot()
 
-    asked = Counted(memory, this)
-    assert log.query("[:find [?l ...] :where [?e :output/line ?l]]", memory=asked).result == [300]
-    assert asked.reads == 0
+    requested = Counted(memory, this)
+    assert log.query("[:find [?l ...] :where [?e :output/line ?l]]", memory=requested).result == [300]
+    assert requested.reads == 0
     both = """[:find ?l ?m ?r :in $ $memory
       :where [?e :output/text ?t] [?e :output/line ?l]
              [$memory ?f :output/text ?t] [$memory ?f :output/line ?m] [$memory ?f :output/run ?r]]"""
-    assert log.query(both, memory=asked).result == [[300, 101, first]]
-    assert asked.reads == 1
+    assert log.query(both, memory=requested).result == [[300, 101, first]]
+    assert requested.reads == 1
     kinds = "[:find ?c ?t :in $ $memory :where [$memory ?e :output/category ?c] [$memory ?e :output/text ?t]]"
     document = ["given up", "clj: it is gone"]
-    assert log.query(kinds, memory=asked, until=1).result == [[OUT, "one"], [OUT, "both"], document]
+    assert log.query(kinds, memory=requested, until=1).result == [[OUT, "one"], [OUT, "both"], document]
     rules = "[[(said ?t) [?e :output/text ?t]]]"
     by_rule = "[:find [?t ...] :in $ $memory % :where ($memory said ?t)]"
-    assert "one" in log.query(by_rule, inputs=[rules], memory=asked).result
+    assert "one" in log.query(by_rule, inputs=[rules], memory=requested).result
     memory.delete_runs([first])
-    assert log.query(kinds, memory=asked).result == [["given up", "clj: it is gone"]]
+    assert log.query(kinds, memory=requested).result == [["given up", "clj: it is gone"]]
 
 
 def test_a_failing_disk_loses_no_document(tmp_path, caplog):
@@ -344,6 +344,6 @@ def test_earlier_runs_can_be_queried_and_forgotten(tmp_path, monkeypatch):
     assert output_of(server, "forget") == "runs: 2\nhistory: 2 evaluations\n"
     assert output_of(server, "forget", "runs") == "forgotten: runs\n"
     assert output_of(server, "runs") == ""
-    told = server.run("runs").stderr
-    assert "no run of this workspace is stored yet" in told
-    assert f"within {MAX_WRITE_PAUSE_S:g} s" in told
+    output = server.run("runs").stderr
+    assert "no run of this workspace is stored yet" in output
+    assert f"within {MAX_WRITE_PAUSE_S:g} s" in output

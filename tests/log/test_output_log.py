@@ -82,9 +82,9 @@ def test_an_evicted_long_text_uses_no_memory():
     alone = [sys.getrefcount(text) for text in texts]
     for number in range(len(texts)):
         log.append(Entry(UNASSIGNED_LINE, OUT, texts[number], 1, who="ann", evaluation="e1"))
-    held = [sys.getrefcount(text) for text in texts]
-    assert held[:3] == alone[:3]
-    assert held[3] > alone[3]
+    retained = [sys.getrefcount(text) for text in texts]
+    assert retained[:3] == alone[:3]
+    assert retained[3] > alone[3]
 
 
 def test_the_newest_entry_is_kept_however_long_it_is():
@@ -221,12 +221,12 @@ def test_a_query_in_another_thread_sees_a_consistent_log():
 
 def test_a_follower_is_notified_only_until_it_leaves_its_context():
     log = OutputLog()
-    heard = []
-    with log.subscribe(heard.append):
+    received = []
+    with log.subscribe(received.append):
         log.append(Entry(UNASSIGNED_LINE, OUT, "in", 0))
         log.append(Entry(UNASSIGNED_LINE, OUT, "in, and could wait", 0), may_wait=True)
     log.append(Entry(UNASSIGNED_LINE, OUT, "after", 0))
-    assert heard == [1, 2]
+    assert received == [1, 2]
 
 
 READS = {

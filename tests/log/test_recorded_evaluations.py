@@ -100,19 +100,19 @@ def test_a_kill_loses_no_evaluation_reported_as_recorded(on_slow_disk):
 
 def test_a_blocking_disk_delays_no_other_client_and_is_reported(on_slow_disk):
     live = on_slow_disk()
-    with live.client() as one, live.client() as other:
-        assert "recorded" not in one.call("evaluate_code", code="'before'", timeoutMs=60_000)
+    with live.client() as item, live.client() as other:
+        assert "recorded" not in item.call("evaluate_code", code="'before'", timeoutMs=60_000)
         assert "recorded" not in other.call("evaluate_code", code="0")
         live.blocked.touch()
-        answer = one.call("evaluate_code", code="'during'")
+        answer = item.call("evaluate_code", code="'during'")
         assert (answer["result"], answer["recorded"]) == ("'during'", False)
         for _ in range(20):  # each would wait for the disk if the event loop did
             assert "recorded" not in other.call("list_sessions")
         assert other.call("evaluate_code", code="'other'")["recorded"] is False
-        assert one.call("get_evaluation", evaluationId=answer["evaluationId"])["recorded"] is False
+        assert item.call("get_evaluation", evaluationId=answer["evaluationId"])["recorded"] is False
         assert live.history() == ["'before'", "0"]
         live.blocked.unlink()
         until(lambda: len(live.history()) == 4, "the history's file")
-        assert "recorded" not in one.call("get_evaluation", evaluationId=answer["evaluationId"])
-        assert "recorded" not in one.call("evaluate_code", code="'after'")
+        assert "recorded" not in item.call("get_evaluation", evaluationId=answer["evaluationId"])
+        assert "recorded" not in item.call("evaluate_code", code="'after'")
         assert live.history() == ["'before'", "0", "'during'", "'other'", "'after'"]

@@ -89,8 +89,8 @@ SERVICE_ACCOUNT = f"""{{
 )
 def test_each_line_of_a_multi_line_secret_is_also_a_secret(line):
     redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
-    for shown in (line, f"+{line}", f"  {line}", f"('{line}\\n'", f'"{line}",'):
-        assert redactor(shown) == shown.replace(line, "<<redacted:ACCOUNT_KEY>>")
+    for displayed in (line, f"+{line}", f"  {line}", f"('{line}\\n'", f'"{line}",'):
+        assert redactor(displayed) == displayed.replace(line, "<<redacted:ACCOUNT_KEY>>")
     assert redactor(SERVICE_ACCOUNT) == "<<redacted:ACCOUNT_KEY>>"
 
 
@@ -125,8 +125,8 @@ def test_a_harmless_line_of_a_multi_line_secret_is_not_redacted(line):
 )
 def test_a_short_random_line_of_a_key_is_also_a_secret(line):
     redactor = Redactor.from_environment({"X_KEY": f"-----BEGIN KEY-----\n{PEM_LINE}\n{line}\n-----END KEY-----\n"})
-    for shown in (line, f"+{line}", f"  {line}", f"('{line}\n'", f'"{line}",'):
-        assert redactor(shown) == shown.replace(line, "<<redacted:X_KEY>>")
+    for displayed in (line, f"+{line}", f"  {line}", f"('{line}\n'", f'"{line}",'):
+        assert redactor(displayed) == displayed.replace(line, "<<redacted:X_KEY>>")
 
 
 def test_only_the_value_of_a_name_value_line_is_redacted_and_only_if_it_is_long_enough():
@@ -289,8 +289,8 @@ def test_a_secret_added_later_is_also_redacted_in_open_streams():
     redactor.add_secret("KERNEL_TOKEN", "third-secret")
     redactor.add_secret("KERNEL_TOKEN", "first-secret")
     redactor.add_secret("KERNEL_TOKEN", "short")
-    told = redactor("first-secret second-secret third-secret short")
-    assert told == "<<redacted:A_KEY>> <<redacted:KERNEL_TOKEN>> <<redacted:KERNEL_TOKEN_2>> short"
+    reported = redactor("first-secret second-secret third-secret short")
+    assert reported == "<<redacted:A_KEY>> <<redacted:KERNEL_TOKEN>> <<redacted:KERNEL_TOKEN_2>> short"
     assert stream.feed("y second-sec") + stream.feed("ret z") + stream.flush() == "y <<redacted:KERNEL_TOKEN>> z"
 
 
@@ -302,26 +302,26 @@ def test_sensitive_values_of_an_application_are_redacted_until_its_repl_ends():
     )
     redactor.add_sensitive_strings("py", [("shop user.token", "renewed-hunter-3")])
     redactor.add_sensitive_strings("clj", [("main pin", "hunter-2-hunter")])
-    told = "hunter-2-hunter renewed-hunter-3 4111 1111 1111 t0ken-of-the-environment"
+    reported = "hunter-2-hunter renewed-hunter-3 4111 1111 1111 t0ken-of-the-environment"
     marks = ["shop user.token", "shop user.token", "shop user.card", "A_TOKEN"]
-    assert redactor(told) == " ".join(f"<<redacted:{name}>>" for name in marks)
+    assert redactor(reported) == " ".join(f"<<redacted:{name}>>" for name in marks)
     assert stream.feed("a hunter-2-hun") == "a "
     assert stream.feed("ter b") == "<<redacted:shop user.token>> b"
     redactor.remove_sensitive_strings("py")
-    assert redactor(told).startswith("<<redacted:main pin>> renewed-hunter-3 4111 1111 1111 <<")
+    assert redactor(reported).startswith("<<redacted:main pin>> renewed-hunter-3 4111 1111 1111 <<")
     redactor.remove_sensitive_strings("clj")
     redactor.remove_sensitive_strings("clj")
-    assert redactor(told) == told.replace("t0ken-of-the-environment", "<<redacted:A_TOKEN>>")
+    assert redactor(reported) == reported.replace("t0ken-of-the-environment", "<<redacted:A_TOKEN>>")
 
 
 def test_permitted_callers_see_sensitive_values_but_no_environment_secrets():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
     redactor.add_sensitive_strings("py", [("shop token", "hunter-2-hunter")])
     redactor.add_secret("B_TOKEN", "t0ken-of-a-server")
-    told = {"value": "hunter-2-hunter t0ken-of-the-environment t0ken-of-a-server"}
-    shown = redactor.redact_json(told, shows_sensitive=True)
-    assert shown == {"value": "hunter-2-hunter <<redacted:A_TOKEN>> <<redacted:B_TOKEN>>"}
-    assert "hunter" not in str(redactor.redact_json(told))
+    message = {"value": "hunter-2-hunter t0ken-of-the-environment t0ken-of-a-server"}
+    displayed = redactor.redact_json(message, shows_sensitive=True)
+    assert displayed == {"value": "hunter-2-hunter <<redacted:A_TOKEN>> <<redacted:B_TOKEN>>"}
+    assert "hunter" not in str(redactor.redact_json(message))
 
 
 def test_only_the_newest_sensitive_values_are_kept_within_limits():

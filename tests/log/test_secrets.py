@@ -165,8 +165,8 @@ def test_an_unusual_secret_is_redacted_in_every_printed_form(live, client, value
         *(client.request("resources/read", {"uri": address + part})["result"] for part in ("result", "stdout")),
         client.call("repl_output_log", category=["evaluationOutput", "evaluationResults"], limit=20)["result"],
     ]
-    for shown in seen:
-        text = json.dumps(shown)
+    for displayed in seen:
+        text = json.dumps(displayed)
         assert "<<redacted:DB_PASSWORD>>" in text
         for piece in ("p@ss", "p%40ss", "wo\\\\"):
             assert piece not in text

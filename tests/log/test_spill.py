@@ -324,20 +324,20 @@ def test_one_thread_can_print_while_others_read(make_store):
 
 def test_a_failing_disk_and_its_recovery_are_each_reported_once(make_store, tmp_path, small_parts):
     (tmp_path / "spill").write_text("in the way")
-    told = []
+    received = []
     store = make_store()
-    store.start_cleanup(told.append)
+    store.start_cleanup(received.append)
     text = GrowingText(store, "e1.stdout", 1)
     for _ in range(3):
         text.add("x" * 1000)
         until(lambda: not text._is_moving, "the disk to be tried")
-    (words,) = told
+    (words,) = received
     assert words.startswith(f"long texts of evaluations cannot be written to {tmp_path / 'spill'} (")
     assert "kept, in memory" in words
     (tmp_path / "spill").unlink()
     text.add("x" * 1000)
-    until(lambda: len(told) > 1, "the disk to work")
-    assert told == [words, None]
+    until(lambda: len(received) > 1, "the disk to work")
+    assert received == [words, None]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
@@ -459,26 +459,26 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(long_outputs):
 
 
 def test_long_texts_are_compared_up_to_a_limit(long_outputs):
-    one, another, different = (long_outputs.open(name) for name in ("e1", "e2", "e3"))
+    item, another, different = (long_outputs.open(name) for name in ("e1", "e2", "e3"))
     whole = numbered(300_000)
-    for transcript, end in ((one, "end"), (another, "end"), (different, "END")):
+    for transcript, end in ((item, "end"), (another, "end"), (different, "END")):
         transcript.out.append(whole + end)
-    written(long_outputs.store, one.out, another.out, different.out)
-    assert text_difference(one, another, max_bytes=1000) == {"same": True, "diff": ""}
-    said = text_difference(one, different, max_bytes=1000)
-    assert not said["same"]
-    assert said["diff"] == "(only the first 2000 lines of stdout were compared)"
+    written(long_outputs.store, item.out, another.out, different.out)
+    assert text_difference(item, another, max_bytes=1000) == {"same": True, "diff": ""}
+    text = text_difference(item, different, max_bytes=1000)
+    assert not text["same"]
+    assert text["diff"] == "(only the first 2000 lines of stdout were compared)"
 
 
 def test_a_difference_in_the_first_lines_of_long_texts_is_reported(long_outputs):
-    one, another = long_outputs.open("e1"), long_outputs.open("e2")
-    one.out.append("same\nold\n" + "x" * 20 * MIB)
+    item, another = long_outputs.open("e1"), long_outputs.open("e2")
+    item.out.append("same\nold\n" + "x" * 20 * MIB)
     another.out.append("same\nnew\n" + "x" * 20 * MIB)
-    written(long_outputs.store, one.out, another.out)
-    said = text_difference(another, one, max_bytes=1000)
-    assert "-old" in said["diff"]
-    assert "+new" in said["diff"]
-    assert "only the first 2 lines" in said["diff"]
+    written(long_outputs.store, item.out, another.out)
+    text = text_difference(another, item, max_bytes=1000)
+    assert "-old" in text["diff"]
+    assert "+new" in text["diff"]
+    assert "only the first 2 lines" in text["diff"]
 
 
 # Folders of servers
@@ -519,9 +519,9 @@ def test_a_sweep_removes_only_leftovers_of_dead_servers(tmp_path):
 
 
 def test_two_servers_have_separate_directories(tmp_path):
-    (one, first), (other, second) = spilled(tmp_path), spilled(tmp_path)
+    (item, first), (other, second) = spilled(tmp_path), spilled(tmp_path)
     assert len(files_in(tmp_path)) == 2
-    one.close()
+    item.close()
     assert len(files_in(tmp_path)) == 1
     assert second.read_all() == "x" * MIB
     assert first.last(5).text == "xxxxx"

@@ -87,8 +87,8 @@ def test_two_hundred_mb_of_output_are_available_without_growing_the_server(clien
         place = chosen.randrange(3200 * 8192)
         number = f"{place // 8192:07}\n"
         assert resource(client, f"{uri}?offset={8 * place}&limit=8") == number
-        asked = {"part": "stdout", "from": 8 * place, "length": 8}
-        assert client.call("get_evaluation", evaluationId=answer["evaluationId"], **asked)["text"] == number
+        requested = {"part": "stdout", "from": 8 * place, "length": 8}
+        assert client.call("get_evaluation", evaluationId=answer["evaluationId"], **requested)["text"] == number
     written_files = client.call("get_evaluation", evaluationId=answer["evaluationId"], grep="0001234")
     assert written_files["count"] == 8192
     assert written_files["matches"][0] == {"part": "stdout", "line": 1234 * 8192 + 1, "text": "0001234"}
@@ -128,8 +128,8 @@ def test_an_image_in_a_long_value_is_still_an_image(client, live):
     answer = client.answer(client.begin_call("evaluate_code", code=code, timeoutMs=60_000))["result"]
     assert [part["data"] for part in answer["content"] if part["type"] == "image"] == [picture]
     await_files(live, answer["structuredContent"], "result")
-    asked = {"evaluationId": answer["structuredContent"]["evaluationId"], "maxImages": 1}
-    again = client.answer(client.begin_call("get_evaluation", **asked))["result"]
+    requested = {"evaluationId": answer["structuredContent"]["evaluationId"], "maxImages": 1}
+    again = client.answer(client.begin_call("get_evaluation", **requested))["result"]
     assert [part["data"] for part in again["content"] if part["type"] == "image"] == [picture]
     assert again["structuredContent"]["result"] == "'<<image-1>>'"
 
@@ -146,19 +146,19 @@ def test_long_texts_are_compared_with_those_of_an_earlier_run_of_the_same_code(c
 
 def test_concurrent_evaluations_each_return_their_long_output_whole(live):
     clients = [live.client() for _ in range(4)]
-    asked = []
-    for number, one in enumerate(clients):
+    requests = []
+    for number, item in enumerate(clients):
         code = print_numbers(150_000, end=f" of {number}\n")
-        asked.append((one, number, one.begin_call("evaluate_code", code=code, isolate=True, timeoutMs=120_000)))
-    for one, number, begun in asked:
-        answer = one.answer(begun)["result"]["structuredContent"]
+        requests.append((item, number, item.begin_call("evaluate_code", code=code, isolate=True, timeoutMs=120_000)))
+    for item, number, pending in requests:
+        answer = item.answer(pending)["result"]["structuredContent"]
         whole = "".join(f"{line} of {number}\n" for line in range(150_000))
         uri = f"codriver://evaluation/{answer['evaluationId']}/stdout"
         read = ""
         while len(read) < len(whole):
-            read += resource(one, f"{uri}?offset={len(read)}&limit=500000")
+            read += resource(item, f"{uri}?offset={len(read)}&limit=500000")
         assert read == whole
-        one.close()
+        item.close()
 
 
 def test_one_text_may_use_a_quarter_of_the_disk_limit_and_the_dropped_rest_is_noted(tmp_path):

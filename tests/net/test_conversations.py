@@ -101,10 +101,10 @@ def test_claude_code_is_recognized_by_its_session_after_a_restart(live):
     def who(name, session, **arguments):
         command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
         with Relayed(command, {**live.environ, "CLAUDE_CODE_SESSION_ID": session}, name=name) as client:
-            shown = client.call("server_health")
-            assert session not in json.dumps(shown)
+            reply = client.call("server_health")
+            assert session not in json.dumps(reply)
             answer = client.call("evaluate_code", code="1", detail=True, **arguments)
-            return answer["who"], answer["sessionKey"], [row.get("conversation") for row in shown["clients"]]
+            return answer["who"], answer["sessionKey"], [row.get("conversation") for row in reply["clients"]]
 
     first = who("claude-code", "claude-session-1", who="planner")
     assert first == ("planner", "py", [conversation_digest("claude-session-1")])

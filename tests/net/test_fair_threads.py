@@ -182,9 +182,9 @@ async def test_a_caller_that_gets_no_slot_in_time_gets_the_number_of_waiting_cal
             await gate.wait_started()
             tasks.start_soon(shares.run, "c", lambda: None)
             await run_until_idle()
-            with pytest.raises(NoTurnError) as told:
+            with pytest.raises(NoTurnError) as refusal:
                 await shares.run("d", lambda: None, until=anyio.current_time())
-            assert told.value.ahead == 1
+            assert refusal.value.ahead == 1
             gate.open.set()
 
 
@@ -240,14 +240,14 @@ async def test_clients_take_turns_while_results_are_delayed(monkeypatch):
 
 
 async def test_references_of_failed_work_are_released():
-    shares, held = FairThreads(1), []
+    shares, retained = FairThreads(1), []
 
     class Bytes(bytearray):
         """Bytes that can be weakly referenced."""
 
     def work():
         data = Bytes(10)
-        held.append(weakref.ref(data))
+        retained.append(weakref.ref(data))
         raise ValueError(len(data))
 
     gc.disable()  # nobody knows when it comes by
@@ -257,6 +257,6 @@ async def test_references_of_failed_work_are_released():
                 with pytest.raises(ValueError, match="10"):
                     await shares.run("me", work)
                 await run_until_idle()
-        assert [known() for known in held] == [None] * 3
+        assert [known() for known in retained] == [None] * 3
     finally:
         gc.enable()

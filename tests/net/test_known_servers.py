@@ -88,10 +88,10 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     env, second = environ(tmp_path), tmp_path / "second"
     second.mkdir()
     for folder in (workspace, second):
-        status, _, said = command("serve", "--detach", "--port", "0", "--repl", "none", "-w", folder, env=env)
-        assert status == 0, said
-    status, listed, said = command("status", "--all", env=env)
-    assert (status, said) == (0, "")
+        status, _, text = command("serve", "--detach", "--port", "0", "--repl", "none", "-w", folder, env=env)
+        assert status == 0, text
+    status, listed, text = command("status", "--all", env=env)
+    assert (status, text) == (0, "")
     first_line, second_line = listed.splitlines()
     assert second_line.startswith(f"{workspace}  port ")
     assert first_line.startswith(f"{second}  port ")
@@ -102,9 +102,9 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     posix_only.kill(pids[str(second)])
     # A process that was killed listens no more a moment before it holds no lock any more.
     until(lambda: "ended unexpectedly" in command("status", "--all", env=env)[2], "the end of the one that was killed")
-    status, listed, said = command("status", "--all", env=env)
-    assert (status, said) == (0, f"left out: {second}: the server ended unexpectedly\n")
+    status, listed, text = command("status", "--all", env=env)
+    assert (status, text) == (0, f"left out: {second}: the server ended unexpectedly\n")
     assert command("stop", "-w", workspace, env=env)[0] == 0
-    status, listed, said = command("status", "--all", env=env)
+    status, listed, text = command("status", "--all", env=env)
     assert (status, listed) == (3, "no codriver server of yours is running\n")
-    assert str(workspace) not in said
+    assert str(workspace) not in text

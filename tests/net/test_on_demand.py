@@ -244,9 +244,11 @@ def test_a_server_started_on_demand_starts_no_program_from_an_untrusted_workspac
     python.chmod(0o700)
     answered = run("eval", "--start", "6 * 7")
     assert answered.stdout == "42\n"
-    told = f"not the project's own environment: to use that one, ask your human to run: codriver trust (in {workspace})"
-    assert told in answered.stderr
-    assert told in run("status").stdout
+    reported = (
+        f"not the project's own environment: to use that one, ask your human to run: codriver trust (in {workspace})"
+    )
+    assert reported in answered.stderr
+    assert reported in run("status").stdout
     assert not (workspace / "run").exists()
     assert run("trust").returncode == 0
     until((workspace / "run").exists, "the project's own REPL, with no restart of the server")

@@ -37,11 +37,11 @@ async def test_the_total_size_of_queued_notifications_is_limited():
 
 
 async def test_only_the_first_loss_is_reported():
-    box, told = outbox(max_notifications=1), []
-    box.on_first_loss = lambda: told.append(box.dropped)
+    box, notification = outbox(max_notifications=1), []
+    box.on_first_loss = lambda: notification.append(box.dropped)
     for number in range(5):
         box.offer(b"n%d\n" % number)
-    assert (told, box.dropped) == ([1], 4)
+    assert (notification, box.dropped) == ([1], 4)
 
 
 async def test_sent_lines_make_room_for_new_notifications():

@@ -392,10 +392,10 @@ def test_sock_diag_and_the_tables_agree_on_listeners():
         opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         opened.enter_context(socket.socket()).bind(("127.0.0.1", 0))
         mine = {(posix_only.user(), inode, *address) for inode, address in own.items()}
-        told = [
+        reported = [
             {row for row in rows if row[1] in own} for rows in (_query_listeners(), _read_listeners(TABLES_DIRECTORY))
         ]
-        assert told == [mine, mine]
+        assert reported == [mine, mine]
         assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"
 
 

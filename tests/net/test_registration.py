@@ -37,30 +37,30 @@ def state(monkeypatch, tmp_path_factory):
 
 
 def test_a_published_record_can_be_read(tmp_path):
-    with claim_workspace(tmp_path / "p", is_alive=nobody) as held:
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path / "p", is_alive=nobody) as retained:
+        retained.publish(ALIVE)
         assert (tmp_path / "p" / "port").read_bytes() == b"1234"
         assert read_record(tmp_path / "p") == ALIVE
 
 
 def test_registration_files_are_private(tmp_path):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.create_token()
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.create_token()
+        retained.publish(ALIVE)
         for name in ("port", "server.json", "token", ".gitignore"):
             assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_leaving_the_claim_removes_its_files(tmp_path):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.create_token()
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.create_token()
+        retained.publish(ALIVE)
     assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
 
 
 def test_leaving_the_claim_keeps_files_that_another_server_has_written(tmp_path):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.publish(ALIVE)
         other = json.loads((tmp_path / "server.json").read_text()) | {"sessionId": "session-b"}
         (tmp_path / "server.json").write_text(json.dumps(other))
     assert (tmp_path / "port").exists()
@@ -68,9 +68,9 @@ def test_leaving_the_claim_keeps_files_that_another_server_has_written(tmp_path)
 
 
 def test_leaving_the_claim_keeps_files_that_no_longer_name_this_server(tmp_path):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.create_token()
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.create_token()
+        retained.publish(ALIVE)
         for name in ("server.json", "port", "token"):
             (tmp_path / name).write_text("somebody's")
     assert {(tmp_path / name).read_text() for name in ("server.json", "port", "token")} == {"somebody's"}
@@ -79,16 +79,16 @@ def test_leaving_the_claim_keeps_files_that_no_longer_name_this_server(tmp_path)
 def test_each_start_has_a_new_token(tmp_path):
     tokens = set()
     for _ in range(2):
-        with claim_workspace(tmp_path, is_alive=nobody) as held:
-            tokens.add(held.create_token())
+        with claim_workspace(tmp_path, is_alive=nobody) as retained:
+            tokens.add(retained.create_token())
             assert (tmp_path / "token").read_text() in tokens
     assert len(tokens) == 2
 
 
 def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tmp_path, state):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        token = held.create_token()
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        token = retained.create_token()
+        retained.publish(ALIVE)
         assert read_token_for_port(ALIVE.port) == token
         (state / "doors" / str(ALIVE.port)).chmod(0o644)
         assert read_token_for_port(ALIVE.port) == ""
@@ -98,22 +98,22 @@ def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tm
 
 
 def test_a_stopping_server_keeps_the_token_of_the_next_server_on_its_port(tmp_path, state):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.create_token()
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.create_token()
+        retained.publish(ALIVE)
         (state / "doors" / str(ALIVE.port)).write_text(NEXT)
     assert read_token_for_port(ALIVE.port) == NEXT
 
 
 def test_without_a_token_nothing_is_stored_for_the_port(tmp_path, state):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.publish(ALIVE)
         assert not (state / "doors").exists()
 
 
 def test_a_stale_claim_is_replaced(tmp_path):
-    with claim_workspace(tmp_path, is_alive=nobody) as held:
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=nobody) as retained:
+        retained.publish(ALIVE)
         saved = {name: (tmp_path / name).read_text() for name in ("port", "server.json")}
     for name, text in saved.items():
         (tmp_path / name).write_text(text)
@@ -124,8 +124,8 @@ def test_a_stale_claim_is_replaced(tmp_path):
 def test_a_record_does_not_prevent_a_start_while_the_lock_is_free(tmp_path):
     """Whatever it names, even a running process: whoever gets the lock has the workspace."""
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
-    with claim_workspace(tmp_path, is_alive=lambda found: True) as held:
-        held.publish(ALIVE)
+    with claim_workspace(tmp_path, is_alive=lambda found: True) as retained:
+        retained.publish(ALIVE)
         assert read_record(tmp_path) == ALIVE
 
 
@@ -153,11 +153,11 @@ def test_only_one_of_two_simultaneous_starts_succeeds(tmp_path):
 
 
 def test_a_start_waiting_for_the_lock_names_the_server_that_appeared(tmp_path):
-    asked = []
+    requests = []
     up = {"pid": 1, "port": 4711, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00"}
 
     def is_alive(record):
-        asked.append(record)
+        requests.append(record)
         return True
 
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
@@ -170,7 +170,7 @@ def test_a_start_waiting_for_the_lock_names_the_server_that_appeared(tmp_path):
         ):
             pass
         holder.kill()
-    assert asked
+    assert requests
 
 
 def test_a_start_waiting_for_the_lock_continues_when_the_other_server_has_ended(tmp_path):
@@ -202,9 +202,9 @@ def test_a_port_file_that_is_a_link_is_replaced_and_not_followed(tmp_path):
     folder, elsewhere = tmp_path / "p", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.write_text("kept")
-    with claim_workspace(folder, is_alive=nobody) as held:
+    with claim_workspace(folder, is_alive=nobody) as retained:
         (folder / "port").symlink_to(elsewhere)
-        held.publish(ALIVE)
+        retained.publish(ALIVE)
         assert (folder / "port").read_text() == "1234"
     assert elsewhere.read_text() == "kept"
 
@@ -245,9 +245,9 @@ def test_only_one_of_several_real_servers_runs_and_the_others_name_it(tmp_path):
     ]
     try:
         for racer in racers:
-            said, _ = racer.communicate(timeout=60)
+            output, _ = racer.communicate(timeout=60)
             assert racer.returncode == 1
-            assert f"pid {servers[0].process.pid} on port {servers[0].port}" in said
+            assert f"pid {servers[0].process.pid} on port {servers[0].port}" in output
     finally:
         servers[0].stop()
 

@@ -47,8 +47,8 @@ def start(script, *words):
 
 def output_of(script):
     with start(script) as relay:
-        said, _ = relay.communicate("go on\n", timeout=WAIT_S)
-    return said
+        output, _ = relay.communicate("go on\n", timeout=WAIT_S)
+    return output
 
 
 def test_a_relay_file_is_written_only_if_it_differs(tmp_path):

@@ -88,9 +88,9 @@ async def test_unread_data_beyond_the_buffer_limit_stays_with_the_client(pair):
     assert await receive() == b"x"
     client.setblocking(False)  # noqa: FBT003  # the standard library's own signature
     sent = await _send_until_full(client)
-    held = reader._waiting_bytes
-    assert held < sent
-    assert held < MAX_BUFFERED_BYTES + 2**20  # and at most one piece of the event loop's beyond that
+    retained = reader._waiting_bytes
+    assert retained < sent
+    assert retained < MAX_BUFFERED_BYTES + 2**20  # and at most one piece of the event loop's beyond that
     came = 0
     while came < sent:
         came += len(await receive())

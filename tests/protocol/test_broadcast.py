@@ -52,10 +52,10 @@ def test_a_client_without_a_subscription_gets_no_log_updates(live):
         assert not pop_notifications(client)
 
 
-def listen(client, **asked):
-    identity = client.begin("subscriptions/listen", {**MODERN, "notifications": asked})
-    told = client.await_notification("notifications/subscriptions/acknowledged")
-    assert told["params"]["notifications"] == asked
+def listen(client, **arguments):
+    identity = client.begin("subscriptions/listen", {**MODERN, "notifications": arguments})
+    notification = client.await_notification("notifications/subscriptions/acknowledged")
+    assert notification["params"]["notifications"] == arguments
     return identity
 
 
@@ -70,8 +70,8 @@ def test_a_stream_is_notified_when_its_skill_changes(live):
         file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
-        told = client.await_notification(UPDATED)
-        assert told["params"]["uri"] == "skill://ours/SKILL.md"
+        notification = client.await_notification(UPDATED)
+        assert notification["params"]["uri"] == "skill://ours/SKILL.md"
 
 
 def test_a_stream_of_the_modern_protocol_also_gets_log_updates_before_the_answer(live):
@@ -80,11 +80,11 @@ def test_a_stream_of_the_modern_protocol_also_gets_log_updates_before_the_answer
         identity = listen(client, resourceSubscriptions=[LOG])
         for number in range(10):
             assert evaluate(client, f"(println {number})")["ok"]
-            told = pop_notifications(client)
-            assert {message["params"]["uri"] for message in told} == {LOG}
-            assert {message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told} == {
-                identity
-            }
+            notifications = pop_notifications(client)
+            assert {message["params"]["uri"] for message in notifications} == {LOG}
+            assert {
+                message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in notifications
+            } == {identity}
 
 
 def test_a_stream_carries_only_its_subscriptions_until_cancelled(live):
@@ -92,9 +92,9 @@ def test_a_stream_carries_only_its_subscriptions_until_cancelled(live):
         listen(client, toolsListChanged=True)
         second = listen(client, resourceSubscriptions=[LOG])
         evaluate(client, "1")
-        told = pop_notifications(client)
-        assert [message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told] == (
-            [second] * len(told)
+        notifications = pop_notifications(client)
+        assert [message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in notifications] == (
+            [second] * len(notifications)
         )
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": second}})
         evaluate(client, "2")

@@ -30,8 +30,8 @@ STRANGE = {"surprise": 1}
 def client(live, request):
     command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
     is_direct = request.param == "socket"
-    one = live.client(handshake=False) if is_direct else Relayed(command, live.environ, handshake=False)
-    with one as client:
+    item = live.client(handshake=False) if is_direct else Relayed(command, live.environ, handshake=False)
+    with item as client:
         yield client
 
 
@@ -169,9 +169,9 @@ def test_initialize_ends_no_running_evaluation(client, gate, odd):
 def test_a_request_can_be_cancelled_in_either_era(client, gate):
     initialize(client)
     for meta in ({}, ENVELOPE):
-        begun = client.begin("tools/call", {**waiting_for(gate), **STRANGE, "_meta": {**meta, "progressToken": 1}})
+        pending = client.begin("tools/call", {**waiting_for(gate), **STRANGE, "_meta": {**meta, "progressToken": 1}})
         client.await_notification("notifications/progress")
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": begun}})
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending}})
         assert client.request("ping")["result"] == {}
         until(lambda: "running" not in client.call("list_sessions")["sessions"][0], "the end of the evaluation")
 
@@ -188,12 +188,12 @@ def test_a_task_created_in_one_era_can_be_used_in_the_other(client, gate):
     initialize(client)
     task = client.request("tools/call", {**waiting_for(gate), "_meta": WITH_TASKS})["result"]
     assert task["resultType"] == "task"
-    told = client.request("tasks/get", {"taskId": task["taskId"]})["result"]
-    assert told["status"] == "working"
-    assert "pollInterval" in told
+    answer = client.request("tasks/get", {"taskId": task["taskId"]})["result"]
+    assert answer["status"] == "working"
+    assert "pollInterval" in answer
     assert [item["taskId"] for item in client.request("tasks/list")["result"]["tasks"]] == [task["taskId"]]
-    asked = client.request("tools/call", {**waiting_for(gate), "task": {}})["result"]["task"]
-    known = client.request("tasks/get", {"taskId": asked["taskId"], "_meta": WITH_TASKS})["result"]
+    requested = client.request("tools/call", {**waiting_for(gate), "task": {}})["result"]["task"]
+    known = client.request("tasks/get", {"taskId": requested["taskId"], "_meta": WITH_TASKS})["result"]
     assert known["status"] == "working"
     gate.touch()
 
@@ -211,8 +211,8 @@ def test_sessions_and_streams_are_both_notified_of_log_changes(client):
     initialize(client)
     client.request("resources/subscribe", {"uri": "codriver://log"})
     client.call("evaluate_code", code="(+ 1 2)")
-    told = [client.await_notification("notifications/resources/updated")["params"] for _ in range(2)]
-    assert sorted(told, key=len) == [
+    notifications = [client.await_notification("notifications/resources/updated")["params"] for _ in range(2)]
+    assert sorted(notifications, key=len) == [
         {"uri": "codriver://log"},
         {"uri": "codriver://log", "_meta": {f"{PREFIX}subscriptionId": stream}},
     ]
@@ -221,9 +221,9 @@ def test_sessions_and_streams_are_both_notified_of_log_changes(client):
 def test_session_and_request_log_levels_are_independent(client, gate):
     initialize(client)
     meta = {**ENVELOPE, f"{PREFIX}logLevel": "debug", "progressToken": 1}
-    begun = client.begin("tools/call", {**waiting_for(gate), "_meta": meta})
+    pending = client.begin("tools/call", {**waiting_for(gate), "_meta": meta})
     client.notifications.append(client.await_notification("notifications/progress"))
     assert client.request("logging/setLevel", {"level": "error"})["result"] == {}
     gate.touch()
-    assert value_of(client.answer(begun)) == '"done"'
+    assert value_of(client.answer(pending)) == '"done"'
     assert client.request("logging/setLevel", {"level": "info"})["result"] == {}

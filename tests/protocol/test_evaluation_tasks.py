@@ -24,15 +24,15 @@ def version(request):
 @pytest.fixture(params=[(OLDER, False), (OLDER, True), (MODERN, True)], ids=["2025", "2025-relay", "2026-relay"])
 def client(live, request):
     version, relayed = request.param
-    with speaking(live, version, relayed=relayed, capabilities=ASKS[version]) as one:
-        yield one
+    with speaking(live, version, relayed=relayed, capabilities=ASKS[version]) as item:
+        yield item
 
 
 @pytest.fixture
 def plain(live):
     """Return a client without tasks."""
-    with live.client() as one:
-        yield one
+    with live.client() as item:
+        yield item
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def lasting(gate, then='"done"'):
 def begin(client, code, **task):
     """Evaluate as a task and return the task."""
     about = {} if client.is_modern else {"task": task}
-    told = client.request("tools/call", name="evaluate_code", arguments={"code": code, "detail": True}, **about)
-    return told if client.is_modern else told["task"]
+    answer = client.request("tools/call", name="evaluate_code", arguments={"code": code, "detail": True}, **about)
+    return answer if client.is_modern else answer["task"]
 
 
 def get(client, task):
@@ -67,8 +67,8 @@ def result(client, task):
     return client.request("tasks/result", taskId=task["taskId"])
 
 
-def fields(told):
-    return json.loads(told["content"][0]["text"])
+def fields(message):
+    return json.loads(message["content"][0]["text"])
 
 
 def test_tasks_are_offered_only_to_clients_that_declare_them(live, client, plain):
@@ -88,8 +88,8 @@ def test_tasks_are_offered_only_to_clients_that_declare_them(live, client, plain
 @pytest.mark.parametrize("name", ["2024-11-05", "2025-06-18", OLDER])
 def test_a_client_without_tasks_gets_ordinary_answers(live, name):
     with speaking(live, name) as client:
-        told = client.request("tools/call", is_valid=False, name="evaluate_code", arguments={"code": "1"}, task={})
-        assert fields(told)["result"] == "1"
+        answer = client.request("tools/call", is_valid=False, name="evaluate_code", arguments={"code": "1"}, task={})
+        assert fields(answer)["result"] == "1"
         for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list", "tasks/update"):
             assert client.request(method, is_valid=False, taskId="x")["code"] == -32601
 
@@ -113,9 +113,9 @@ def test_a_task_has_the_same_result_as_an_ordinary_call(client, gate):
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
     assert get(client, task)["status"] == "working"
     gate.touch()
-    told = result(client, task)
-    answer = fields(told)
-    assert (answer["status"], answer["result"], told["isError"]) == ("done", '"done"', False)
+    reply = result(client, task)
+    answer = fields(reply)
+    assert (answer["status"], answer["result"], reply["isError"]) == ("done", '"done"', False)
     assert get(client, task)["status"] == "completed"
     assert fields(result(client, task)) == answer
     seen = client.call("get_evaluation", evaluationId=answer["evaluationId"], detail=True)
@@ -126,17 +126,17 @@ def test_reading_a_task_result_does_not_consume_the_clients_output(client, gate)
     task = begin(client, f'(println "before") {lasting(gate)}')
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
     gate.touch()
-    told = [fields(result(client, task)) for _ in range(2)]
-    assert [item["stdout"] for item in told] == ["before\n"] * 2
-    looks = [client.call("get_evaluation", evaluationId=told[0]["evaluationId"]) for _ in range(2)]
+    answers = [fields(result(client, task)) for _ in range(2)]
+    assert [item["stdout"] for item in answers] == ["before\n"] * 2
+    looks = [client.call("get_evaluation", evaluationId=answers[0]["evaluationId"]) for _ in range(2)]
     assert [look.get("stdout") for look in looks] == ["before\n", None]
-    assert fields(result(client, task)) == told[0]
+    assert fields(result(client, task)) == answers[0]
 
 
 def test_a_short_modern_evaluation_is_answered_at_once(live):
     with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
-        told = client.request("tools/call", name="evaluate_code", arguments={"code": "(+ 40 2)"})
-        assert (told["resultType"], fields(told)["result"]) == ("complete", "42")
+        answer = client.request("tools/call", name="evaluate_code", arguments={"code": "(+ 40 2)"})
+        assert (answer["resultType"], fields(answer)["result"]) == ("complete", "42")
         refused = client.request("tools/call", name="evaluate_code", arguments={"code": "(", "detail": True})
         assert refused["isError"]
 
@@ -144,8 +144,8 @@ def test_a_short_modern_evaluation_is_answered_at_once(live):
 def test_a_failed_evaluation_has_the_task_status_of_its_version(client, gate):
     task = begin(client, lasting(gate, "(/ 1 0)"))
     gate.touch()
-    told = result(client, task)
-    assert (told["isError"], fields(told)["reason"]) == (True, "evaluation-failed")
+    answer = result(client, task)
+    assert (answer["isError"], fields(answer)["reason"]) == (True, "evaluation-failed")
     now = get(client, task)
     assert now["status"] == ("completed" if client.is_modern else "failed")
     assert "division" in now["statusMessage"]
@@ -167,8 +167,8 @@ def test_a_tool_that_does_not_evaluate_cannot_be_a_task(live):
 def test_a_cancelled_task_stays_cancelled_and_its_code_is_interrupted(client, gate):
     task = begin(client, lasting(gate))
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
-    told = client.request("tasks/cancel", taskId=task["taskId"])
-    assert client.is_modern or told["status"] == "cancelled"
+    answer = client.request("tasks/cancel", taskId=task["taskId"])
+    assert client.is_modern or answer["status"] == "cancelled"
     assert get(client, task)["status"] == "cancelled"
     if not client.is_modern:
         assert fields(client.request("tasks/result", taskId=task["taskId"]))["status"] == "interrupted"
@@ -207,14 +207,14 @@ def test_a_2025_client_receives_a_request_for_input_while_it_waits_for_the_resul
         client.pop_message(lambda item: item.get("params", {}).get("status") == "input_required")
         waiting = client.begin("tasks/result", taskId=task["taskId"])
         for prompt, text in (("name?", "Ada"), ("age?", "36")):
-            asked = client.pop_message(lambda item: item.get("method") == "elicitation/create")
-            assert prompt in asked["params"]["message"]
-            assert asked["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+            requested = client.pop_message(lambda item: item.get("method") == "elicitation/create")
+            assert prompt in requested["params"]["message"]
+            assert requested["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
             given = {"action": "accept", "content": {"text": text}}
-            client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
-        told = client.answer(waiting)
-        assert fields(told)["result"] == '"Ada 36"'
-        assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+            client.bare.send({"jsonrpc": "2.0", "id": requested["id"], "result": given})
+        answer = client.answer(waiting)
+        assert fields(answer)["result"] == '"Ada 36"'
+        assert answer["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
 
 
 def test_a_2026_client_sends_input_by_updating_the_task(live):
@@ -224,8 +224,8 @@ def test_a_2026_client_sends_input_by_updating_the_task(live):
         keys = []
         for prompt, text in (("name?", "Ada"), ("age?", "36")):
             now = until(lambda p=prompt: asking(client, task, p), "the question")
-            ((key, asked),) = now["inputRequests"].items()
-            assert asked["method"] == "elicitation/create"
+            ((key, requested),) = now["inputRequests"].items()
+            assert requested["method"] == "elicitation/create"
             keys.append(key)
             wrong = {"no-such-key": {"action": "accept", "content": {"text": "x"}}}
             assert (
@@ -282,8 +282,8 @@ def answered(client, task):
         (key,) = get(client, task)["inputRequests"]
         return client.request("tasks/update", taskId=task["taskId"], inputResponses={key: given})
     waiting = client.begin("tasks/result", taskId=task["taskId"])
-    asked = client.pop_message(lambda item: item.get("method") == "elicitation/create")
-    client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
+    requested = client.pop_message(lambda item: item.get("method") == "elicitation/create")
+    client.bare.send({"jsonrpc": "2.0", "id": requested["id"], "result": given})
     return client.answer(waiting)
 
 
@@ -298,10 +298,10 @@ def test_declining_input_ends_the_evaluation(live):
 def test_the_answer_to_a_client_without_form_support_states_that_input_is_needed(live, version):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         if client.is_modern:
-            told = client.request("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
+            reply = client.request("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
         else:
-            told = result(client, begin(client, "(read-line)"))
-        answer = fields(told)
+            reply = result(client, begin(client, "(read-line)"))
+        answer = fields(reply)
         assert answer["status"] == "needs-input"
         given = client.call("send_input", evaluationId=answer["evaluationId"], text="x", detail=True)
         assert given["result"] == '"x"'
@@ -315,11 +315,14 @@ def test_a_2025_task_sends_progress_and_status_notifications(live, gate):
             "task"
         ]
         assert task["ttl"] == 5000
-        told = client.pop_notification("notifications/progress")["params"]
-        assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
+        notification = client.pop_notification("notifications/progress")["params"]
+        assert notification["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
         gate.touch()
-        told = client.pop_message(lambda item: item.get("params", {}).get("status") == "completed")
-        assert (told["method"], told["params"]["taskId"]) == ("notifications/tasks/status", task["taskId"])
+        notification = client.pop_message(lambda item: item.get("params", {}).get("status") == "completed")
+        assert (notification["method"], notification["params"]["taskId"]) == (
+            "notifications/tasks/status",
+            task["taskId"],
+        )
 
 
 def test_a_subscriber_of_a_2026_task_gets_its_result(live, gate):
@@ -330,9 +333,9 @@ def test_a_subscriber_of_a_2026_task_gets_its_result(live, gate):
         known = client.pop_notification("notifications/subscriptions/acknowledged")["params"]["notifications"]
         assert known["taskIds"] == [identity]
         gate.touch()
-        told = client.pop_notification("notifications/tasks")["params"]
-        assert (told["taskId"], told["status"]) == (identity, "completed")
-        assert fields(told["result"])["result"] == '"done"'
+        notification = client.pop_notification("notifications/tasks")["params"]
+        assert (notification["taskId"], notification["status"]) == (identity, "completed")
+        assert fields(notification["result"])["result"] == '"done"'
 
 
 def test_a_task_expires_after_its_requested_time(live):
@@ -414,8 +417,8 @@ def test_the_results_of_a_clients_tasks_are_limited_in_bytes(live):
     code = '(show "image/png" (repeat "iVBORw0KGgoA" 322000))'
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         for _ in range(6):
-            told = result(client, begin(client, code))
-            assert [part["type"] for part in told["content"]] == ["text", "image"]
+            answer = result(client, begin(client, code))
+            assert [part["type"] for part in answer["content"]] == ["text", "image"]
         kept = client.request("tasks/list")["tasks"]
         assert 0 < len(kept) < 6
 

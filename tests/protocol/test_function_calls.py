@@ -22,8 +22,8 @@ def test_an_evaluation_stays_within_its_function_call_budget(tmp_path):
             until_connected(client)
 
             def evaluate():
-                asked = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
-                assert b'"isError":false' in client.line("tools/call", asked)
+                requested = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
+                assert b'"isError":false' in client.line("tools/call", requested)
 
             counts = []
             while len(counts) < TRIES and not (counts and counts[-1] <= MAX_CALLS):

@@ -56,7 +56,7 @@ def test_a_client_gets_only_messages_at_or_above_its_level(messages):
     messages.send("warning", "lost", "codriver.repls")
     messages.send("error", "broken")
     messages.send("debug", "nothing")
-    assert [one["data"] for one in all_ears.pop_messages()] == ["lost", "broken"]
+    assert [item["data"] for item in all_ears.pop_messages()] == ["lost", "broken"]
     assert picky.pop_messages() == [{"level": "error", "logger": "codriver", "data": "broken"}]
     assert deaf.pop_messages() == []
 
@@ -68,7 +68,7 @@ def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
     messages.set_level(client, "warning")
     messages.send("info", "two")
     messages.send("warning", "three")
-    assert [one["data"] for one in client.pop_messages()] == ["one", "three"]
+    assert [item["data"] for item in client.pop_messages()] == ["one", "three"]
     messages.remove_client(client)
     messages.send("critical", "four")
     assert client.pop_messages() == []
@@ -83,7 +83,7 @@ def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock
     clock.now += 1
     messages.send("info", "at last")
     messages.send("info", "too soon")
-    assert [one["data"] for one in client.pop_messages()] == [
+    assert [item["data"] for item in client.pop_messages()] == [
         f"at last ({9 * MAX_BURST_MESSAGES} messages before this one were left out)"
     ]
 
@@ -114,9 +114,11 @@ def test_a_lost_repl_and_invalid_settings_are_warnings(live):
         posix_only.kill(number)
         (live.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
         messages = [client.pop_notification("notifications/message")["params"] for _ in range(2)]
-        assert {one["level"] for one in messages} == {"warning"}
-        assert any("REPL py lost: " in one["data"] and one["logger"] == "codriver.repls" for one in messages)
-        assert any("maxLineBytes" in one["data"] and one["logger"] == "codriver" for one in messages)
+        assert {item["level"] for item in messages} == {"warning"}
+        assert any(
+            "REPL py lost: " in element["data"] and element["logger"] == "codriver.repls" for element in messages
+        )
+        assert any("maxLineBytes" in single["data"] and single["logger"] == "codriver" for single in messages)
         until(lambda: client.call("evaluate_code", code="1")["ok"], "the next REPL")
     (live.workspace / "codriver.toml").unlink()
 
@@ -150,7 +152,7 @@ def test_the_relay_sends_the_log_level_to_the_next_server_again(tmp_path):
             (second.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
             params = client.pop_notification("notifications/message")["params"]
             assert "maxLineBytes" in params["data"]
-            assert not [one for one in client.messages if "id" in one]
+            assert not [item for item in client.messages if "id" in item]
 
 
 @pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
@@ -164,7 +166,7 @@ def test_a_client_that_sets_a_level_is_notified_of_a_repl_restart(live, version,
         params = client.pop_message(is_of_restart)["params"]
         assert (params["level"], params["logger"]) == ("info", "codriver.repls")
         other.request("ping")
-        assert not [one for one in other.messages if one["method"] == "notifications/message"]
+        assert not [item for item in other.messages if item["method"] == "notifications/message"]
 
 
 @pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
@@ -173,16 +175,16 @@ def test_a_request_with_a_level_gets_messages_since_the_last_one_before_its_answ
         assert client.about["capabilities"]["logging"] == {}
         restart(other)
         client.request("prompts/list")
-        assert [one["params"]["level"] for one in client.messages if is_of_restart(one)] == ["info"]
+        assert [item["params"]["level"] for item in client.messages if is_of_restart(item)] == ["info"]
         client.messages.clear()
         client.request("prompts/list")
         assert not client.messages
-        assert not any(is_of_restart(one) for one in other.messages)
+        assert not any(is_of_restart(element) for element in other.messages)
         client.log_level = None
         restart(other)
         client.request("prompts/list")
         client.call("evaluate_code", code="1")
-        assert not any(is_of_restart(one) for one in client.messages)
+        assert not any(is_of_restart(single) for single in client.messages)
 
 
 def test_messages_are_sent_while_a_call_runs(live):
@@ -212,7 +214,7 @@ def test_a_subscription_carries_no_log_messages(live):
         restart(other)
         client.pop_notification("notifications/resources/updated")
         client.request("prompts/list")
-        assert not any(is_of_restart(one) for one in client.messages)
+        assert not any(is_of_restart(item) for item in client.messages)
 
 
 @pytest.mark.anyio
@@ -251,11 +253,11 @@ def test_a_client_that_reads_too_slowly_is_reported_once(tmp_path):
         assert "slow-reader" in notification["params"]["data"]
         restart(client)
         client.request("ping")
-        assert sum("too slowly" in json.dumps(one) for one in client.messages) == 1
+        assert sum("too slowly" in json.dumps(item) for item in client.messages) == 1
 
 
 def dropped(client):
     """Return the warning about a client that reads too slowly, after giving it a little more to read."""
     restart(client)
     client.request("ping")
-    return next((one for one in client.messages if "too slowly" in json.dumps(one)), None)
+    return next((item for item in client.messages if "too slowly" in json.dumps(item)), None)

@@ -32,8 +32,8 @@ PICTURE = '"data:image/png;base64,iVBORw0KGgo="'
 
 @pytest.fixture
 def client(live):
-    with live.client() as one:
-        yield one
+    with live.client() as item:
+        yield item
 
 
 def both_ways(client, tool, arguments):
@@ -149,8 +149,10 @@ def test_cancelling_an_answered_call_has_no_effect(live, client, beside):
     assert client.call("list_sessions")["ok"]
     gate.touch()
     assert client.answer(running)["result"]["structuredContent"]["result"] == '"whole"'
-    said = [message for message in client.notifications if message.get("method") != "notifications/progress"]
-    assert all(message.get("method") != "notifications/message" and message.get("id") != answered for message in said)
+    notifications = [message for message in client.notifications if message.get("method") != "notifications/progress"]
+    assert all(
+        message.get("method") != "notifications/message" and message.get("id") != answered for message in notifications
+    )
 
 
 def _is_busy(live):
@@ -160,12 +162,12 @@ def _is_busy(live):
 
 def test_a_running_call_that_is_cancelled_is_stopped_without_an_answer(live, client):
     with live.client(name="other") as other:
-        begun = client.begin_call("evaluate_code", code="(wait)")
+        pending = client.begin_call("evaluate_code", code="(wait)")
         until(lambda: _busy(other), "the evaluation to run")
-        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": begun}})
+        client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending}})
         assert other.call("evaluate_code", code="(+ 1 1)", timeoutMs=20_000)["result"] == "2"
         assert client.call("evaluate_code", code="(+ 2 2)")["result"] == "4"
-        assert all(message.get("id") != begun for message in client.notifications)
+        assert all(message.get("id") != pending for message in client.notifications)
 
 
 def test_an_id_reused_after_its_cancellation_is_answered(live, client):
@@ -190,14 +192,16 @@ def test_progress_is_sent_with_the_requested_token(live):
         gate = live.workspace / "gate of the progress"
         code = f'(await-file "{gate.as_posix()}")'
         params = {"name": "evaluate_code", "arguments": {"code": code}}
-        begun = client.begin("tools/call", {**params, "_meta": {"progressToken": "mine"}})
+        pending = client.begin("tools/call", {**params, "_meta": {"progressToken": "mine"}})
         client.notifications.append(client.await_notification("notifications/progress"))
         gate.touch()
-        assert client.answer(begun)["result"]["structuredContent"]["ok"]
-        told = [message["params"] for message in client.notifications if message["method"] == "notifications/progress"]
-        assert {params["progressToken"] for params in told} == {"mine"}
-        assert told[0]["progress"] >= 0.2
-        assert "is running" in told[0]["message"]
+        assert client.answer(pending)["result"]["structuredContent"]["ok"]
+        notifications = [
+            message["params"] for message in client.notifications if message["method"] == "notifications/progress"
+        ]
+        assert {params["progressToken"] for params in notifications} == {"mine"}
+        assert notifications[0]["progress"] >= 0.2
+        assert "is running" in notifications[0]["message"]
 
 
 NOTHING_ASKED = SimpleNamespace(tool="", accept=lambda _client, _message: False)
@@ -233,7 +237,7 @@ async def test_an_internal_error_is_answered_without_details(caplog):
 async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_told):
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
     session.handshake_version = "2025-11-25"
-    told = []
+    received = []
 
     class Answering:
         decisions = NOTHING_ASKED
@@ -245,21 +249,21 @@ async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_
             if meanwhile == "cancelled":
                 plain.cancel(7)
             session.has_left = meanwhile == "left"
-            return ToolAnswer('{"ok":true}', (), ok=True, handed_out=lambda: told.append(meanwhile))
+            return ToolAnswer('{"ok":true}', (), ok=True, handed_out=lambda: received.append(meanwhile))
 
     results = SimpleNamespace(beside="")
     plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)
     assert plain.accept(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
     await anyio.wait_all_tasks_blocked()
-    assert bool(told) is is_told
+    assert bool(received) is is_told
 
 
 @pytest.mark.anyio
 async def test_requests_with_varying_meta_fields_are_handled_without_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
-    said = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-    session.envelope = said
+    message = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    session.envelope = message
     plain = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=9)
 
     def is_accepted(identity, meta):
@@ -267,9 +271,9 @@ async def test_requests_with_varying_meta_fields_are_handled_without_the_sdk():
         line = {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
         return plain.accept(json.dumps(line).encode())
 
-    assert is_accepted(1, {**said, "claudecode/toolUseId": "toolu_1", "traceparent": "00-1"})
-    assert is_accepted(2, {**said, "claudecode/toolUseId": "toolu_2"})
-    assert not is_accepted(3, {**said, "io.modelcontextprotocol/logLevel": "info"})
+    assert is_accepted(1, {**message, "claudecode/toolUseId": "toolu_1", "traceparent": "00-1"})
+    assert is_accepted(2, {**message, "claudecode/toolUseId": "toolu_2"})
+    assert not is_accepted(3, {**message, "io.modelcontextprotocol/logLevel": "info"})
     assert not is_accepted(4, {"claudecode/toolUseId": "toolu_3"})
     await session.open_requests.wait_for_removal()
 
@@ -300,11 +304,11 @@ def test_repeated_handshakes_use_no_more_memory():
     results = SimpleNamespace(mark_initialized=lambda _client: None)
     plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     with patch.dict(
         REQUEST_KINDS, initialize=PlainRequestKind(UNSETTLED, plain_requests.INITIALIZE_SHAPE, lambda *_: {})
     ):
         assert plain.accept(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     for _ in range(3):
-        assert plain.accept(json.dumps(told).encode())
+        assert plain.accept(json.dumps(notification).encode())
     assert [message["method"] for message in plain.handshake_messages()] == ["initialize", "notifications/initialized"]

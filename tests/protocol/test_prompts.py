@@ -44,8 +44,8 @@ def test_a_prompt_without_arguments_contains_no_placeholders(client, prompt):
 
 def test_the_log_categories_named_in_a_prompt_exist(client):
     assert '["evaluationErrorOutput", "otherErrorOutput"]' in text_of(client, "explain_last_error")
-    asked = client.call("repl_output_log", category=["evaluationErrorOutput", "otherErrorOutput"], limit=5)
-    assert asked["ok"]
+    answer = client.call("repl_output_log", category=["evaluationErrorOutput", "otherErrorOutput"], limit=5)
+    assert answer["ok"]
 
 
 def test_an_unknown_prompt_is_named_in_the_error(client):

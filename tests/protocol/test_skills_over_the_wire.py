@@ -44,8 +44,8 @@ def odd(request):
 @pytest.mark.parametrize("era", ERAS)
 def test_the_extension_is_declared_next_to_the_resources(client, odd, era):
     discovered = client.request("server/discover", {**odd, "_meta": ENVELOPE})["result"]
-    asked = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT, **odd}
-    about = discovered if era == "stateless" else client.request("initialize", asked)["result"]
+    requested = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT, **odd}
+    about = discovered if era == "stateless" else client.request("initialize", requested)["result"]
     assert about["capabilities"]["extensions"][EXTENSION] == {"directoryRead": True}
     assert "resources" in about["capabilities"]
 
@@ -61,8 +61,8 @@ def test_only_stateless_results_have_a_cache_lifetime(client, odd, era, method):
 
 @pytest.mark.parametrize("era", ERAS)
 def test_every_file_of_every_listed_skill_matches_its_entry(client, era):
-    (listed, one) = (client.request(m, {**METHODS[m], **ERAS[era]})["result"] for m in ("skills/list", "skills/get"))
-    assert one["skill"] == listed["skills"][0]
+    (listed, item) = (client.request(m, {**METHODS[m], **ERAS[era]})["result"] for m in ("skills/list", "skills/get"))
+    assert item["skill"] == listed["skills"][0]
     assert GUIDE in [skill["uri"] for skill in listed["skills"]]
     for resource in (resource for skill in listed["skills"] for resource in skill["resources"]):
         (read,) = client.request("resources/read", {"uri": resource["uri"], **ERAS[era]})["result"]["contents"]

@@ -58,8 +58,8 @@ def test_an_integer_too_large_for_javascript_keeps_all_its_digits(live):
     given = [2**53 - 1, 2**53 + 1, -(2**53) - 1, 10**20 + 1, 10**25 + 1]
     with live.client() as client:
         answer = client.call("repl_output_log", query="[:find [?n ...] :in $ [?n ...]]", inputs=[given])
-    told = sorted(answer["result"], key=int)
-    assert told == ["-9007199254740993", 2**53 - 1, str(2**53 + 1), str(10**20 + 1), str(10**25 + 1)]
+    reported = sorted(answer["result"], key=int)
+    assert reported == ["-9007199254740993", 2**53 - 1, str(2**53 + 1), str(10**20 + 1), str(10**25 + 1)]
 
 
 def evaluate(client, **beside):

@@ -48,9 +48,9 @@ async def test_permission_for_another_language_is_requested_only_if_python_repla
     questions.request_if_needed(session, evaluating)
     questions.request_if_needed(session, evaluating)
     with anyio.fail_after(60):
-        while not (said := outbox.pop_batch()):
+        while not (text := outbox.pop_batch()):
             await anyio.lowlevel.checkpoint()
-    (question,) = map(json.loads, said.splitlines())
+    (question,) = map(json.loads, text.splitlines())
     assert question["method"] == ELICIT_METHOD
     assert "/there/python" in question["params"]["message"]
     await questions.stop()

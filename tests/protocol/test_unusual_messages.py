@@ -27,13 +27,13 @@ def reach(live, request):
     def reached():
         relay = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
         is_direct = request.param == "client"
-        one = live.client(handshake=False) if is_direct else Relayed(relay, live.environ, handshake=False)
-        connected.append(one)
-        return one
+        item = live.client(handshake=False) if is_direct else Relayed(relay, live.environ, handshake=False)
+        connected.append(item)
+        return item
 
     yield reached
-    for one in connected:
-        one.close()
+    for item in connected:
+        item.close()
 
 
 def line(identity, method, **params):
@@ -199,9 +199,9 @@ def test_only_lone_surrogates_are_replaced(text, upper):
     if upper:
         line = line.replace(b"\\ud", b"\\uD").replace(b'{"text"', b'{"text"')
     read = json.loads(line)["text"]
-    wanted = "".join("\ufffd" if 0xD800 <= ord(char) < 0xE000 else char for char in read)
-    assert json.loads(replace_lone_surrogates(line))["text"] == wanted
-    assert has_lone_surrogates(line) == (wanted != read)
+    expected = "".join("\ufffd" if 0xD800 <= ord(char) < 0xE000 else char for char in read)
+    assert json.loads(replace_lone_surrogates(line))["text"] == expected
+    assert has_lone_surrogates(line) == (expected != read)
 
 
 # What comes before the first message
@@ -229,11 +229,11 @@ def test_initialize_and_discover_declare_the_same_list_changed_capabilities(live
     with live.client(handshake=False) as older, live.client(handshake=False) as newer:
         newer.send(line(1, "server/discover", _meta=META))
         for version in VERSIONS:
-            told = shake_hands(older, version)["capabilities"]
+            reported = shake_hands(older, version)["capabilities"]
         found = newer.receive()["result"]["capabilities"]
-    assert told["prompts"] == found["prompts"] == {"listChanged": False}
-    assert told["tools"] == found["tools"]
-    assert told["resources"] == found["resources"]
+    assert reported["prompts"] == found["prompts"] == {"listChanged": False}
+    assert reported["tools"] == found["tools"]
+    assert reported["resources"] == found["resources"]
 
 
 @pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": {"progressToken": 1}}])

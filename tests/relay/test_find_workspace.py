@@ -212,7 +212,7 @@ def test_requests_waiting_for_the_roots_are_handled_afterwards(auto, project):
 
 
 @pytest.mark.parametrize(
-    ("uris", "wanted"),
+    ("uris", "expected"),
     [
         (["file://{plain}", "file://{project}"], "project"),
         (["file://{plain}", "file://{other}"], "plain"),
@@ -225,7 +225,7 @@ def test_requests_waiting_for_the_roots_are_handled_afterwards(auto, project):
         (["file://{project}/%00", "file://{project}/%", "file://[", "", "file:project", "file://{plain}"], "plain"),
     ],
 )
-def test_the_first_root_that_is_a_workspace_or_else_the_first_is_used(project, tmp_path, monkeypatch, uris, wanted):
+def test_the_first_root_that_is_a_workspace_or_else_the_first_is_used(project, tmp_path, monkeypatch, uris, expected):
     places = {name: tmp_path / name for name in ("plain", "other", "home", "with space é")}
     for folder in places.values():
         folder.mkdir()
@@ -233,7 +233,7 @@ def test_the_first_root_that_is_a_workspace_or_else_the_first_is_used(project, t
     (tmp_path / "link").symlink_to(project)
     named = {**places, "project": project, "link": tmp_path / "link"}
     filled = [uri.format(**named, spaced=places["with space é"].as_uri()[7:]) for uri in uris]
-    assert choose_root(encode(roots(*filled))) == str(tmp_path / wanted)
+    assert choose_root(encode(roots(*filled))) == str(tmp_path / expected)
 
 
 def test_a_path_with_undecodable_bytes_is_parsed():
@@ -241,7 +241,7 @@ def test_a_path_with_undecodable_bytes_is_parsed():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         roots(),
         roots("https://example.org/"),
@@ -252,9 +252,9 @@ def test_a_path_with_undecodable_bytes_is_parsed():
         {"jsonrpc": "2.0", "id": "codriver-relay-roots", "error": {"code": -32601, "message": "no"}},
     ],
 )
-def test_a_client_without_a_usable_root_gets_an_error_that_says_to_name_the_workspace(auto, said):
+def test_a_client_without_a_usable_root_gets_an_error_that_says_to_name_the_workspace(auto, message):
     relay = greeted(auto())
-    relay.send(request(5, "tools/list"), said)
+    relay.send(request(5, "tools/list"), message)
     error = relay.receive()
     assert error["id"] == 5
     assert "none of the client's roots is a folder" in error["error"]["message"]

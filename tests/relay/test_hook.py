@@ -30,10 +30,12 @@ PATIENT = {"CODRIVER_HOOK_DEADLINE_S": "60"}
 TOLD = {"context": "line 2", "block": "no"}
 
 
-@pytest.mark.parametrize(("source", "told"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})])
-def test_the_query_of_a_start_hook_includes_a_preceding_compaction(source, told):
+@pytest.mark.parametrize(
+    ("source", "message"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})]
+)
+def test_the_query_of_a_start_hook_includes_a_preceding_compaction(source, message):
     given = {"hook_event_name": "SessionStart", "source": source}
-    assert tool_arguments("claude-code", "started", given) == {"event": "started", "who": "claude-code", **told}
+    assert tool_arguments("claude-code", "started", given) == {"event": "started", "who": "claude-code", **message}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['client']}-{shape['event']}-{shape['about']}")
@@ -90,11 +92,11 @@ def test_each_client_gets_the_answer_in_its_own_format(client, edited, writing, 
 
 
 @pytest.mark.parametrize("client", EVENT_NAMES_BY_CLIENT)
-@pytest.mark.parametrize("told", [{}, {"context": ""}, {"context": 7, "block": ["x"]}, {"ok": True, "allow": True}])
-def test_an_empty_answer_stays_empty_and_never_allows_anything(client, told):
+@pytest.mark.parametrize("message", [{}, {"context": ""}, {"context": 7, "block": ["x"]}, {"ok": True, "allow": True}])
+def test_an_empty_answer_stays_empty_and_never_allows_anything(client, message):
     for event in EVENT_NAMES_BY_CLIENT[client]:
-        assert render_answer(client, event, told) == {}
-        assert "allow" not in json.dumps(render_answer(client, event, {**TOLD, **told, "allow": True}))
+        assert render_answer(client, event, message) == {}
+        assert "allow" not in json.dumps(render_answer(client, event, {**TOLD, **message, "allow": True}))
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +135,8 @@ def test_the_answer_has_the_clients_format_in_any_subdirectory(program, live):
     below = live.workspace / "src" / "shop"
     below.mkdir(parents=True, exist_ok=True)
     for folder in (live.workspace, below):
-        told = run(program, folder, "qwen", "edited", given=json.dumps(given).encode())
-        assert "core.clj:1:1 cannot be read" in told["hookSpecificOutput"]["additionalContext"]
+        reported = run(program, folder, "qwen", "edited", given=json.dumps(given).encode())
+        assert "core.clj:1:1 cannot be read" in reported["hookSpecificOutput"]["additionalContext"]
     with live.client() as client:
         query = '[:find ?text :where [?e :output/who "qwen"] [?e :output/text ?text]]'
         assert client.call("repl_output_log", query=query)["result"] == [["qwen edited core.clj"]]

@@ -626,9 +626,9 @@ def test_stderr_is_empty_and_never_contains_payloads(start_relay, host):
         relay.end()
         peer.close()
         relay.wait()
-        said = relay.process.stderr.read()
-        assert b"s3cret" not in said
-        assert bool(said) == ("--verbose" in arguments)
+        output = relay.process.stderr.read()
+        assert b"s3cret" not in output
+        assert bool(output) == ("--verbose" in arguments)
 
 
 def test_the_client_is_throttled_while_the_server_cannot_be_reached(start_relay, start_host):
@@ -755,9 +755,9 @@ def test_the_error_names_a_missing_server_command(start_relay, tmp_path):
 def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, problem):
     relay = start_relay(*arguments)
     assert relay.wait() == 2
-    said = relay.process.stderr.read()
-    assert problem in said
-    assert b"usage: codriver-relay" in said
+    output = relay.process.stderr.read()
+    assert problem in output
+    assert b"usage: codriver-relay" in output
     assert relay.receive_line() is None
 
 

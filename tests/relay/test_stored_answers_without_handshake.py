@@ -94,9 +94,9 @@ def test_a_client_without_a_cached_answer_waits_for_the_server(cold, monkeypatch
 def test_a_request_with_incomplete_client_information_is_left_to_the_server(cold, monkeypatch, left_out):
     cold.store(monkeypatch, **KEPT)
     relay = cold.relay()
-    one = request(7, "tools/list", _meta={name: said for name, said in ENVELOPE.items() if name != META + left_out})
-    relay.send(one)
-    assert cold.serve().read() == one
+    item = request(7, "tools/list", _meta={name: text for name, text in ENVELOPE.items() if name != META + left_out})
+    relay.send(item)
+    assert cold.serve().read() == item
 
 
 def test_a_list_answered_from_the_cache_has_no_cache_lifetime(cold, monkeypatch):
@@ -125,10 +125,10 @@ def test_a_stream_opened_later_is_notified_once_of_a_different_list(cold, monkey
     streams = [{**LISTEN, "id": identity} for identity in ("\u00e9", 3, 4)]
     relay.send(*streams)
     assert [peer.read() for _ in streams] == streams
-    told = [acknowledged("\u00e9", resourcesListChanged=True)]
-    told += [acknowledged(identity, toolsListChanged=True) for identity in (3, 4)]
-    peer.send(*told, answer(9))
-    assert [relay.receive() for _ in range(5)] == [*told[:2], changed(3), told[2], answer(9)]
+    reported = [acknowledged("\u00e9", resourcesListChanged=True)]
+    reported += [acknowledged(identity, toolsListChanged=True) for identity in (3, 4)]
+    peer.send(*reported, answer(9))
+    assert [relay.receive() for _ in range(5)] == [*reported[:2], changed(3), reported[2], answer(9)]
 
 
 def test_a_closed_stream_is_not_notified(cold, monkeypatch):
@@ -256,8 +256,8 @@ async def correct_incomplete_list(gated):
     """Check that an incomplete list with a lifetime of an hour is corrected, even if the server is killed."""
     file, number = await store_once(gated)
     gated.stop()
-    one, true = stored_entry(file), stored_entry(file)["tools"]["tools"]
-    rewrite(file, clients=[{**one, "tools": {**one["tools"], "tools": true[:2], "ttlMs": 3_600_000}}])
+    item, true = stored_entry(file), stored_entry(file)["tools"]["tools"]
+    rewrite(file, clients=[{**item, "tools": {**item["tools"], "tools": true[:2], "ttlMs": 3_600_000}}])
     async with connect(gated, "auto") as client:
         assert client.session.protocol_version == "2026-07-28"
         assert await number_listed(client) == 2

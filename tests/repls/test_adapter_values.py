@@ -207,15 +207,15 @@ async def test_a_request_that_would_break_the_server_is_not_sent(name):
 
 async def test_print_limits_set_by_the_user_override_defaults():
     async with adapter("jvm") as (opened, events):
-        defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, is_length_explicit=True)
-        for limits in (defaults, asked):
+        defaults, requested = PrintLimits(max_length=5), PrintLimits(max_length=5, is_length_explicit=True)
+        for limits in (defaults, requested):
             await evaluate(opened, evaluation("(range 9)"), limits)
         await evaluate(opened, evaluation("(set! *print-length* 2)", "(set! *print-level* 1)"), defaults)
         events.clear()
-        for limits in (defaults, asked):
+        for limits in (defaults, requested):
             await evaluate(opened, evaluation("(map inc (range 9))", "(vec (range 9))", "[[1]]"), limits)
-        told = [event.text for _, event in events if isinstance(event, Value)]
-        assert told == ["(1 2 ...)", "[0 1 ...]", "[#]", "(1 2 3 4 5 ...)", "[0 1 2 3 4 ...]", "[#]"]
+        reported = [event.text for _, event in events if isinstance(event, Value)]
+        assert reported == ["(1 2 ...)", "[0 1 ...]", "[#]", "(1 2 3 4 5 ...)", "[0 1 2 3 4 ...]", "[#]"]
         kept = [event.cut for _, event in events if isinstance(event, ValueStored)]
         assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
 

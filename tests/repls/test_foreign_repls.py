@@ -54,8 +54,8 @@ def test_a_repl_of_another_directory_is_reported_in_the_list_the_log_and_the_fir
 
 def test_doctor_reports_a_foreign_repl_in_the_same_words_as_the_server(tmp_path):
     with stray("python", tmp_path) as (live, _, found):
-        told = f"{live.workspace / '.nrepl-port'} leads to a REPL in another project, {found.folder.resolve()}"
-        assert told in live.run("doctor").stdout
+        reported = f"{live.workspace / '.nrepl-port'} leads to a REPL in another project, {found.folder.resolve()}"
+        assert reported in live.run("doctor").stdout
 
 
 def test_each_caller_is_notified_once_of_a_foreign_repl(tmp_path):

@@ -116,8 +116,8 @@ def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
 
 
 def test_every_detectable_dialect_has_its_own_key():
-    shown = [var.name for var in vars(dialects).values() if isinstance(var, Dialect) and var.name != "unknown"]
-    keys = {dialect: kinds.session_key_for_dialect(dialect) for dialect in shown}
+    displayed = [var.name for var in vars(dialects).values() if isinstance(var, Dialect) and var.name != "unknown"]
+    keys = {dialect: kinds.session_key_for_dialect(dialect) for dialect in displayed}
     assert len(set(keys.values())) == len(keys)
     assert "repl" not in keys.values()
     assert kinds.session_key_for_dialect("unknown") == "repl"

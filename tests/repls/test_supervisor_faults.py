@@ -45,14 +45,14 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
     transcripts = Transcripts(stored=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=redactor)
     history = History(workspace / "history.json")
     logbook = Logbook(history, transcripts, history, next_line=1, max_entities=1000, max_bytes=10**6, redactor=redactor)
-    said = []
+    received = []
 
     async with scripted(ANSWERS, ops=ops) as server, anyio.create_task_group() as tasks:
         made = []
 
         def note(effect):
             if isinstance(effect, AppendEntry):
-                said.append(effect.text)
+                received.append(effect.text)
 
         def performers(core):
             repls = ReplSupervisor(
@@ -78,7 +78,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
         core.report(AddRepl("r1", "x", Origin("address", str(server.endpoint))))
         with anyio.fail_after(60):
             await until(lambda: core.state.repls["r1"].phase == "connected")
-            yield core, repls, said, transcripts
+            yield core, repls, received, transcripts
             await repls.close_all()
         tasks.cancel_scope.cancel()
 
@@ -97,13 +97,13 @@ async def run(core, transcripts, name, code):
 
 
 async def test_an_error_while_reading_an_answer_ends_only_that_evaluation(tmp_path, caplog):
-    async with served(tmp_path) as (core, _, said, transcripts):
+    async with served(tmp_path) as (core, _, output, transcripts):
         ended = await run(core, transcripts, "e-1", "fails")
         assert (ended.status, ended.failure.type) == ("failed", "internal-error")
         assert "internal error in codriver (the evaluation e-1): ValueError" in ended.failure.message
         assert "may have run" in ended.failure.message
         assert core.state.latches["internal-error"].count == 1
-        assert any("internal error in codriver" in text for text in said)
+        assert any("internal error in codriver" in text for text in output)
         assert caplog.records[-1].exc_info
         assert (await run(core, transcripts, "e-2", "fine")).status == "done"
 
@@ -137,10 +137,10 @@ async def test_an_internal_error_while_closing_a_session_is_recorded(tmp_path, c
 
 
 async def test_a_timed_out_evaluation_that_was_not_interrupted_is_not_reported_as_interrupted(tmp_path):
-    async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, _repls, said, transcripts):
+    async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, _repls, output, transcripts):
         core.settings = Settings().model_copy(update={"max_run_ms": 10})
         ended = await run(core, transcripts, "e-1", "slow")
         assert ended.status == "done"
         assert "could not be interrupted" in " ".join(ended.notes)
         assert "was interrupted" not in " ".join(ended.notes)
-        assert any("could not be interrupted" in text for text in said)
+        assert any("could not be interrupted" in text for text in output)

@@ -186,8 +186,8 @@ def test_a_failing_flask_request_ends_a_wait_without_any_evaluation(live, client
         waiting = client.begin_call("wait_for", query=watch["query"], since=watch["since"])
         with pytest.raises(urllib.error.HTTPError, match="500"):
             urllib.request.urlopen(f"http://127.0.0.1:{app.port}/fail")
-        told = json.loads(client.answer(waiting)["result"]["content"][0]["text"])
-        [[_, text]] = told["result"]
+        answer = json.loads(client.answer(waiting)["result"]["content"][0]["text"])
+        [[_, text]] = answer["result"]
         assert "error ValueError - /fail " in text
         assert " message=no stock at=failing.py:12" in text
         assert "by=" not in text, "nobody of ours caused it"

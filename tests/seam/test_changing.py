@@ -79,11 +79,11 @@ def test_a_frame_without_a_dispatch_function_refuses_events():
 
 def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):
     shop.state = {**START, "count": 7}
-    told = query("dispatch", event="['add', 1]", sync=True)
+    answer = query("dispatch", event="['add', 1]", sync=True)
     assert shop.state["count"] == 8
-    assert query("restore", epochId=told["undoneBy"])["ok"]
+    assert query("restore", epochId=answer["undoneBy"])["ok"]
     assert shop.state["count"] == 7
-    refused("restore", "unknown-epoch", epochId=told["undoneBy"] * 100)
+    refused("restore", "unknown-epoch", epochId=answer["undoneBy"] * 100)
 
 
 def test_a_failed_event_can_be_undone_to_the_state_before_it(shop):
@@ -91,8 +91,8 @@ def test_a_failed_event_can_be_undone_to_the_state_before_it(shop):
         shop.handle(["half"])
     assert shop.state["count"] == -1
     [row] = query("epochs")["epochs"]
-    said = refused("restore", "non-ok-record", epochId=row["epochId"])
-    assert f"{-row['epochId']} is the state before it" in said["hint"]
+    refusal = refused("restore", "non-ok-record", epochId=row["epochId"])
+    assert f"{-row['epochId']} is the state before it" in refusal["hint"]
     assert query("restore", epochId=-row["epochId"])["ok"]
     assert shop.state == START
 
@@ -151,30 +151,30 @@ def test_an_invalid_value_is_refused_and_a_valid_one_can_be_undone(shop):
     assert shop.state == START
 
 
-@pytest.mark.parametrize("said", [False, "bad", ValueError("bad")])
-def test_a_validator_can_reject_in_several_ways(said):
+@pytest.mark.parametrize("message", [False, "bad", ValueError("bad")])
+def test_a_validator_can_reject_in_several_ways(message):
     def validate(value):
-        if isinstance(said, Exception):
-            raise said
-        return said
+        if isinstance(message, Exception):
+            raise message
+        return message
 
     seam.frame("checked", lambda: 1, lambda value: None, validate=validate)
     refused("reset", "schema-mismatch", value="2")
 
 
 def test_a_setter_failing_midway_leaves_the_state_unchanged():
-    held = {"value": 1}
+    retained = {"value": 1}
 
     def put(value):
-        held["value"] = value
+        retained["value"] = value
         if value == 2:
             raise OSError("disk full")
 
-    seam.frame("disk", lambda: held["value"], put)
+    seam.frame("disk", lambda: retained["value"], put)
     answer = refused("reset", "accessor-failed", value="2")
     assert "disk full" in answer["hint"]
     assert "restored" in answer["hint"]
-    assert held["value"] == 1
+    assert retained["value"] == 1
     assert "disk full" in query("issues")["lines"][0]
 
 
@@ -185,29 +185,29 @@ def test_a_refused_change_is_recorded_as_one_error_event_but_not_as_an_issue(sho
 
 
 def test_state_changed_in_place_is_restored_from_its_snapshot():
-    held = {"count": 0}
+    retained = {"count": 0}
 
     def handle(event):
-        held["count"] = 5
+        retained["count"] = 5
         raise RuntimeError("late")
 
     def put(value):
-        held.clear()
-        held.update(value)
+        retained.clear()
+        retained.update(value)
 
-    seam.frame("kept", lambda: held, put, dispatch=handle, snapshot="pickle")
+    seam.frame("kept", lambda: retained, put, dispatch=handle, snapshot="pickle")
     refused("dispatch", "handler-failed", event="['x']", sync=True)
-    assert held == {"count": 0}
+    assert retained == {"count": 0}
 
 
 def test_a_failure_without_a_snapshot_says_that_state_may_have_changed():
-    held = {"count": 0}
+    retained = {"count": 0}
 
     def handle(event):
-        held["count"] = 5
+        retained["count"] = 5
         raise RuntimeError("late")
 
-    seam.frame("bare", lambda: held, lambda value: None, dispatch=handle)
+    seam.frame("bare", lambda: retained, lambda value: None, dispatch=handle)
     assert "not known" in refused("dispatch", "handler-failed", event="['x']", sync=True)["hint"]
 
 

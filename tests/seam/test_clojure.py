@@ -20,7 +20,12 @@ def test_health_lists_frames_and_bands_and_changes_nothing(shop):
     assert first == second
     assert first["frames"] == [":shop"]
     assert first["sessionId"] == json.loads(shop.run("@seam/session-id"))
-    assert {name for name, told in first["bands"].items() if told is True} == {"inspect", "mutate", "stream", "epochs"}
+    assert {name for name, reported in first["bands"].items() if reported is True} == {
+        "inspect",
+        "mutate",
+        "stream",
+        "epochs",
+    }
     assert first["bands"]["machines"] == "no machine is registered"
     assert first["enabled"] is True
     assert first["issues"] == 0
@@ -139,12 +144,12 @@ def test_no_accessor_returns_a_sensitive_value(shop):
         """)
     shop.run(f'(seam/emit! :error :auth {{:message (str (apply str (repeat 292 "x")) "{TOKEN}")}})')
     shop.refused("dispatch", "handler-failed", event="[:half]", sync=True)
-    asked = [
+    requests = [
         ("health", {}), ("state", {}), ("state", {"path": "user.token"}), ("state", {"path": "user"}), ("diff", {}),
         ("epochs", {}), ("trace", {}), ("trace", {"raw": True}), ("issues", {}),
         ("reset", {"value": f'{{:user {{:token "{TOKEN}-bad"}}}}'}), ("trace", {}), ("issues", {}),
     ]  # fmt: skip
-    for name, arguments in asked:
+    for name, arguments in requests:
         text = shop.call(name, arguments)
         assert TOKEN[:6] not in text, name
         assert "quoted" not in text, name
@@ -399,10 +404,10 @@ def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):
 def test_nothing_can_be_changed_while_an_event_is_handled(shop):
     shop.run("(shop/handle [:add 1])")
     [row] = shop.query("epochs")["epochs"]
-    asked = (
+    requested = (
         f'[(seam/call "restore" "{{:epochId {row["epochId"]}}}") (seam/call "reset" "{{:value \\"{{:count 3}}\\"}}")]'
     )
-    text = shop.run(f"(seam/epoch :shop :slow {asked})")
+    text = shop.run(f"(seam/epoch :shop :slow {requested})")
     assert text.count("during-drain") == 2
     assert shop.run("(:count @shop/db)") == "1"
 
@@ -419,9 +424,9 @@ def test_an_invalid_value_is_refused_and_a_valid_one_can_be_undone(shop):
     assert shop.state() == before
 
 
-@pytest.mark.parametrize("said", ["false", '"bad"', '(throw (ex-info "bad" {}))', "{:errors 1}"])
-def test_a_validator_can_reject_in_several_ways(shop, said):
-    shop.run(f"(seam/frame! :checked {{:get (fn [] 1) :set identity :validate (fn [_] {said})}})")
+@pytest.mark.parametrize("message", ["false", '"bad"', '(throw (ex-info "bad" {}))', "{:errors 1}"])
+def test_a_validator_can_reject_in_several_ways(shop, message):
+    shop.run(f"(seam/frame! :checked {{:get (fn [] 1) :set identity :validate (fn [_] {message})}})")
     shop.refused("reset", "schema-mismatch", frame=":checked", value="2")
 
 

@@ -192,8 +192,8 @@ def test_a_queued_event_that_is_never_handled_is_reported_as_overdue(lisp):
     assert lisp.query("issues")["count"] == 1
 
 
-def watched(lisp, **asked):
-    return lisp.query("subscribe", topic="calls", filter={"of": "shop:add", **asked})
+def watched(lisp, **arguments):
+    return lisp.query("subscribe", topic="calls", filter={"of": "shop:add", **arguments})
 
 
 def test_calls_of_a_function_are_reported_until_the_stream_ends(lisp):
@@ -334,11 +334,11 @@ def test_a_stream_sends_each_failure_once_with_the_details_known_at_that_time(li
     later = lisp.query("subscribe", topic="error", filter={"source": "http"})["subId"]
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http"}}))')
     lisp.run('(seam/note-error! (ex-info "last" {}) {:source "http"})')
-    told = {stream: [], later: []}
-    while min(map(len, told.values())) < 2:
+    message = {stream: [], later: []}
+    while min(map(len, message.values())) < 2:
         frame = lisp.frames.get(timeout=30)
-        told.get(frame["sub"], []).extend("lost" in event["line"] for event in frame["events"])
-    assert [*told.values()] == [[True, False]] * 2
+        message.get(frame["sub"], []).extend("lost" in event["line"] for event in frame["events"])
+    assert [*message.values()] == [[True, False]] * 2
 
 
 CHOICES = {
@@ -384,13 +384,13 @@ def emit_in_lisp(lisp):
     lisp.run('(seam/predicate! "not-a" (fn [event] (not= "a" (:operation event))))')
 
 
-def values_of(told):
+def values_of(message):
     """Return the filters to try, by the times of the events."""
-    middle = told[75]["time"] * 1000
+    middle = message[75]["time"] * 1000
     values = {
         "operation": "b", "opType": "fx", "frame": "shop", "severity": "error", "eventId": "add", "handlerId": "h",
         "source": "logging", "origin": "ann", "dispatchId": 2, "since": 75, "sinceMs": middle,
-        "between": [told[30]["time"] * 1000, middle], "pred": "not-a",
+        "between": [message[30]["time"] * 1000, middle], "pred": "not-a",
     }  # fmt: skip
     assert values.keys() == set(FILTER_NAMES)
     assert len(FILTER_NAMES) == 13
@@ -411,10 +411,10 @@ def matches(event, name, value):
     return tests[name]() if name in tests else event[same.get(name, name)] == value
 
 
-def expected(told, asked):
-    times = {event["id"]: event["time"] for event in told}
+def expected(message, requested):
+    times = {event["id"]: event["time"] for event in message}
     events = [{**event, "id": number, "time": times[number]} for number, event in enumerate(EVENTS, 1)]
-    return [event["id"] for event in events if all(matches(event, name, value) for name, value in asked.items())]
+    return [event["id"] for event in events if all(matches(event, name, value) for name, value in requested.items())]
 
 
 def ids_in(lines):
@@ -423,17 +423,19 @@ def ids_in(lines):
 
 def test_filters_and_pairs_of_filters_in_python_match_a_plain_search():
     emit_in_python()
-    told = in_python("trace", {"raw": True, "limit": COUNT})["events"]
-    for asked in values_of(told):
-        answer = in_python("trace", {"filter": asked, "limit": COUNT})
-        assert ids_in(answer["lines"]) == expected(told, asked), asked
+    reported = in_python("trace", {"raw": True, "limit": COUNT})["events"]
+    for requested in values_of(reported):
+        answer = in_python("trace", {"filter": requested, "limit": COUNT})
+        assert ids_in(answer["lines"]) == expected(reported, requested), requested
 
 
 def test_filters_and_pairs_of_filters_in_clojure_match_a_plain_search(lisp):
     emit_in_lisp(lisp)
-    told = lisp.query("trace", raw=True, limit=COUNT)["events"]
-    for asked in values_of(told):
-        assert ids_in(lisp.query("trace", filter=asked, limit=COUNT)["lines"]) == expected(told, asked), asked
+    answer = lisp.query("trace", raw=True, limit=COUNT)["events"]
+    for requested in values_of(answer):
+        assert ids_in(lisp.query("trace", filter=requested, limit=COUNT)["lines"]) == expected(answer, requested), (
+            requested
+        )
 
 
 def test_events_have_the_same_fields_in_every_language(lisp):
@@ -450,8 +452,8 @@ def test_events_have_the_same_fields_in_every_language(lisp):
 @pytest.mark.parametrize("topic", ["trace", "fx", "error"])
 def test_a_stream_supports_the_same_filters_as_a_trace(lisp, topic):
     lisp.run("(do (seam/forget!) (seam/install! true))")
-    asked = {"operation": "b", "frame": "shop"}
-    answer = lisp.query("subscribe", topic=topic, filter=asked)
+    requested = {"operation": "b", "frame": "shop"}
+    answer = lisp.query("subscribe", topic=topic, filter=requested)
     lisp.run("""
         (doseq [op [:fx :error :log], name ["a" "b"], frame ["shop" "cart"]] (seam/emit! op name {:frame frame}))
         """)

@@ -146,12 +146,12 @@ def test_a_failed_task_is_one_error_even_if_the_loop_logs_it(shop):
         del task
         await asyncio.sleep(0)
 
-    told = logging.getLogger("asyncio")
-    seam.watch_logging(told)
+    reported = logging.getLogger("asyncio")
+    seam.watch_logging(reported)
     try:
         asyncio.run(main())
     finally:
-        told.handlers.clear()
+        reported.handlers.clear()
     [event] = errors()
     assert event["tags"]["logger"] == "asyncio"
     assert event["tags"]["epoch"]
@@ -247,11 +247,11 @@ def test_a_stream_of_errors_sends_each_failure_once_even_if_it_matches_the_filte
     seam.note_error(last, source="wsgi")
     until = threading.Event()
     for _ in range(500):
-        told = [event["operation"] for text in tuple(written) for event in json.loads(text)["events"]]
-        if told.count("ValueError") == 2:
+        reported = [event["operation"] for text in tuple(written) for event in json.loads(text)["events"]]
+        if reported.count("ValueError") == 2:
             break
         until.wait(0.02)
-    assert sorted(told) == ["LookupError", "LookupError", "ValueError", "ValueError"]
+    assert sorted(reported) == ["LookupError", "LookupError", "ValueError", "ValueError"]
 
 
 def test_library_warnings_about_the_application_are_issues_and_other_warnings_are_logs(logger, shop, tmp_path):

@@ -59,7 +59,7 @@ SINGLE: dict[str, list[object]] = {
 
 
 SINGLES = [{name: value} for name, values in SINGLE.items() for value in values]
-PAIRS = [{**one, **two} for one, two in itertools.combinations(SINGLES, 2) if one.keys() != two.keys()]
+PAIRS = [{**item, **two} for item, two in itertools.combinations(SINGLES, 2) if item.keys() != two.keys()]
 FILTERS = [{}, *SINGLES, *PAIRS]
 ASKED = {
     "health": ("health", {}),
@@ -115,9 +115,9 @@ def _program(dialect):
         """Return a form as a function of its arguments, so that it is read only once."""
         return f"(defn ask-{name} [{' '.join(words[name])}] {re.sub(r'[$](?=[a-zA-Z])', '', forms[name])})"
 
-    def printed(name, asked, origin=ME):
+    def printed(name, requested, origin=ME):
         literals = replace(provider, forms={name: " ".join(f"${word}" for word in words[name])})
-        return f'(println (str "answer:" (ask-{name} {accessor_code(literals, dialect, name, asked, origin)})))'
+        return f'(println (str "answer:" (ask-{name} {accessor_code(literals, dialect, name, requested, origin)})))'
 
     names = " ".join(f"{json.dumps(to_javascript_name(name))} {name}" for name in sorted(set(NAMES.values())))
     google = (
@@ -131,7 +131,7 @@ def _program(dialect):
             "(toy/noise)",
             *map(function, words),
             *(printed("trace", {"filter": item, "limit": 1000}, origin=None) for item in FILTERS),
-            *(printed(*asked) for asked in ASKED.values()),
+            *(printed(*request) for request in ASKED.values()),
         ]
     )
 
@@ -155,8 +155,10 @@ def contract_answers(request, tmp_path_factory):
     lines = [line[7:] for line in run.stdout.splitlines() if line.startswith("answer:")]
     assert len(lines) == len(FILTERS) + len(ASKED), run.stderr
     data = [json.loads(line, strict=False) for line in lines]
-    asked = zip(ASKED.items(), data[len(FILTERS) :], strict=True)
-    return Answers({name: convert_answer(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)])
+    requested = zip(ASKED.items(), data[len(FILTERS) :], strict=True)
+    return Answers(
+        {name: convert_answer(accessor, element) for (name, (accessor, _)), element in requested}, data[: len(FILTERS)]
+    )
 
 
 @dataclass
@@ -170,7 +172,7 @@ class Answers:
         return self.answers[name]
 
 
-def _passes(row, wanted):
+def _passes(row, expected):
     fields = {"severity": "opType"}
     tests = {
         "since": lambda value: row["id"] > value,
@@ -181,15 +183,15 @@ def _passes(row, wanted):
     plain = lambda value: str(value).removeprefix(":")  # noqa: E731
     return all(
         tests[name](value) if name in tests else plain(row[fields.get(name, name)]) == plain(value)
-        for name, value in wanted.items()
+        for name, value in expected.items()
     )
 
 
 def test_each_filter_and_pair_of_filters_matches_a_plain_search(contract_answers):
     everything, *rest = [item["events"] for item in contract_answers.filtered]
     assert len(everything) == 120
-    for wanted, rows in zip([*SINGLES, *PAIRS], rest, strict=True):
-        assert [row["id"] for row in rows] == [row["id"] for row in everything if _passes(row, wanted)], wanted
+    for expected, rows in zip([*SINGLES, *PAIRS], rest, strict=True):
+        assert [row["id"] for row in rows] == [row["id"] for row in everything if _passes(row, expected)], expected
     assert all(rest[: len(SINGLES)])
     assert (contract_answers["no-filter"]["reason"], contract_answers["predicate"]["reason"]) == (
         "accessor-failed",

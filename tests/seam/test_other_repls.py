@@ -211,25 +211,25 @@ def test_a_failing_handler_leaves_the_state_unchanged(shop):
 
 
 def test_sensitive_values_are_never_sent(shop):
-    told = [shop.dispatch("pay"), shop.client.call("change_app", what="reset", value=shop.words["reset"])]
-    told += [shop.inspect(what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
-    told.append(shop.inspect("state", path=shop.words["token"]))
-    told.append(shop.client.call("repl_output_log"))
-    assert TOKEN not in json.dumps(told)
-    assert told[-2]["value"] == shop.words["redacted"]
+    answers = [shop.dispatch("pay"), shop.client.call("change_app", what="reset", value=shop.words["reset"])]
+    answers += [shop.inspect(what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
+    answers.append(shop.inspect("state", path=shop.words["token"]))
+    answers.append(shop.client.call("repl_output_log"))
+    assert TOKEN not in json.dumps(answers)
+    assert answers[-2]["value"] == shop.words["redacted"]
 
 
 def test_sensitive_values_are_redacted_in_evaluation_results(shop):
     evaluate = partial(shop.client.call, "evaluate_code")
-    told = evaluate(code=shop.words["user"])
-    assert told["ok"], told
-    assert ("Ada" in told["result"], TOKEN in json.dumps(told)) == (True, False), told
-    assert "<<redacted:" in told["result"]
+    answer = evaluate(code=shop.words["user"])
+    assert answer["ok"], answer
+    assert ("Ada" in answer["result"], TOKEN in json.dumps(answer)) == (True, False), answer
+    assert "<<redacted:" in answer["result"]
     # One that the application has had since.
     later = "an0ther-of-ada-5678"
     assert evaluate(code=shop.words["renew"] % '"an0ther-of-ada-5678"', detail=False)["ok"]
-    told = evaluate(code=shop.words["user"])
-    assert ("Ada" in told["result"], later in json.dumps(told)) == (True, False), told
+    answer = evaluate(code=shop.words["user"])
+    assert ("Ada" in answer["result"], later in json.dumps(answer)) == (True, False), answer
     assert evaluate(code=shop.words["renew"] % f'"{TOKEN}"', detail=False)["ok"]
 
 
@@ -239,9 +239,9 @@ def test_application_events_are_logged_and_end_waits_with_their_caller(shop):
     with shop.live.client() as other:
         waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
         changed = shop.dispatch("add", who="ann", detail=True)
-        told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
-    assert told["status"] == "found"
-    [[_, line]] = told["result"]
+        answer = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+    assert answer["status"] == "found"
+    [[_, line]] = answer["result"]
     assert f" by=ann/{changed['evaluationId']}" in line
     log = shop.client.call("repl_output_log")["result"]
     assert not any("\x1e" in row["text"] for row in log)
@@ -256,19 +256,19 @@ def test_calls_of_a_function_are_events_in_clojure_only(shop):
         assert (refused["reason"], "watch_calls" in refused["hint"]) == ("capability-missing", True)
         return
     call = partial(shop.client.call, "evaluate_code", code="(do (shop/handle [:add 3]) nil)")
-    begun = watch(filter={"of": "shop/handle", "when": "(= size 3)"}, who="ann")
-    assert begun["lines"][0].startswith("shop/handle at ")
-    assert begun["lines"][0].endswith(", wrapped, until 50 hits")
+    pending = watch(filter={"of": "shop/handle", "when": "(= size 3)"}, who="ann")
+    assert pending["lines"][0].startswith("shop/handle at ")
+    assert pending["lines"][0].endswith(", wrapped, until 50 hits")
     assert call()["ok"]
     [line] = shop.client.call("watch_app")["lines"]
     assert ", the condition failed: " in line
-    assert shop.client.call("watch_app", stop=begun["subId"])["existed"] is True
-    begun = watch(filter={"of": "shop/handle", "hits": 1})
+    assert shop.client.call("watch_app", stop=pending["subId"])["existed"] is True
+    pending = watch(filter={"of": "shop/handle", "hits": 1})
     assert call()["ok"]
-    told = shop.client.call("wait_for", query=begun["query"], since=begun["since"])
-    assert "call shop/handle " in told["result"][0][1]
-    assert "args=(arg0=[:add 3]) result=" in told["result"][0][1]
-    assert "ended=1 hits" in told["result"][0][1]
+    answer = shop.client.call("wait_for", query=pending["query"], since=pending["since"])
+    assert "call shop/handle " in answer["result"][0][1]
+    assert "args=(arg0=[:add 3]) result=" in answer["result"][0][1]
+    assert "ended=1 hits" in answer["result"][0][1]
 
 
 NAMED = ("jvm", "ipykernel", "hy")

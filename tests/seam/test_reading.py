@@ -57,8 +57,8 @@ def test_a_disabled_seam_does_nothing_and_reports_that_it_is_disabled():
     assert seam.emit("log", "x") == 0
     assert seam.session_id is None
     seam.frame("shop", lambda: 1)
-    with seam.epoch("shop", "add") as one:
-        assert one.recorded is None
+    with seam.epoch("shop", "add") as item:
+        assert item.recorded is None
     assert not seam.recording.seam.events
     assert not seam.recording.seam.frames
     refused("health", "not-enabled")
@@ -159,11 +159,11 @@ def test_no_accessor_returns_a_sensitive_value(shop):
     seam.emit("error", "auth", message="x" * 292 + TOKEN)  # cut in the middle of it
     with pytest.raises(ValueError, match="token"), seam.epoch("shop", "half"):
         shop.handle(["half"])
-    asked = [("health", {}), ("state", {}), ("state", {"path": "user.token"}), ("state", {"path": "user"}),
+    requests = [("health", {}), ("state", {}), ("state", {"path": "user.token"}), ("state", {"path": "user"}),
              ("diff", {}), ("diff", {"epochId": 2}), ("epochs", {}), ("trace", {}), ("trace", {"raw": True}),
              ("issues", {}), ("reset", {"value": repr({"user": {"token": TOKEN + "-bad"}})}),
              ("trace", {})]  # fmt: skip
-    for name, arguments in asked:
+    for name, arguments in requests:
         assert TOKEN[:6] not in seam.call(name, json.dumps(arguments)), name
     assert query("state", path="user.token")["value"] == seam.values.REDACTED
     assert query("state")["redacted"] == 1
@@ -202,8 +202,8 @@ def test_an_epoch_lists_its_changes(shop):
 def test_epochs_that_changed_a_path_are_listed_with_their_changes(shop):
     for event in (["add", 1], ["order", "tea"], ["add", 2], ["order", "mug"], ["forget"]):
         change(shop, event)
-    told = query("epochs", path="count")["epochs"]
-    assert [(row["eventId"], row["changes"]) for row in told] == [
+    answer = query("epochs", path="count")["epochs"]
+    assert [(row["eventId"], row["changes"]) for row in answer] == [
         ("add", [{"op": "changed", "path": "['count']", "before": "0", "after": "1"}]),
         ("add", [{"op": "changed", "path": "['count']", "before": "1", "after": "3"}]),
     ]
@@ -288,17 +288,17 @@ def test_a_diff_compares_types_and_treats_incomparable_values_as_changed(shop):
 
 
 def test_state_changed_in_place_is_never_reported_as_unchanged():
-    held = {"count": 0}
-    seam.frame("bare", lambda: held)
+    retained = {"count": 0}
+    seam.frame("bare", lambda: retained)
     with seam.epoch("bare", "add"):
-        held["count"] = 1
+        retained["count"] = 1
     refused("diff", "band-missing")
     assert "bare" in query("health")["bands"]["epochs"]
 
 
 def test_an_application_can_declare_that_state_is_never_changed_in_place():
-    held = {"count": 0}
-    seam.frame("sure", lambda: held, snapshot="none")
+    retained = {"count": 0}
+    seam.frame("sure", lambda: retained, snapshot="none")
     with seam.epoch("sure", "nothing"):
         pass
     assert query("diff")["changes"] == []
@@ -306,10 +306,10 @@ def test_an_application_can_declare_that_state_is_never_changed_in_place():
 
 @pytest.mark.parametrize("how", ["pickle", "deepcopy", dict])
 def test_a_snapshot_preserves_state_that_is_changed_in_place(how):
-    held = {"count": 0}
-    seam.frame("kept", lambda: held, held.update, snapshot=how)
+    retained = {"count": 0}
+    seam.frame("kept", lambda: retained, retained.update, snapshot=how)
     with seam.epoch("kept", "add"):
-        held["count"] = 1
+        retained["count"] = 1
     [change] = query("diff")["changes"]
     assert (change["before"], change["after"]) == ("0", "1")
 
@@ -406,14 +406,14 @@ def test_sensitive_values_in_basilisp_collections_are_hidden():
     keyword, vector, lists, maps, sets = (import_module(f"basilisp.lang.{name}") for name in names)
     users, token = keyword.keyword("users"), keyword.keyword("token")
     user = maps.map({token: "s3cr3t-token"})
-    for collection, shown in (
+    for collection, displayed in (
         (vector.vector([user, 1]), "[{:token: <redacted>} 1]"),
         (lists.list([user, 1]), "({:token: <redacted>} 1)"),
         (sets.set([user]), "#{{:token: <redacted>}}"),
     ):
         state, path = maps.map({users: collection}), (users, "*", token)
         egress = values.ValueFormatter([path])
-        assert egress.show(state) == f"{{:users: {shown}}}"
+        assert egress.show(state) == f"{{:users: {displayed}}}"
         assert egress.redacted == 1
         assert [*values.sensitive_strings(state, path)] == ["s3cr3t-token"]
     long = vector.vector(range(1000))

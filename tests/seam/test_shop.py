@@ -26,8 +26,8 @@ FOUND = {
 """By complaint, the beginning of the line of the shop that is at fault, and words that say why."""
 
 
-def order(shop, **asked):
-    return json.loads(shop.get("/orders", json.dumps({"product": "mug", "count": 1, **asked})))["number"]
+def order(shop, **arguments):
+    return json.loads(shop.get("/orders", json.dumps({"product": "mug", "count": 1, **arguments})))["number"]
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +64,17 @@ def without_numbers(line):
 
 
 def test_the_session_in_the_documentation_matches_the_answers_an_agent_gets(shop):
-    asked = [line for line in of_page("shop-session").splitlines() if line and not line.startswith('"')]
+    requests = [line for line in of_page("shop-session").splitlines() if line and not line.startswith('"')]
     lines, read, dispatch = [], [], None
-    for line in asked:
+    for line in requests:
         if line.startswith("inspect_app"):
             arguments = json.loads(line.partition(" ")[2])
             if "dispatchId" in arguments.get("filter", {}):
                 arguments["filter"]["dispatchId"] = dispatch
             lines = shop.client.call("inspect_app", **arguments)["lines"]
-            dispatch = next((int(number) for told in lines for number in re.findall(r" d(\d+) ", told)), None)
+            dispatch = next((int(number) for reported in lines for number in re.findall(r" d(\d+) ", reported)), None)
             read += [line, *lines]
-    assert [*map(without_numbers, read)] == [*map(without_numbers, asked)]
+    assert [*map(without_numbers, read)] == [*map(without_numbers, requests)]
 
 
 @pytest.mark.parametrize("search", COMPLAINTS)
@@ -88,11 +88,11 @@ def test_an_agent_finds_each_bug_in_six_calls_without_reading_source(shop, searc
         assert KEY not in json.dumps(answer)
         return answer
 
-    said = search(call)
+    output = search(call)
     line, *words = FOUND[search.__name__]
     number = next(number for number, text in enumerate(SOURCE, 1) if text.startswith(line))
-    assert said.startswith(f"shop.py:{number}"), said
-    assert [word for word in words if word not in said] == [], said
+    assert output.startswith(f"shop.py:{number}"), output
+    assert [word for word in words if word not in output] == [], output
     assert len(made) <= MAX_CALLS
     assert set(made) <= {"inspect_app", "change_app"}
 
@@ -103,8 +103,8 @@ def test_a_failing_request_ends_the_wait_of_another_client_with_its_location(sho
         waiting = other.begin_call("wait_for", query=watched["query"], since=watched["since"], timeoutMs=60_000)
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(f"http://127.0.0.1:{shop.port}/orders/999")
-        told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+        answer = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
     number = next(number for number, text in enumerate(SOURCE, 1) if 'state["orders"][number]["status"])' in text)
-    assert "error KeyError - /orders/999 " in str(told["result"])
-    assert f" at=shop.py:{number}" in str(told["result"])
+    assert "error KeyError - /orders/999 " in str(answer["result"])
+    assert f" at=shop.py:{number}" in str(answer["result"])
     assert shop.client.call("watch_app", stop=watched["subId"])["existed"]

@@ -31,11 +31,11 @@ def logger():
 
 @pytest.fixture
 def hooks():
-    former = threading.excepthook, sys.excepthook
-    heard = []
-    threading.excepthook, sys.excepthook = heard.append, lambda *error: heard.append(error)
-    yield heard
-    threading.excepthook, sys.excepthook = former
+    previous = threading.excepthook, sys.excepthook
+    received = []
+    threading.excepthook, sys.excepthook = received.append, lambda *error: received.append(error)
+    yield received
+    threading.excepthook, sys.excepthook = previous
 
 
 def test_a_log_record_is_one_event_with_its_location(logger):
@@ -94,20 +94,20 @@ def test_an_unhandled_task_exception_is_an_event():
 
     async def main():
         loop = asyncio.get_running_loop()
-        heard = []
-        loop.set_exception_handler(lambda _loop, context: heard.append(context))
+        received = []
+        loop.set_exception_handler(lambda _loop, context: received.append(context))
         seam.watch_asyncio(loop)
         seam.watch_asyncio(loop)
         task = loop.create_task(fail())
         await asyncio.wait([task])
         del task
         await asyncio.sleep(0)
-        return heard
+        return received
 
-    heard = asyncio.run(main())
+    received = asyncio.run(main())
     [line] = query("issues")["lines"]
     assert "error LookupError message=no order" in line
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
 def application(environ, start_response):
@@ -284,12 +284,12 @@ def test_only_calls_of_named_functions_are_events(version, how, tmp_path):
         [interpreter(f"python{version}"), "-c", CALLS], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    said, trace = done.stdout.splitlines()
-    assert said.startswith(how)
-    told = [
+    lines, trace = done.stdout.splitlines()
+    assert lines.startswith(how)
+    reported = [
         line.split()[1:3] + [word for word in line.split() if "=" in word][:1] for line in json.loads(trace)["lines"]
     ]
-    assert told == [["call", "total", "result=str"]] * 3 + [["call", "fail", "result=raised"]]
+    assert reported == [["call", "total", "result=str"]] * 3 + [["call", "fail", "result=raised"]]
 
 
 def test_importing_a_disabled_seam_installs_nothing():

@@ -130,9 +130,9 @@ def test_tools_page_commands_and_doctor_follow_the_policy_and_name_its_file(tmp_
             doctor = codriver(tmp_path, policy, "doctor")
         finally:
             live.run("stop")
-    told = [*(answer.get("message", "") for answer in refusals.values()), " ".join(doctor.stdout.split())]
-    told += [page.stdout + page.stderr] if HAS_PAGE else []
-    assert [str(policy) in words for words in told] == [is_there] * len(told), told
+    output = [*(answer.get("message", "") for answer in refusals.values()), " ".join(doctor.stdout.split())]
+    output += [page.stdout + page.stderr] if HAS_PAGE else []
+    assert [str(policy) in words for words in output] == [is_there] * len(output), output
     assert [answer["ok"] for answer in refusals.values()] == [not is_there] * 2
     assert [answer.get("reason") for answer in refusals.values()] == ["switched-off" if is_there else None] * 2
     assert (live.workspace / "app.py").read_text() == ("x = 1\n" if is_there else "x = 2\n")

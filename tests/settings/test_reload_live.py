@@ -136,8 +136,8 @@ def test_a_workspace_skill_appears_when_allowed_and_follows_its_file(live, clien
     assert client.request("resources/subscribe", {"uri": "skill://ours/SKILL.md"})["result"] == {}
     file.write_text(GUIDE + "Or otherwise.\n")
     client.await_notification("notifications/resources/list_changed")
-    told = client.await_notification("notifications/resources/updated")
-    assert told["params"] == {"uri": "skill://ours/SKILL.md"}
+    notification = client.await_notification("notifications/resources/updated")
+    assert notification["params"] == {"uri": "skill://ours/SKILL.md"}
     file.unlink()
     client.await_notification("notifications/resources/list_changed")
     assert "skill://ours/SKILL.md" not in addresses()

@@ -101,16 +101,16 @@ def test_a_setting_that_grants_access_takes_effect_only_once_accepted(workspace,
     assert (loaded.withheld[0].source, loaded.withheld[0].setting) == (str(workspace / file), name_in_files(name))
     accept(workspace)
     loaded = load_workspace_settings(workspace, environ={})
-    wanted = tuple(value) if isinstance(value, list) else value
-    assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
+    expected = tuple(value) if isinstance(value, list) else value
+    assert (getattr(loaded.settings, name), loaded.withheld) == (expected, ())
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
 def test_a_harmless_workspace_setting_takes_effect_at_once(workspace, name, value):
     write_setting(workspace, name, value)
     loaded = load_workspace_settings(workspace, environ={})
-    wanted = tuple(value) if isinstance(value, list) else value
-    assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
+    expected = tuple(value) if isinstance(value, list) else value
+    assert (getattr(loaded.settings, name), loaded.withheld) == (expected, ())
 
 
 @pytest.mark.parametrize(("name", "value"), GRANTING)
@@ -119,10 +119,10 @@ def test_the_users_own_settings_take_effect_at_once(workspace, name, value):
     user.mkdir(parents=True)
     write_setting(user, name, value)
     loaded = load_workspace_settings(workspace, environ={})
-    wanted = tuple(value) if isinstance(value, list) else value
-    assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
+    expected = tuple(value) if isinstance(value, list) else value
+    assert (getattr(loaded.settings, name), loaded.withheld) == (expected, ())
     (user / "codriver.toml").unlink()
-    assert getattr(load_workspace_settings(workspace, environ={}, overrides={name: value}).settings, name) == wanted
+    assert getattr(load_workspace_settings(workspace, environ={}, overrides={name: value}).settings, name) == expected
 
 
 def test_only_list_items_that_grant_access_are_withheld(workspace):
@@ -142,9 +142,9 @@ def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
 
 
 def test_every_repl_name_allowed_in_a_workspace_has_a_start_command():
-    said = [_answer_to(word) for word in kinds_by_word(repl_kinds())]
+    output = [_answer_to(word) for word in kinds_by_word(repl_kinds())]
     assert "no command" in _answer_to("no-such-word")
-    assert not [text for text in said if "no command" in text]
+    assert not [text for text in output if "no command" in text]
 
 
 def _answer_to(word):
@@ -163,8 +163,8 @@ def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_val
     write_setting(workspace, "host", "0.0.0.0", file)
     loaded = load_workspace_settings(workspace, environ={})
     assert loaded.settings.host == Settings().host
-    (held,) = loaded.withheld
-    message = withheld_message(held)
+    (retained,) = loaded.withheld
+    message = withheld_message(retained)
     assert 'host = "0.0.0.0" is ignored, because it was changed; the accepted value is "192.0.2.1"' in message
     write_setting(workspace, "host", "192.0.2.1", file)
     assert load_workspace_settings(workspace, environ={}).withheld == ()
@@ -187,8 +187,8 @@ def test_harmless_settings_never_affect_an_acceptance(workspace, name, value):
     accept(workspace)
     write_setting(workspace, name, value)
     loaded = load_workspace_settings(workspace, environ={})
-    wanted = tuple(value) if isinstance(value, list) else value
-    assert (loaded.settings.watch, getattr(loaded.settings, name), loaded.withheld) == (True, wanted, ())
+    expected = tuple(value) if isinstance(value, list) else value
+    assert (loaded.settings.watch, getattr(loaded.settings, name), loaded.withheld) == (True, expected, ())
     assert trust.environment_acceptance(workspace).is_given
 
 
@@ -370,9 +370,9 @@ def test_config_show_and_doctor_name_ignored_values_and_the_command_that_accepts
     write_setting(workspace, "host", "0.0.0.0")
     for command in (["config", "show"], ["doctor"]):
         done = run(*command, cwd=workspace)
-        said = done.stdout + done.stderr
-        assert 'host = "0.0.0.0" is ignored' in said
-        assert "codriver trust" in said
+        output = done.stdout + done.stderr
+        assert 'host = "0.0.0.0" is ignored' in output
+        assert "codriver trust" in output
 
 
 def test_init_accepts_the_workspace_it_sets_up(workspace):
@@ -416,8 +416,8 @@ def test_only_a_clients_first_answer_names_the_ignored_settings(tmp_path):
     (tmp_path / "workspace" / "codriver.toml").write_text('host = "0.0.0.0"\n')
     with serving(tmp_path, "--repl", "none") as live:
         assert "is ignored" in live.greeting
-        said = live.process.stdout.readline()
-        assert "127.0.0.1" in said
+        output = live.process.stdout.readline()
+        assert "127.0.0.1" in output
         for _ in range(2):
             with live.client() as client:
                 first, second = (client.call("list_sessions") for _ in range(2))

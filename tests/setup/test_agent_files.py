@@ -37,8 +37,8 @@ def workspace(tmp_path, monkeypatch):
     return folder
 
 
-def do(workspace, wanted):
-    changes = plan_agent_files(workspace, wanted)
+def do(workspace, expected):
+    changes = plan_agent_files(workspace, expected)
     for change in changes:
         apply_change(change)
     return [change.state for change in changes]
@@ -112,17 +112,17 @@ def test_a_file_of_a_skill_that_no_longer_exists_is_removed(workspace):
 
 
 @pytest.mark.parametrize("changed", ["my own skill\n", sign_text("of codriver\n") + "and mine\n", ""])
-@pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
-def test_a_modified_skill_file_is_kept_unless_forced(workspace, changed, wanted):
+@pytest.mark.parametrize("expected", [SKILLS, UNSKILLED])
+def test_a_modified_skill_file_is_kept_unless_forced(workspace, changed, expected):
     file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text(changed)
-    (change,) = (change for change in plan_agent_files(workspace, wanted) if change.file == file)
+    (change,) = (change for change in plan_agent_files(workspace, expected) if change.file == file)
     assert (change.state, "--force" in change.fix) == ("refused", True)
-    do(workspace, wanted)
+    do(workspace, expected)
     assert file.read_text() == changed
-    do(workspace, AgentFileOptions(skills=True, agents_md=False, remove=wanted.remove, force=True))
-    assert not file.exists() if wanted.remove else file.read_text() == sign_text(skill_files()["live-repl/SKILL.md"])
+    do(workspace, AgentFileOptions(skills=True, agents_md=False, remove=expected.remove, force=True))
+    assert not file.exists() if expected.remove else file.read_text() == sign_text(skill_files()["live-repl/SKILL.md"])
 
 
 def test_line_endings_changed_by_git_do_not_count_as_a_modification(workspace):
@@ -215,12 +215,12 @@ def test_an_older_section_is_replaced_in_place(workspace):
         f"{BLOCK_BEGIN_LINE}{BLOCK_END_LINE}{BLOCK_END_LINE}",
     ],
 )
-@pytest.mark.parametrize("wanted", [ADVICE, UNADVISED])
-def test_an_agents_md_with_unpaired_section_markers_is_not_changed(workspace, text, wanted):
+@pytest.mark.parametrize("expected", [ADVICE, UNADVISED])
+def test_an_agents_md_with_unpaired_section_markers_is_not_changed(workspace, text, expected):
     (workspace / "AGENTS.md").write_text(text)
-    (change,) = plan_agent_files(workspace, wanted)
+    (change,) = plan_agent_files(workspace, expected)
     assert (change.state, "do not form a pair" in change.reason) == ("refused", True)
-    do(workspace, wanted)
+    do(workspace, expected)
     assert (workspace / "AGENTS.md").read_text() == text
 
 
@@ -248,9 +248,9 @@ def test_init_writes_agent_files_only_on_request(workspace, init):
 
 
 def test_a_dry_run_writes_no_agent_files(workspace, init):
-    shown = init(clients=["vscode"], skills=True, agents_md=True, dry_run=True).text
+    displayed = init(clients=["vscode"], skills=True, agents_md=True, dry_run=True).text
     assert files(workspace) == set()
-    assert "+## Live REPL" in shown
+    assert "+## Live REPL" in displayed
 
 
 def test_a_second_init_sets_up_no_other_client(workspace, init):

@@ -153,16 +153,16 @@ def test_the_repl_to_start_is_written_to_settings_if_the_project_needs_a_repl(in
 def test_projects_in_subdirectories_are_listed_with_a_way_to_serve_them(init, workspace):
     files = {"backend/deps.edn": "{}", "a/b/c/bb.edn": "{}", "tools/pyproject.toml": "", "node_modules/x/nbb.edn": ""}
     write(workspace, files)
-    told = init(clients=["zed"]).text
-    assert "project    none recognized" in told
-    assert "(backend/deps.edn): codriver init in that folder gives it a server of its own" in told
-    assert "Python (tools/pyproject.toml)" in told
-    assert "bb.edn" not in told
-    assert "nbb.edn" not in told
+    reported = init(clients=["zed"]).text
+    assert "project    none recognized" in reported
+    assert "(backend/deps.edn): codriver init in that folder gives it a server of its own" in reported
+    assert "Python (tools/pyproject.toml)" in reported
+    assert "bb.edn" not in reported
+    assert "nbb.edn" not in reported
     write(workspace, {"deps.edn": "{}"})
-    told = init(clients=["zed"]).text
-    assert " (deps.edn)" in told
-    assert "backend" not in told
+    reported = init(clients=["zed"]).text
+    assert " (deps.edn)" in reported
+    assert "backend" not in reported
 
 
 def test_existing_settings_are_kept_and_the_repl_is_inserted_before_them(init, workspace):
@@ -241,7 +241,7 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({"AGENTS.md": ""}, "codriver starts its embedded Python REPL"),
         ({"Cargo.toml": ""}, "none is started: start one, or set"),
@@ -252,12 +252,12 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
         ),
     ],
 )
-def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, files, told):
+def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, files, message):
     write(workspace, files)
     lines = init(clients=["zed"], dry_run=True).text.splitlines()
     assert "project    none recognized" in lines
     (line,) = [line for line in lines if line.startswith("REPL ")]
-    assert told in line
+    assert message in line
 
 
 def test_one_refusal_fails_the_command_but_does_not_stop_other_clients(init, workspace):
@@ -321,11 +321,11 @@ def test_removal_from_one_scope_reports_what_remains_in_the_other_scope(init, wo
     for scope in ("workspace", "user"):
         init(clients=["zed", "codex", "claude-code"] if scope == "workspace" else ["zed", "codex"], scope=scope)
     user = tmp_path / "home" / ".codex" / "config.toml"
-    told = "codriver init --remove --scope user --client zed --client codex also removes them"
+    reported = "codriver init --remove --scope user --client zed --client codex also removes them"
     for options in ({"dry_run": True}, {}):
         report = init(clients=["zed", "codex", "claude-code"], remove=True, **options)
         assert f"Codex           an entry remains in {user}\n" in report.text
-        assert report.text.endswith(f"  {told}\n")
+        assert report.text.endswith(f"  {reported}\n")
     report = init(clients=["zed"], remove=True, scope="user")
     assert "stays" not in report.text
     report = init(clients=["zed", "codex"], remove=True)
@@ -410,10 +410,10 @@ def test_copilot_uses_the_entry_of_claude_code(init, workspace):
 
 def test_approving_tools_explains_the_permissions_it_grants(init, workspace):
     report = init(clients=["codex", "zed"], approve=True, dry_run=True)
-    told = (
+    reported = (
         'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, including any code'
     )
-    assert f"approve    {told}, without asking you" in report.text
+    assert f"approve    {reported}, without asking you" in report.text
     assert "approve    Zed: its entry has no such setting" in report.text
     assert "approve" not in init(clients=["codex"], dry_run=True).text
 

@@ -38,10 +38,10 @@ def init(folder, home, shared=RELAY):
 
 
 def test_init_explains_what_is_separate_and_writes_a_matching_entry(main, inner, tmp_path, monkeypatch):
-    said = init(inner, tmp_path).text
-    assert f"linked to {main}, with a server, REPLs, log and history of its own" in said
-    assert f"Python     .venv in the main checkout {main}, because this working tree has none" in said
-    assert "`python3 -m venv .venv`" in said
+    text = init(inner, tmp_path).text
+    assert f"linked to {main}, with a server, REPLs, log and history of its own" in text
+    assert f"Python     .venv in the main checkout {main}, because this working tree has none" in text
+    assert "`python3 -m venv .venv`" in text
     entry = json.loads((inner / ".mcp.json").read_text())["mcpServers"]["codriver"]
     assert [entry["command"], *entry["args"]] == [*RELAY]
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
@@ -65,8 +65,8 @@ def test_an_entry_for_the_server_of_another_tree_is_reported_as_such(main, inner
             }
         )
     )
-    said = init(inner, tmp_path, shared=()).text
-    assert f"the file has a different entry codriver, which connects to the server of {main};" in said
+    text = init(inner, tmp_path, shared=()).text
+    assert f"the file has a different entry codriver, which connects to the server of {main};" in text
 
 
 def test_a_trees_own_environment_takes_precedence(main, inner):
@@ -99,12 +99,12 @@ def test_commands_in_a_tree_use_only_its_own_server(tmp_path):
 
     try:
         assert command("serve", "--detach", "--port", "0", "--repl", "none", folder=main)[0] == 0
-        status, said, _ = command("status", folder=inside)
+        status, text, _ = command("status", folder=inside)
         assert status == 3
-        assert f"no codriver server is running for {inside.parent}:" in said
+        assert f"no codriver server is running for {inside.parent}:" in text
         assert command("serve", "--detach", "--port", "0", "--repl", "none", folder=inside.parent)[0] == 0
-        status, said, told = command("status", folder=inside)
-        assert (status, told) == (0, f"codriver: using the workspace {inside.parent}\n")
+        status, text, reported = command("status", folder=inside)
+        assert (status, reported) == (0, f"codriver: using the workspace {inside.parent}\n")
         listed = command("status", "--all", folder=tmp_path)[1].splitlines()
         assert [line.partition("  ")[0] for line in listed] == [str(main), str(inside.parent)]
     finally:

@@ -138,8 +138,8 @@ def test_the_registry_entry_fits_its_schema():
     assert package["registryType"] == "pypi"
     assert package["transport"] == {"type": "stdio"}
     for argument in package["packageArguments"]:
-        wanted = {"positional": {"type", "value"}, "named": {"type", "name"}}[argument["type"]]
-        assert wanted <= argument.keys() <= {"type", "name", "value"}
+        expected = {"positional": {"type", "value"}, "named": {"type", "name"}}[argument["type"]]
+        assert expected <= argument.keys() <= {"type", "name", "value"}
 
 
 def test_the_registry_name_is_in_the_readme():
@@ -173,18 +173,18 @@ def test_the_codriver_relay_command_starts_the_relay():
 def test_the_vs_code_install_link_contains_the_entry():
     link = urlsplit(links()["VS Code"])
     assert link.path == "/redirect/mcp/install"
-    asked = parse_qs(link.query)
-    assert asked["name"] == ["codriver"]
-    assert json.loads(asked["config"][0]) == ENTRY
+    requested = parse_qs(link.query)
+    assert requested["name"] == ["codriver"]
+    assert json.loads(requested["config"][0]) == ENTRY
 
 
 @pytest.mark.parametrize("client", ["Cursor", "LM Studio"])
 def test_install_links_of_other_clients_contain_the_entry_in_base64(client):
     link = urlsplit(links()[client])
     assert link.path.endswith("/install-mcp")
-    asked = parse_qs(link.query)
-    assert asked["name"] == ["codriver"]
-    assert json.loads(base64.b64decode(asked["config"][0], validate=True)) == ENTRY
+    requested = parse_qs(link.query)
+    assert requested["name"] == ["codriver"]
+    assert json.loads(base64.b64decode(requested["config"][0], validate=True)) == ENTRY
 
 
 # The bundle for Claude Desktop
@@ -215,9 +215,9 @@ def test_the_bundle_contains_everything_its_project_file_names(bundle):
 def test_installing_the_bundle_prompts_for_the_project_directory(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text())
     words = manifest["server"]["mcp_config"]["args"]
-    asked = re.findall(r"\$\{user_config\.(\w+)\}", " ".join(words))
-    assert asked == list(manifest["user_config"])
-    assert all(manifest["user_config"][name]["required"] for name in asked)
+    requested = re.findall(r"\$\{user_config\.(\w+)\}", " ".join(words))
+    assert requested == list(manifest["user_config"])
+    assert all(manifest["user_config"][name]["required"] for name in requested)
 
 
 def test_unknown_options_of_the_package_script_are_refused():

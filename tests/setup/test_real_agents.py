@@ -37,21 +37,21 @@ def test_a_real_agent_evaluates_code(tmp_path, name):
         # An agent that is given its task at once does not wait long for servers, so this one is there before.
         home.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         try:
-            shown = home.run(agent, *words, **variables)
+            displayed = home.run(agent, *words, **variables)
         finally:
             stopped = home.codriver("stop")
             home.stop_leftovers()
-    assert SAID in shown, shown
-    assert model.results, f"the tool was not called: {shown}"
+    assert SAID in displayed, displayed
+    assert model.results, f"the tool was not called: {displayed}"
     (result,) = model.results
-    told = json.dumps(result, ensure_ascii=False).replace("\\", "").replace('": ', '":')
-    assert '"result":"42"' in told
-    assert '"stdout":"hén"' in told
+    reported = json.dumps(result, ensure_ascii=False).replace("\\", "").replace('": ', '":')
+    assert '"result":"42"' in reported
+    assert '"stdout":"hén"' in reported
     assert stopped.startswith("stopped pid"), stopped
-    heard = model.heard[-1]
+    received = model.heard[-1]
     # Once, though some read both folders. The server's instructions have the beginning of it alone.
-    assert heard.count("Orient, explore, build up") == (name != "cline")
-    assert ("Live REPL: the MCP server" in heard) == (name != "gemini")
+    assert received.count("Orient, explore, build up") == (name != "cline")
+    assert ("Live REPL: the MCP server" in received) == (name != "gemini")
 
 
 def test_the_first_model_request_of_an_agent_that_does_not_wait_includes_the_tools(tmp_path):
@@ -63,9 +63,9 @@ def test_the_first_model_request_of_an_agent_that_does_not_wait_includes_the_too
         agent = program(command)
         home.codriver("init", "--client", "codex")
         try:
-            shown = home.run(agent, *words, **variables)
+            displayed = home.run(agent, *words, **variables)
         finally:
             home.codriver("stop")
-    assert "evaluate_code" in model.heard[0], shown
-    told = json.dumps(model.results[0]).replace("\\", "").replace('": ', '":')
-    assert '"result":"42"' in told, shown
+    assert "evaluate_code" in model.heard[0], displayed
+    reported = json.dumps(model.results[0]).replace("\\", "").replace('": ', '":')
+    assert '"result":"42"' in reported, displayed

@@ -59,11 +59,11 @@ def test_a_real_client_lists_the_entry(home, tmp_path, name, scope):
     launch = Launch(Path(PYTHON), tmp_path / "codriver_relay.py", home.workspace)
     write_entry(home, name, scope, launch)
     called = entry_name(scope, home.workspace)
-    shown = home.run(program(command), *(called if word == "codriver" else word for word in words))
+    displayed = home.run(program(command), *(called if word == "codriver" else word for word in words))
     for text in expected:
         port = home.workspace / ".calva/mcp-server/port"
-        wanted = text.format(python=PYTHON, relay=launch.relay, port=port).replace("codriver:", f"{called}:")
-        assert wanted in shown, shown
+        required = text.format(python=PYTHON, relay=launch.relay, port=port).replace("codriver:", f"{called}:")
+        assert required in displayed, displayed
 
 
 @pytest.mark.parametrize("name", CONNECTED)
@@ -73,11 +73,11 @@ def test_a_real_client_connects_without_a_running_server(home, name):
     try:
 
         def listed():
-            shown = home.run(program(command), *words, CODRIVER_MCP_SOCKET_SERVER_PORT="0")
-            return None if UNDECIDED.get(name, "\0") in shown else shown
+            displayed = home.run(program(command), *words, CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+            return None if UNDECIDED.get(name, "\0") in displayed else displayed
 
-        shown = until(listed, f"{command} to say whether it connected")
-        assert re.search(expected, shown), shown
+        displayed = until(listed, f"{command} to say whether it connected")
+        assert re.search(expected, displayed), displayed
     finally:
         home.codriver("stop")
 

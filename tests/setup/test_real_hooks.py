@@ -96,8 +96,8 @@ def edits(home, who):
         "[:find ?line ?text :in $ ?who :where [?e :output/who ?who] [?e :output/text ?text] [?e :output/line ?line]]"
     )
     given = json.dumps({"query": query, "inputs": [who]})
-    shown = home.codriver("call", "repl_output_log", given)
-    return [text for _, text in sorted(json.loads(shown)["result"]) if " edited " in text]
+    displayed = home.codriver("call", "repl_output_log", given)
+    return [text for _, text in sorted(json.loads(displayed)["result"]) if " edited " in text]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -111,19 +111,19 @@ def test_an_edit_by_a_clients_own_tool_is_logged_and_its_errors_are_sent_to_the_
         agent = program(command)
         home.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         try:
-            shown = home.run(agent, *words, *MORE.get(name, []), **variables)
+            displayed = home.run(agent, *words, *MORE.get(name, []), **variables)
             noted = edits(home, WHO.get(name, name))
         finally:
             home.codriver("stop")
-    assert SAID in shown, shown
-    heard = "".join(model.heard)
+    assert SAID in displayed, displayed
+    received = "".join(model.heard)
     who = WHO.get(name, name)
-    assert noted == [f"{who} edited core.clj", f"{who} edited core.clj", f"{who} edited test_never.py"], shown
-    assert "core.clj:3:1 cannot be read" in heard
-    assert "new.clj:1:1 cannot be read" in heard
+    assert noted == [f"{who} edited core.clj", f"{who} edited core.clj", f"{who} edited test_never.py"], displayed
+    assert "core.clj:3:1 cannot be read" in received
+    assert "new.clj:1:1 cannot be read" in received
     assert not (home.workspace / "new.clj").exists()
     assert (home.workspace / "core.clj").read_text() == SOUND.replace(OLD, NEW)
-    assert "REPLs: py (python, connected" in heard
+    assert "REPLs: py (python, connected" in received
     if name in BLOCKED_TURNS:
-        assert heard.count("tests of the changed files fail") > 0
-        assert "test_never.py::test_never" in heard
+        assert received.count("tests of the changed files fail") > 0
+        assert "test_never.py::test_never" in received

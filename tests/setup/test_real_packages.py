@@ -54,50 +54,50 @@ def stopping(home):
 
 @pytest.mark.parametrize("folder", [ROOT, PLUGIN], ids=["marketplace", "plugin"])
 def test_claude_code_validates_the_plugin(home, folder):
-    shown = home.run(program("claude"), "plugin", "validate", str(folder), "--strict")
-    assert "✔ Validation passed" in shown, shown
+    displayed = home.run(program("claude"), "plugin", "validate", str(folder), "--strict")
+    assert "✔ Validation passed" in displayed, displayed
 
 
 def test_the_claude_code_directory_profile_accepts_the_plugin(home):
-    shown = home.run(program("claude"), "plugin", "validate", str(PLUGIN), "--profile", "directory")
-    assert "✔ Validation passed" in shown, shown
+    displayed = home.run(program("claude"), "plugin", "validate", str(PLUGIN), "--profile", "directory")
+    assert "✔ Validation passed" in displayed, displayed
 
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_the_plugin_is_installed_and_its_server_evaluates(home, name):
-    words, said = INSTALLED[name]
+    words, text = INSTALLED[name]
     # Each starts it in a folder of its own choice, and the server is to be that of the project.
     with stopping(home), serving_model({"code": "__import__('os').getcwd()"}) as model:
         (command, *task), variables = AGENTS[name](home, model.url)
         agent = program(command)
         home.run(agent, "plugin", "marketplace", "add", str(ROOT))
         installed = home.run(agent, *words)
-        assert said in installed, installed
+        assert text in installed, installed
         # An agent that is given its task at once does not wait long for servers, so this one is there before.
         home.codriver("eval", "--start", "0")
         task = [word.replace("mcp__codriver__", "mcp__plugin_codriver_codriver__") for word in task]
-        shown = home.run(agent, *task, **variables)
-    assert SAID in shown, shown
-    assert model.results, f"the tool was not called: {shown}"
+        displayed = home.run(agent, *task, **variables)
+    assert SAID in displayed, displayed
+    assert model.results, f"the tool was not called: {displayed}"
     (result,) = model.results
-    told = json.dumps(result, ensure_ascii=False).replace("\\", "").replace('": ', '":')
-    assert f'"result":"\'{home.workspace}\'"' in told
+    reported = json.dumps(result, ensure_ascii=False).replace("\\", "").replace('": ', '":')
+    assert f'"result":"\'{home.workspace}\'"' in reported
 
 
 @pytest.mark.parametrize("name", EXTENDED)
 def test_the_plugin_directory_can_be_installed_as_an_extension_of_other_clients(home, name):
     agent = program(name)
     if name == "gemini":
-        shown = home.run(agent, "extensions", "validate", str(PLUGIN))
-        assert "has been successfully validated" in shown, shown
+        displayed = home.run(agent, "extensions", "validate", str(PLUGIN))
+        assert "has been successfully validated" in displayed, displayed
         trusted = home.home / ".gemini" / "trustedFolders.json"
         trusted.write_text(json.dumps({str(home.workspace): "TRUST_FOLDER", str(PLUGIN): "TRUST_FOLDER"}))
     installed = home.run(agent, "extensions", "install", str(PLUGIN), "--consent")
     assert "installed successfully" in installed, installed
     with stopping(home):
-        shown = home.run(agent, "mcp", "list")
-    assert "✓ codriver" in shown, shown
-    assert "codriver-relay --workspace auto --start --no-skills (stdio) - Connected" in shown, shown
+        displayed = home.run(agent, "mcp", "list")
+    assert "✓ codriver" in displayed, displayed
+    assert "codriver-relay --workspace auto --start --no-skills (stdio) - Connected" in displayed, displayed
 
 
 # The bundle for Claude Desktop
@@ -113,11 +113,11 @@ def bundle(tmp_path):
 
 def test_the_bundle_is_valid_and_packed(home, bundle):
     mcpb = program("mcpb")
-    shown = home.run(mcpb, "validate", str(bundle / "manifest.json"))
-    assert "Manifest schema validation passes" in shown, shown
+    displayed = home.run(mcpb, "validate", str(bundle / "manifest.json"))
+    assert "Manifest schema validation passes" in displayed, displayed
     packed = bundle.parent / "codriver.mcpb"
-    shown = home.run(mcpb, "pack", str(bundle), str(packed))
-    assert packed.is_file(), shown
+    displayed = home.run(mcpb, "pack", str(bundle), str(packed))
+    assert packed.is_file(), displayed
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
     assert names == {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}

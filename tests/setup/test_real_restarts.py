@@ -74,13 +74,15 @@ def test_an_agent_continues_after_its_server_was_restarted(home, monkeypatch, na
         agent = program(command)
         home.codriver("eval", "--start", "0")
         try:
-            shown = home.run(agent, *words, **variables)
+            displayed = home.run(agent, *words, **variables)
         finally:
             home.codriver("stop", "--for-good")
     assert [stopped.startswith("stopped pid") for stopped in stops] == [True]
-    assert SAID in shown, shown
-    told = json.dumps(model.results[-1], ensure_ascii=False).replace("\\", "")
-    assert '"result":"(False, 42)"' in told, told  # by another server, whose REPL knows nothing of what was before
+    assert SAID in displayed, displayed
+    reported = json.dumps(model.results[-1], ensure_ascii=False).replace("\\", "")
+    assert '"result":"(False, 42)"' in reported, (
+        reported
+    )  # by another server, whose REPL knows nothing of what was before
     methods = notes.read_text().split()
     assert "server/discover" in methods
     assert ("initialize" in methods) == (era == "handshake")

@@ -268,10 +268,10 @@ def test_a_shared_file_may_be_committed_and_its_requirements_are_listed(launch, 
 
 def test_a_relay_in_a_virtual_environment_is_reported(launch, workspace, machine, tmp_path):
     install_relay(machine)
-    told = f"here {tmp_path} has it, so start clients where that environment is active"
-    assert told not in run_init(launch, InitOptions(["claude-code"]), machine).text
+    reported = f"here {tmp_path} has it, so start clients where that environment is active"
+    assert reported not in run_init(launch, InitOptions(["claude-code"]), machine).text
     (tmp_path / "pyvenv.cfg").touch()
-    assert told in run_init(launch, InitOptions(["vscode"]), machine).text
+    assert reported in run_init(launch, InitOptions(["vscode"]), machine).text
 
 
 def test_a_workspace_without_a_project_has_a_marker_file_until_the_last_removal(launch, workspace, machine):

@@ -429,11 +429,11 @@ def test_a_semicolon_inside_a_command_does_not_end_a_clause(command):
 
 
 def test_instructions_never_cut_a_reason_in_the_middle_of_a_clause():
-    asked = f"nobody has accepted this checkout: ask your human to run: codriver trust (in /{'folder/' * 12})"
+    requested = f"nobody has accepted this checkout: ask your human to run: codriver trust (in /{'folder/' * 12})"
     text = build_instructions(
-        [], [DescribedRepl("clj", "clojure", "stopped", f"{asked}; this REPL runs project files")]
+        [], [DescribedRepl("clj", "clojure", "stopped", f"{requested}; this REPL runs project files")]
     )
-    assert f"clj is stopped: {asked}." in text
+    assert f"clj is stopped: {requested}." in text
     assert "…" not in text
 
 

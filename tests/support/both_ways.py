@@ -104,29 +104,29 @@ class Author:
         pick = self.chance
         is_modern, is_in_turns = pick.random() < 0.4, pick.random() < 0.5
         who = self.envelope()
-        said = [] if is_modern or pick.random() < 0.1 else self.handshake()
+        text = [] if is_modern or pick.random() < 0.1 else self.handshake()
         for _ in range(pick.randint(1, 7)):
             method, choices = pick.choice(ASKED if pick.random() < 0.85 else TOLD)
             message = {"jsonrpc": "2.0", "method": method}
             params = dict(pick.choice(choices))
             if (method, choices) in ASKED:
-                message["id"] = pick.choice([len(said) + 1, f"id {len(said)}"])
+                message["id"] = pick.choice([len(text) + 1, f"id {len(text)}"])
             if is_modern and "id" in message:
                 params["_meta"] = {**who, **(pick.choice(BESIDE) if pick.random() < 0.2 else {})}
             elif pick.random() < 0.1:
                 params["_meta"] = pick.choice(BESIDE)
             if params or pick.random() < 0.5:
                 message["params"] = params
-            said.append(message)
+            text.append(message)
             if is_in_turns and pick.random() < 0.05:  # else an answer that is still to come may be for either
                 who = self.envelope()
         if is_in_turns and pick.random() < 0.3:
-            said.insert(pick.randint(0, len(said)), self.handshake()[0])
-        said = [self.mutated(message) if pick.random() < 0.15 else message for message in said]
+            text.insert(pick.randint(0, len(text)), self.handshake()[0])
+        text = [self.mutated(message) if pick.random() < 0.15 else message for message in text]
         if pick.random() < 0.1:
-            at = pick.randint(0, len(said) - 1)
-            said[at:] = [said[at:]]  # the rest as a batch
-        return said, is_in_turns
+            at = pick.randint(0, len(text) - 1)
+            text[at:] = [text[at:]]  # the rest as a batch
+        return text, is_in_turns
 
     def handshake(self):
         pick = self.chance
@@ -136,20 +136,20 @@ class Author:
             "clientInfo": pick.choice(CLIENTS),
         }
         hello = {"jsonrpc": "2.0", "id": pick.choice([0, "hello"]), "method": "initialize", "params": params}
-        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        return [hello, told] if pick.random() < 0.85 else [hello]
+        notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        return [hello, notification] if pick.random() < 0.85 else [hello]
 
     def envelope(self):
         pick = self.chance
-        told = {
+        message = {
             "protocolVersion": MODERN if pick.random() < 0.95 else "2027-01-01",
             "clientCapabilities": pick.choice(CAPABILITIES),
         }
         if pick.random() < 0.8:
-            told["clientInfo"] = pick.choice(CLIENTS)
+            message["clientInfo"] = pick.choice(CLIENTS)
         if pick.random() < 0.1:
-            told["logLevel"] = pick.choice(["error", "loud"])
-        return {f"{PREFIX}{name}": value for name, value in told.items()}
+            message["logLevel"] = pick.choice(["error", "loud"])
+        return {f"{PREFIX}{name}": value for name, value in message.items()}
 
     def mutated(self, message):
         """Return the message with one member, at any depth, removed, replaced by something unusual, or added."""
@@ -180,13 +180,13 @@ def is_answered(message):
     return is_request and message.get("jsonrpc") == "2.0" and message["method"] != "subscriptions/listen"
 
 
-def answers(live, said, *, is_in_turns):
+def answers(live, text, *, is_in_turns):
     """Return everything that a server sends for a sequence until it disconnects, counted and without varying parts."""
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as sock, sock.makefile("rb") as file:
         found = []
-        lines = [json.dumps(message).encode() + b"\n" for message in said]
+        lines = [json.dumps(message).encode() + b"\n" for message in text]
         if is_in_turns:
-            for message, line in zip(said, lines, strict=True):
+            for message, line in zip(text, lines, strict=True):
                 sock.sendall(line)
                 while is_answered(message):
                     found.append(file.readline())
@@ -200,8 +200,8 @@ def answers(live, said, *, is_in_turns):
 
 
 def _alike(line, live):
-    told = json.loads(line.replace(str(live.folder).encode(), b"FOLDER"))
-    parts = told if isinstance(told, list) else [told]
+    reported = json.loads(line.replace(str(live.folder).encode(), b"FOLDER"))
+    parts = reported if isinstance(reported, list) else [reported]
     for part in parts:
         for content in part.get("result", {}).get("content", ()):
             fields = json.loads(content["text"])
@@ -215,15 +215,15 @@ def differences(servers, count, seed):
     """Yield the sequences that the two servers answer differently, with the answers that only one of them gave."""
     author = Author(seed)
     for number in range(count):
-        said, is_in_turns = author.sequence()
-        one, other = (answers(live, said, is_in_turns=is_in_turns) for live in servers)
-        if one != other:
-            yield number, is_in_turns, said, one - other, other - one
+        text, is_in_turns = author.sequence()
+        item, other = (answers(live, text, is_in_turns=is_in_turns) for live in servers)
+        if item != other:
+            yield number, is_in_turns, text, item - other, other - item
 
 
-def report(seed, number, is_in_turns, said, one, other):
+def report(seed, number, is_in_turns, message, item, other):
     """Describe a difference."""
-    parts = (("said", map(json.dumps, said)), ("the plain way alone", one), ("the SDK alone", other))
+    parts = (("said", map(json.dumps, message)), ("the plain way alone", item), ("the SDK alone", other))
     lines = ["\n    ".join([f"  {title}:", *lines]) for title, lines in parts]
     return "\n".join([f"sequence {number} of seed {seed}{', in turns' if is_in_turns else ''}", *lines])
 
@@ -233,10 +233,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    requested = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, two_servers(folder) as servers:
-        found = [report(asked.seed, *difference) for difference in differences(servers, asked.count, asked.seed)]
-    sys.stdout.write("\n".join([*found, f"{asked.count} sequences, {len(found)} not answered alike\n"]))
+        found = [
+            report(requested.seed, *difference) for difference in differences(servers, requested.count, requested.seed)
+        ]
+    sys.stdout.write("\n".join([*found, f"{requested.count} sequences, {len(found)} not answered alike\n"]))
     raise SystemExit(bool(found))
 
 

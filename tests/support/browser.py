@@ -182,8 +182,8 @@ class Page:
         """Wait until an expression is true, and return its value."""
         deadline = time.monotonic() + SEEN_S
         while not (value := self.run(script)):
-            told = f"{what or script}; it says: {self.text()[-2000:]} {self.wrong}"
-            assert time.monotonic() < deadline, f"the page was waited for in vain: {told}"
+            output = f"{what or script}; it says: {self.text()[-2000:]} {self.wrong}"
+            assert time.monotonic() < deadline, f"the page was waited for in vain: {output}"
             time.sleep(0.02)
         return value
 

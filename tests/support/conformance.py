@@ -49,8 +49,8 @@ class Bridge(http.server.BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def do_POST(self):
-        said = self.rfile.read(int(self.headers["content-length"])).replace(*WATCHED)
-        message = json.loads(said)
+        text = self.rfile.read(int(self.headers["content-length"])).replace(*WATCHED)
+        message = json.loads(text)
         name = self.headers.get(SESSION) or uuid.uuid4().hex
         if name not in self.relays:
             self.relays[name] = self.relay()

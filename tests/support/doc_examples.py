@@ -153,11 +153,11 @@ class Reader:
         pieces = done.stdout.split(MARK)
         outputs, statuses = pieces[0:-1:2], pieces[1::2]
         assert len(statuses) == len(todo), f"line {block.line}: {done.stdout}"
-        wanted = ["0"] * (len(todo) - 1) + [block.option("exit") or "0"]
-        for (command, expected), output, status, want in zip(todo, outputs, statuses, wanted, strict=True):
-            said = f"line {block.line}: $ {command}\n--- status {status}, output:\n{output}\n--- expected:\n{expected}"
-            assert status == want, said
-            assert matches(expected, output), said
+        required = ["0"] * (len(todo) - 1) + [block.option("exit") or "0"]
+        for (command, expected), output, status, want in zip(todo, outputs, statuses, required, strict=True):
+            text = f"line {block.line}: $ {command}\n--- status {status}, output:\n{output}\n--- expected:\n{expected}"
+            assert status == want, text
+            assert matches(expected, output), text
         self.folder = Path(self.where.read_text().strip())
 
     def follow(self, page: str) -> None:

@@ -50,8 +50,8 @@ class Prepared:
 
     def read_events(self):
         with contextlib.suppress(OSError):
-            while told := self.link.recv(MAX_BYTES):
-                news = json.loads(told)
+            while reported := self.link.recv(MAX_BYTES):
+                news = json.loads(reported)
                 with self.changed:
                     if "started" in news:
                         self.started.append(news["started"])
@@ -59,10 +59,10 @@ class Prepared:
                         self.ended[news["ended"]] = news
                     self.changed.notify_all()
 
-    def fork(self, asked, descriptors):
+    def fork(self, requested, descriptors):
         """Fork a new process and return its pid."""
         with self.asking:
-            posix_only.send_files(self.link, json.dumps(asked).encode(), descriptors)
+            posix_only.send_files(self.link, json.dumps(requested).encode(), descriptors)
             with self.changed:
                 assert self.changed.wait_for(lambda: self.started, START_S), "the prepared process does not answer"
                 return self.started.pop()
@@ -88,7 +88,7 @@ class Forked:
     def __init__(self, words, *, env, cwd=None, stderr=subprocess.STDOUT, start_new_session=False, terminal=None):
         self.args = words
         self.returncode = self.memory = self.stdout = self.stderr = None
-        asked = {
+        requested = {
             "words": ["codriver", *map(str, words)],
             "environ": env,
             "folder": str(cwd or Path.cwd()),
@@ -97,7 +97,7 @@ class Forked:
         }
         self.prepared = prepared()
         if terminal is not None:
-            self.pid = self.prepared.fork(asked, [terminal] * 3)
+            self.pid = self.prepared.fork(requested, [terminal] * 3)
             return
         with contextlib.ExitStack() as theirs:
             nothing = theirs.enter_context(open(os.devnull, "rb"))  # noqa: PTH123
@@ -105,7 +105,7 @@ class Forked:
             error = out
             if stderr == subprocess.PIPE:
                 self.stderr, error = pipe(theirs)
-            self.pid = self.prepared.fork(asked, [nothing.fileno(), out, error])
+            self.pid = self.prepared.fork(requested, [nothing.fileno(), out, error])
 
     def poll(self):
         with self.prepared.changed:
@@ -138,9 +138,9 @@ class Forked:
     def communicate(self, timeout=60):
         """Return all its output once it has ended."""
         ends = time.monotonic() + timeout
-        said = {}
+        message = {}
         files = [file for file in (self.stdout, self.stderr) if file]
-        readers = [threading.Thread(target=lambda file=file: said.update({file: file.read()})) for file in files]
+        readers = [threading.Thread(target=lambda file=file: message.update({file: file.read()})) for file in files]
         for reader in readers:
             reader.start()
         for reader in readers:
@@ -151,7 +151,7 @@ class Forked:
         for file in files:
             file.close()
         self.wait(max(1.0, ends - time.monotonic()))
-        return said[self.stdout], said.get(self.stderr)
+        return message[self.stdout], message.get(self.stderr)
 
 
 def pipe(theirs):

@@ -24,12 +24,12 @@ class Forwarding:
                 near, _ = listener.accept()
                 far = socket.create_connection(("127.0.0.1", self.target))
                 opened += [near, far]
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=(one, other), daemon=True).start()
+                for item, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(item, other), daemon=True).start()
 
-    def _carry(self, one, other):
+    def _carry(self, item, other):
         with contextlib.suppress(OSError):
-            while data := one.recv(65536):
+            while data := item.recv(65536):
                 other.sendall(data)
             other.shutdown(socket.SHUT_WR)
 

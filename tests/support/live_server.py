@@ -48,8 +48,8 @@ def _python_for_projects():
         return place, place
     base, packages = sys.executable, str(Path(pytest.__file__).parents[1])
     if of_path:
-        asked = [of_path, "-c", "import sys, pytest; print(sys.executable, pytest.__file__, sep='\\n')"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
+        requests = [of_path, "-c", "import sys, pytest; print(sys.executable, pytest.__file__, sep='\\n')"]
+        found = subprocess.run(requests, capture_output=True, text=True, check=False)
         if found.returncode == 0:
             base, file = found.stdout.splitlines()
             packages = str(Path(file).parents[1])

@@ -144,8 +144,8 @@ class Versioned:
         """Notifications and requests from the server that have not been handled yet."""
         if version != MODERN:
             who = {"name": name, "version": "1"}
-            asked = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": who}
-            self.about = self.request("initialize", **asked)
+            requested = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": who}
+            self.about = self.request("initialize", **requested)
             self.bare.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         else:
             self.about = self.request("server/discover")

@@ -436,7 +436,7 @@ class MemoryAdapter(Adapter):
     async def _evaluate(self, session, request, limits):
         if request.part is None:
             return await self._evaluate_forms(session, request, limits)
-        told, outputs, number = self.listener, [], next(self._executions)
+        reported, outputs, number = self.listener, [], next(self._executions)
 
         def report(identity, event):
             if isinstance(event, Output):
@@ -446,7 +446,7 @@ class MemoryAdapter(Adapter):
                 outputs.append(
                     {"output_type": "execute_result", "execution_count": number, "data": data, "metadata": {}}
                 )
-            told(identity, event)
+            reported(identity, event)
 
         self.listener = report
         try:
@@ -456,7 +456,7 @@ class MemoryAdapter(Adapter):
                 outputs.append({"output_type": "error", **about})
             return how
         finally:
-            self.listener = told
+            self.listener = reported
             self._cells.by_evaluation[request.id] = CellRun(number, tuple(outputs))
 
     async def _evaluate_forms(self, session, request, limits):
@@ -497,22 +497,22 @@ class MemoryAdapter(Adapter):
         target.has_input.set()
 
     async def query(self, question):
-        names, told = self._session(question.session).names, {}
+        names, reported = self._session(question.session).names, {}
         match question:
             case Complete(prefix=prefix):
                 found = [name for name in (*FUNCTIONS, *names) if name.startswith(prefix)]
-                told = {"completions": [{"candidate": name, "ns": question.namespace} for name in found]}
+                reported = {"completions": [{"candidate": name, "ns": question.namespace} for name in found]}
             case Lookup(symbol=symbol) if symbol in FUNCTIONS or symbol in names:
                 doc = FUNCTIONS[symbol][1] if symbol in FUNCTIONS else None
-                told = {"name": symbol, "ns": question.namespace, "doc": doc}
+                reported = {"name": symbol, "ns": question.namespace, "doc": doc}
             case LastError() if failure := self._session(question.session).failure:
                 frames = (StackFrame("form", line=failure.line), StackFrame("memory_repl", tooling=True))
-                told = {"trace": StackTrace(failure.type, failure.message, frames)}
+                reported = {"trace": StackTrace(failure.type, failure.message, frames)}
             case Lookup() | LastError():
                 pass
             case _:
                 return await super().query(question)
-        return question.read(told)
+        return question.read(reported)
 
     async def macroexpand(self, code, namespace, session=MAIN_SESSION, *, full=False):
         self._session(session)

@@ -79,8 +79,8 @@ def listening(*ports, says=b""):
         assert process.stdout.readline() == b"up\n"
 
         def output():
-            said, _ = process.communicate(timeout=WAIT_S)
-            return said
+            text, _ = process.communicate(timeout=WAIT_S)
+            return text
 
         yield output
         process.kill()

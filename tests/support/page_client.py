@@ -137,6 +137,6 @@ class Events:
             self.next(deadline)
         return found
 
-    def row(self, **wanted):
+    def row(self, **expected):
         """Read until a row has all of these values."""
-        return self.until(lambda rows: next((r for r in rows if wanted.items() <= r.items()), None))
+        return self.until(lambda rows: next((r for r in rows if expected.items() <= r.items()), None))

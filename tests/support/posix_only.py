@@ -206,9 +206,9 @@ else:
         """Return two connected sockets that preserve message boundaries."""
         return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
-    def send_files(link, told, descriptors):
+    def send_files(link, message, descriptors):
         """Send open files with a message."""
-        socket.send_fds(link, [told], descriptors)
+        socket.send_fds(link, [message], descriptors)
 
     def open_terminal():
         """Return the two ends of a terminal."""

@@ -52,8 +52,8 @@ def main():
             os.read(awake, 4096)
             report_ended(link)
         if link.fileno() in ready:
-            told, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, 3)
-            if not told:
+            reported, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, 3)
+            if not reported:
                 return
             pid = os.fork()
             if pid == 0:
@@ -61,7 +61,7 @@ def main():
                 link.close()
                 os.close(awake)
                 os.close(wake)
-                become(json.loads(told), descriptors)
+                become(json.loads(reported), descriptors)
                 run()
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -122,22 +122,22 @@ def report_ended(link):
         link.send(json.dumps({"ended": pid, "code": code, "memory": usage.ru_maxrss * 1024}).encode())
 
 
-def become(asked, descriptors):
+def become(requested, descriptors):
     """Turn this process into the requested one, without visible differences."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     for number, handler in ((signal.SIGCHLD, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         signal.signal(number, handler)
-    if asked["terminal"]:
+    if requested["terminal"]:
         os.login_tty(os.dup(0))
         sys.stdout.reconfigure(line_buffering=True)  # as the interpreter does it there
-    elif asked["session"]:
+    elif requested["session"]:
         os.setsid()
-    os.chdir(asked["folder"])
+    os.chdir(requested["folder"])
     os.environ.clear()
-    os.environ.update(asked["environ"])
-    sys.argv[:] = asked["words"]
+    os.environ.update(requested["environ"])
+    sys.argv[:] = requested["words"]
     random.seed()
 
 

@@ -18,8 +18,8 @@ def state_of(pid):
         with suppress(OSError):
             return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         return ""
-    told = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return told.stdout.strip()[:1]
+    reported = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return reported.stdout.strip()[:1]
 
 
 def states_of_threads(pid):

@@ -110,8 +110,8 @@ def cline(place, url):
     settings.parent.mkdir(parents=True, exist_ok=True)
     provider = {"provider": "openai-compatible", "apiKey": "none", "model": "ours", "baseUrl": f"{url}/v1"}
     ours = {"settings": provider, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
-    told = {"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}}
-    settings.write_text(json.dumps({**told, "providers": {"openai-compatible": ours}}))
+    message = {"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}}
+    settings.write_text(json.dumps({**message, "providers": {"openai-compatible": ours}}))
     return ["cline", "-P", "openai-compatible", "go on"], {}
 
 

@@ -226,9 +226,9 @@ def start(name):
     while (endpoint := _printed_address(watched)) is None and watched.is_running() and time.monotonic() < deadline:
         time.sleep(POLL_S)
     if endpoint is None:
-        said = watched.output.splitlines()[-5:]
+        text = watched.output.splitlines()[-5:]
         watched.stop()
-        pytest.fail(f"the REPL {name!r} did not start: {said}")
+        pytest.fail(f"the REPL {name!r} did not start: {text}")
     return RealRepl(name, endpoint, watched)
 
 

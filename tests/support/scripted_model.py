@@ -137,15 +137,15 @@ class Model:
                 """Print nothing: other requests of clients do not matter."""
 
             def do_POST(self):
-                asked = self.rfile.read(int(self.headers["content-length"]))
+                requested = self.rfile.read(int(self.headers["content-length"]))
                 path = self.path.partition("?")[0]
                 interface = next((speak for end, speak in INTERFACES.items() if path.endswith(end)), None)
                 if interface is None:
                     self.send_error(404)
                     return
-                results, events = interface(json.loads(asked), script)
+                results, events = interface(json.loads(requested), script)
                 model.results += results
-                model.heard.append(asked.decode())
+                model.heard.append(requested.decode())
                 self.send_response(200)
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()

@@ -39,8 +39,8 @@ def drawn(printed, title):
             if at % 2:
                 style = CLASSES.get(piece, "")
             elif piece:
-                shown = escape(piece, quote=False)
-                spans.append(f'<tspan class="{style}">{shown}</tspan>' if style else f"<tspan>{shown}</tspan>")
+                displayed = escape(piece, quote=False)
+                spans.append(f'<tspan class="{style}">{displayed}</tspan>' if style else f"<tspan>{displayed}</tspan>")
         place = f'x="{MARGIN}" y="{MARGIN + (number + 0.75) * LINE:g}"'
         parts.append(f'<text {place} style="animation-duration: {number * PACE_S:.2f}s">{"".join(spans)}</text>\n')
     return "".join([*parts, "</svg>\n"])

@@ -76,9 +76,9 @@ class InMemory(Live):
     def _serve(self, settings):
         plain = {"warm_tests": "off"} if HAS_WARM_TESTS else {}
         usual = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, "toolset": "full", **plain}
-        wanted = {**usual, **settings}
+        expected = {**usual, **settings}
         try:
-            serve.run(serve.ServeOptions(self.workspace, wanted, on_reached=self._reached.set, verbosity="quiet"))
+            serve.run(serve.ServeOptions(self.workspace, expected, on_reached=self._reached.set, verbosity="quiet"))
         finally:
             self._reached.set()  # or it never will be
 

@@ -175,11 +175,11 @@ async def project(
 
 def differences(plain, warm):
     """Return what differs between two runs."""
-    one, other = plain.outcomes(), warm.outcomes()
+    item, other = plain.outcomes(), warm.outcomes()
     found = [
-        f"{test}: {one.get(test)} {other.get(test)}" for test in {**one, **other} if one.get(test) != other.get(test)
+        f"{test}: {item.get(test)} {other.get(test)}" for test in {**item, **other} if item.get(test) != other.get(test)
     ]
-    if list(one) != list(other) and sorted(one) == sorted(other):
+    if list(item) != list(other) and sorted(item) == sorted(other):
         found.append("the order of the tests")
     if plain.report.exit_status != warm.report.exit_status:
         found.append(f"exit status {plain.report.exit_status} {warm.report.exit_status}")

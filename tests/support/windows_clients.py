@@ -75,8 +75,8 @@ def main():
         lines[tuple(word.replace("${workspaceFolder}", str(folder)) for word in words)] = None  # as its client does
     answers = [[subprocess.list2cmdline(words), *output_of(words, HANDSHAKE)] for words in lines]
     event = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "cwd": str(folder)})
-    told = [[line, *output_of(line, event, shell=True)] for line in dict.fromkeys(hooks(folder))]
-    sys.stdout.write(json.dumps({"files": found, "entries": answers, "hooks": told}) + "\n")
+    reported = [[line, *output_of(line, event, shell=True)] for line in dict.fromkeys(hooks(folder))]
+    sys.stdout.write(json.dumps({"files": found, "entries": answers, "hooks": reported}) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ class Edited:
     def serve(self):
         command = [sys.executable, "-X", "utf8", "-m", "codriver", "serve", "--port", "0", "--repl", "none"]
         server = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said = server.stdout.readline()
-        assert b"listens on" in said, said
+        output = server.stdout.readline()
+        assert b"listens on" in output, output
         self.done["starts"] += 1
         return server
 
@@ -69,9 +69,9 @@ class Edited:
     def compare(self, *numbers):
         """Record where the two files are not both as one of these edits left them."""
         now = [file.read_text() for file in self.files]
-        wanted = [[self.text(name, number) for name in NAMES] for number in numbers]
-        if now in wanted:
-            self.number = numbers[wanted.index(now)]
+        expected = [[self.text(name, number) for name in NAMES] for number in numbers]
+        if now in expected:
+            self.number = numbers[expected.index(now)]
         else:
             self.differences.append([numbers, now])
 

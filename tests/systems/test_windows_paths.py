@@ -64,5 +64,5 @@ def test_paths_with_either_kind_of_slash_are_recognized():
 
 
 def test_advice_uses_windows_commands():
-    said = [programs.kill_command(7), programs.grant_access_command(Path("C:/x"))]
-    assert said == ["taskkill /F /PID 7", 'icacls "C:\\x" /grant "%USERNAME%:(OI)(CI)F"']
+    text = [programs.kill_command(7), programs.grant_access_command(Path("C:/x"))]
+    assert text == ["taskkill /F /PID 7", 'icacls "C:\\x" /grant "%USERNAME%:(OI)(CI)F"']

@@ -98,8 +98,8 @@ def test_variables_are_redacted_and_printed_without_running_user_code(project):
         "class Loud:\n    def __repr__(self):\n        open('ran', 'w')\n        return 'loud'\n\n"
         "def test_it():\n    password, loud, kept = 'p', Loud(), {'token': 't', 'size': 3}\n    assert not kept\n"
     )
-    shown = run(folder, "--tb=line").failure("test_it").frames[0].locals
-    assert shown == {"loud": "<Loud>", "kept": "{'token': <not shown>, 'size': 3}"}
+    displayed = run(folder, "--tb=line").failure("test_it").frames[0].locals
+    assert displayed == {"loud": "<Loud>", "kept": "{'token': <not shown>, 'size': 3}"}
     assert not (folder / "ran").exists()
 
 

@@ -39,8 +39,8 @@ def without_marker(text):
 
 @given(JSON, st.integers(0, 9000))
 def test_strings_fit_the_total_budget_and_omissions_are_counted(value, max_bytes):
-    shown, note = shorten(value, max_bytes)
-    before, after = texts(value), texts(shown)
+    displayed, note = shorten(value, max_bytes)
+    before, after = texts(value), texts(displayed)
     assert len(before) == len(after)
     assert (note is None) == (before == after)
     for whole, text in zip(before, after, strict=True):
@@ -75,9 +75,9 @@ def test_json_bytes_matches_the_size_in_an_answer(text):
 
 @given(st.lists(STRINGS, max_size=8), st.integers(0, 9000))
 def test_a_string_is_truncated_only_if_it_is_longer_than_all_strings_left_whole(values, max_bytes):
-    shown: Any = shorten(values, max_bytes)[0]
-    cut = [json_bytes(without_marker(text)) for whole, text in zip(values, shown, strict=True) if text != whole]
-    whole = [json_bytes(text) for before, text in zip(values, shown, strict=True) if text == before]
+    displayed: Any = shorten(values, max_bytes)[0]
+    cut = [json_bytes(without_marker(text)) for whole, text in zip(values, displayed, strict=True) if text != whole]
+    whole = [json_bytes(text) for before, text in zip(values, displayed, strict=True) if text == before]
     # On character boundaries: a cut text may end up to three bytes earlier.
     assert not cut or max(whole, default=0) <= min(cut) + 3
 
@@ -122,11 +122,11 @@ def test_the_answer_of_wait_for_is_also_limited(client):
 
 def test_an_image_displayed_twice_is_sent_once():
     images = Images(5, "")
-    shown = images.remove_from_json(
+    displayed = images.remove_from_json(
         {
             "result": "data:image/png;base64,AAAA",
             "values": ["data:image/png;base64,BBBB", "a data:image/png;base64,AAAA b"],
         }
     )
-    assert shown == {"result": "<<image-1>>", "values": ["<<image-2>>", "a <<image-1>> b"]}
+    assert displayed == {"result": "<<image-1>>", "values": ["<<image-2>>", "a <<image-1>> b"]}
     assert [image.data for image in images.images] == ["AAAA", "BBBB"]

@@ -133,12 +133,12 @@ def test_an_evaluation_noted_as_running_is_noted_again_when_it_ends(live, client
     mine = client.call("evaluate_code", code='"mark 8"')["evaluationId"]
     code = f'(await-file "{(live.workspace / "end").as_posix()}")'
     running = other.call("evaluate_code", code=code, timeoutMs=1000)["evaluationId"]
-    [begun] = client.call("get_evaluation", evaluationId=mine)["notes"]
+    [pending] = client.call("get_evaluation", evaluationId=mine)["notes"]
     assert client.call("get_evaluation", evaluationId=mine)["notes"] == []
     (live.workspace / "end").touch()
     until(lambda: other.call("get_evaluation", evaluationId=running)["status"] == "done", "the loop to end")
     [ended] = client.call("get_evaluation", evaluationId=mine)["notes"]
-    assert begun.endswith(f"({running}, running)")
+    assert pending.endswith(f"({running}, running)")
     assert ended.endswith(f"({running}, done)")
 
 
@@ -159,8 +159,10 @@ def test_late_thread_output_is_noted_once_with_a_way_to_read_it(live, client, ot
     other.call("evaluate_code", code='"mark 9"')
     evaluation = printed_late(live, client, '"tick 1\\ntock 2"', "tock 2")
     [note] = client.call("evaluate_code", code='"mark 10"')["notes"]
-    told = re.fullmatch(rf"2 lines from evaluation {evaluation} since: tick 1 tock 2 \((\w+) with since (\d+)\)", note)
-    rows = client.call(told[1], since=int(told[2]), limit=100)["result"]
+    reported = re.fullmatch(
+        rf"2 lines from evaluation {evaluation} since: tick 1 tock 2 \((\w+) with since (\d+)\)", note
+    )
+    rows = client.call(reported[1], since=int(reported[2]), limit=100)["result"]
     assert "".join(row["text"] for row in rows if row.get("evaluation") == evaluation) == "tick 1\ntock 2\n"
     assert client.call("evaluate_code", code='"mark 11"')["notes"] == []
     assert note in other.call("evaluate_code", code='"mark 12"')["notes"]

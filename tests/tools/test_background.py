@@ -47,8 +47,8 @@ def test_background_code_runs_alongside_a_busy_repl(client, busy):
         answer = ended(client, answer)
     assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "42", "beside\n")
     log = client.call("repl_output_log", since=0)["result"]
-    said = [e["text"] for e in log if e.get("evaluation") == answer["evaluationId"]]
-    assert said == ["print('beside')\n6 * 7", "beside\n", "None", "42"]
+    text = [e["text"] for e in log if e.get("evaluation") == answer["evaluationId"]]
+    assert text == ["print('beside')\n6 * 7", "beside\n", "None", "42"]
     assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
 
 
@@ -141,10 +141,10 @@ def test_main_thread_only_operations_fail_with_an_explanation_in_the_background(
 
 
 def test_a_client_can_run_at_most_eight_background_evaluations(client):
-    begun = [begin(client, ENDLESS) for _ in range(8)]
+    pending = [begin(client, ENDLESS) for _ in range(8)]
     refused = begin(client, "1")
     assert (refused["reason"], refused["most"]) == ("too-many-in-background", 8)
-    for item in begun:
+    for item in pending:
         client.call("interrupt_evaluation", evaluationId=item["evaluationId"])
     until(lambda: "result" in begin(client, "1", timeoutMs=5000), "room")
 

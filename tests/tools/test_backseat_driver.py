@@ -60,9 +60,9 @@ def test_sessions_are_listed_with_any_runtime_options(client):
 
 
 def test_symbol_info_accepts_the_backseat_driver_arguments(client):
-    asked = {"namespace": "user", "replSessionKey": "mem"}
-    ours = client.call("symbol_info", symbol="map", **asked)
-    assert client.call("clojure_symbol_info", clojureSymbol="map", **asked) == ours
+    requested = {"namespace": "user", "replSessionKey": "mem"}
+    ours = client.call("symbol_info", symbol="map", **requested)
+    assert client.call("clojure_symbol_info", clojureSymbol="map", **requested) == ours
     assert ours["ok"]
 
 
@@ -109,8 +109,8 @@ def test_a_workspace_skill_named_backseat_driver_is_not_hidden(tmp_path):
 
 
 def test_a_symbol_can_be_read_at_its_backseat_driver_address(client):
-    told = json.loads(text_at(client, "/symbol-info/map@mem@user"))
-    assert told["name"] == "map"
+    reported = json.loads(text_at(client, "/symbol-info/map@mem@user"))
+    assert reported["name"] == "map"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_tools_added_by_notebooks_or_applications_have_an_exact_byte_budget(budg
     seen = {
         tool.name: {"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in tools
     }
-    assert {name: len(compact(shown)) for name, shown in seen.items()} == budgets
+    assert {name: len(compact(displayed)) for name, displayed in seen.items()} == budgets
 
 
 OF_TASKS = {

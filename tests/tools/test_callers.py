@@ -41,9 +41,9 @@ def test_callers_are_not_notified_about_their_own_actions_under_other_names(live
 def test_sub_agents_on_one_connection_are_distinguished_by_their_names(ann):
     py(ann, "1", who="left")
     py(ann, "2", who="right")
-    told = py(ann, "3", who="left")
-    assert told["otherWhosSinceLast"] == ["right"]
-    assert [note for note in told["notes"] if note.startswith("meanwhile right in py: 2")]
+    reported = py(ann, "3", who="left")
+    assert reported["otherWhosSinceLast"] == ["right"]
+    assert [note for note in reported["notes"] if note.startswith("meanwhile right in py: 2")]
 
 
 def test_a_client_can_interrupt_its_own_evaluation_in_a_shared_session(ann, other):

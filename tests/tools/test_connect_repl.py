@@ -51,10 +51,10 @@ def test_nothing_is_sent_to_a_closed_port_or_another_users_port(client):
         True,
     )
     assert "Start an nREPL server" in refused["hint"]
-    with other_user.listening(port) as heard:
+    with other_user.listening(port) as received:
         refused = client.call("connect_repl", address=f"localhost:{port}")
         assert (refused["reason"], "another user" in refused["message"]) == ("repl-unreachable", True)
-        assert heard() == b""
+        assert received() == b""
     assert [row["key"] for row in client.call("list_sessions")["sessions"]] == known
 
 

@@ -30,9 +30,9 @@ def evaluate(client, code, key="py", **more):
 
 
 def part(client, answer, **more):
-    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], **more)
-    validate(told, BY_NAME["get_evaluation"].output)
-    return told
+    reply = client.call("get_evaluation", evaluationId=answer["evaluationId"], **more)
+    validate(reply, BY_NAME["get_evaluation"].output)
+    return reply
 
 
 def cut_of(answer):
@@ -61,9 +61,9 @@ def test_the_call_in_its_note_returns_the_rest_of_a_truncated_table_or_array(cli
     answer = evaluate(client, code)
     assert cut_of(answer) == [f"cut: {cut}; get_evaluation path []"]
     count = int(cut.split()[2])
-    told = part(client, answer, path=[], **{"from": count - 3, "length": 15})
-    assert last in told["result"]
-    assert "..." not in told["result"]
+    reported = part(client, answer, path=[], **{"from": count - 3, "length": 15})
+    assert last in reported["result"]
+    assert "..." not in reported["result"]
     first = part(client, answer, path=[])
     assert "..." not in first["result"]
     assert first["result"] != answer["result"]
@@ -100,10 +100,10 @@ def test_each_truncated_value_of_an_evaluation_has_its_own_note(client):
 
 def test_a_part_too_large_for_an_answer_is_truncated_with_a_note(client):
     answer = evaluate(client, "{'k': ['x' * 900] * 100}")
-    asked = {"evaluationId": answer["evaluationId"], "path": ["k"]}
-    whole = client.call("get_evaluation", **asked)
+    requested = {"evaluationId": answer["evaluationId"], "path": ["k"]}
+    whole = client.call("get_evaluation", **requested)
     assert [note for note in whole["notes"] if "the first " in note and "pass a smaller length" in note]
-    some = client.call("get_evaluation", **asked, length=3)
+    some = client.call("get_evaluation", **requested, length=3)
     assert some["result"].count("x" * 900) == 3
     assert not any("the first " in note for note in some["notes"])
 
@@ -120,9 +120,9 @@ def test_parts_of_truncated_lisp_values_can_be_requested(client):
 
 def test_a_missing_part_is_refused_with_a_reason(client):
     answer = evaluate(client, "list(range(30))")
-    told = part(client, answer, path=["no"])
-    assert (told["ok"], told["reason"]) == (False, "forgotten")
-    assert "the next step of the path" in told["message"]
+    reported = part(client, answer, path=["no"])
+    assert (reported["ok"], reported["reason"]) == (False, "forgotten")
+    assert "the next step of the path" in reported["message"]
     whole = part(client, evaluate(client, "1"), path=[])
     assert "the REPL no longer has the value" in whole["message"]
 

@@ -127,16 +127,16 @@ def test_a_load_that_never_started_reports_what_blocked_it(tmp_path):
             until_connected(client)
             assert client.call("load_file", filePath=str(file))["ok"]
             wait = '(.sleep (python/__import__ "time") 60)'
-            held = ann.call("evaluate_code", code=wait)
-            assert held["ok"], held
-            held = held["evaluationId"]
-            until(lambda: ann.call("get_evaluation", evaluationId=held)["status"] == "running", "it to run")
+            retained = ann.call("evaluate_code", code=wait)
+            assert retained["ok"], retained
+            retained = retained["evaluationId"]
+            until(lambda: ann.call("get_evaluation", evaluationId=retained)["status"] == "running", "it to run")
             change = {"type": "append", "code": "(def added 1)"}
             answer = edit(client, file, change, onFailure="restore")
-            client.call("interrupt_evaluation", evaluationId=held)
+            client.call("interrupt_evaluation", evaluationId=retained)
     assert (answer["ok"], answer["reason"]) == (False, "timed-out"), answer
     words = "the load of src/shop/queued.lpy never started and was removed from the queue: "
-    assert answer["message"].startswith(f"{words}the session has been occupied by evaluation {held} of ann for ")
+    assert answer["message"].startswith(f"{words}the session has been occupied by evaluation {retained} of ann for ")
     assert "interrupt_evaluation" in answer["hint"]
     assert answer["kept"].startswith("the edit is kept although its load failed")
     assert "added" in file.read_text()

@@ -225,13 +225,13 @@ class TestNotLoaded:
         ):
             until_connected(client)
             client.call("evaluate_code", code="(def gate (promise)) (def runs (atom 0)) (ns busy) (ns user)")
-            held = other.call("evaluate_code", code="@gate")
-            assert held["status"] == "running"
+            retained = other.call("evaluate_code", code="@gate")
+            assert retained["status"] == "running"
             file = {**FORM, "content": "(ns busy)\n(swap! user/runs inc)\n"}
             [row] = client.call("edit_files", edits=[file], load=True)["files"]
             assert row["load"]["status"] == "queued"
-            assert held["evaluationId"] in str(row["load"]["notes"])
-            client.call("interrupt_evaluation", evaluationId=held["evaluationId"])
+            assert retained["evaluationId"] in str(row["load"]["notes"])
+            client.call("interrupt_evaluation", evaluationId=retained["evaluationId"])
             identity = row["load"]["evaluationId"]
             until(lambda: client.call("get_evaluation", evaluationId=identity)["status"] == "done", "the load")
             assert client.call("evaluate_code", code="@user/runs")["result"] == "1"

@@ -187,8 +187,8 @@ class TestRollback:
         query = '[:find ?text :where [?e :output/who "carol"] [?e :output/text ?text]]'
         assert f"carol ran pytest {tests.name}: 2 tests, " in str(client.call("repl_output_log", query=query))
         resource = client.request("resources/read", {"uri": "codriver://handoff"})
-        told = resource["result"]["contents"][0]["text"]
-        assert f"{tests.name}::test_rate" not in told
+        reported = resource["result"]["contents"][0]["text"]
+        assert f"{tests.name}::test_rate" not in reported
 
     def test_a_failing_edit_stays_without_the_restore_option(self, client, shop, tests):
         answer = edit(client, shop, {**RATE, "code": "def rate(order): return 0"}, load=True, test=[tests.name])

@@ -70,10 +70,10 @@ def test_a_long_diff_ends_with_a_whole_line_and_the_number_of_omitted_lines(size
     text, is_cut = truncate_diff(diff, size)
     assert is_cut == (size < len(diff))
     if is_cut:
-        kept, told = text[: text.index("…")], text[text.index("…") :]
+        kept, reported = text[: text.index("…")], text[text.index("…") :]
         assert diff.startswith(kept)
         assert len(kept) <= size
         count = diff.count("\n") - kept.count("\n")
-        assert told == f"… {count} more line{'' if count == 1 else 's'}\n"
+        assert reported == f"… {count} more line{'' if count == 1 else 's'}\n"
     else:
         assert text == diff

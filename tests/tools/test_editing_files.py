@@ -61,17 +61,17 @@ def _one_for_two(below):
     return lambda path, *rest: tuple("one" if part == "two" else part for part in below(path, *rest))
 
 
-async def edit(editor, *wanted, caller="me", **options):
-    pairs = [EditRequest(str(file), what) for file, what in wanted]
+async def edit(editor, *expected, caller="me", **options):
+    pairs = [EditRequest(str(file), what) for file, what in expected]
     options = {"limits": SearchLimits(), "allow_outside": False, **options}
     return (await editor.edit(caller, pairs, **options)).files
 
 
-async def refusal(editor, *wanted, **options):
+async def refusal(editor, *expected, **options):
     """Return the messages of a refused batch, by index; nothing in the directory may have changed."""
     before = everything(editor._workspace.parent)
     with refused_as("edits-refused") as caught:
-        await edit(editor, *wanted, **options)
+        await edit(editor, *expected, **options)
     assert everything(editor._workspace.parent) == before
     problems: Any = caught.value.details["problems"]
     return [(row["index"], row["message"]) for row in problems]
@@ -129,8 +129,12 @@ class TestWrites:
         assert (workspace / "a.clj").read_text() == "(x)"
 
     async def test_edits_of_a_created_file_apply_to_its_content(self, editor, workspace):
-        wanted = [("n.clj", Append("(z)")), ("n.clj", CreateFile("(a)\n")), ("n.clj", Replace(Target(1, "(a)"), "(b)"))]
-        [result] = await edit(editor, *wanted)
+        expected = [
+            ("n.clj", Append("(z)")),
+            ("n.clj", CreateFile("(a)\n")),
+            ("n.clj", Replace(Target(1, "(a)"), "(b)")),
+        ]
+        [result] = await edit(editor, *expected)
         assert (workspace / "n.clj").read_text() == "(b)\n\n(z)\n"
         assert list(result.done) == [0, 1, 2]
 
@@ -167,7 +171,7 @@ class TestWrites:
 
 class TestRefusals:
     async def test_every_problem_of_a_batch_is_reported_by_index(self, editor):
-        told = await refusal(
+        reported = await refusal(
             editor,
             ("a.clj", NEW_B),
             ("nowhere.clj", Append("(z)")),
@@ -175,45 +179,45 @@ class TestRefusals:
             ("../b.clj", CreateFile("(ns b)")),
             ("a.clj", Replace(Target(30, "(def b 1)"), "x")),
         )
-        assert [index for index, _ in told] == [1, 2, 3, 4]
+        assert [index for index, _ in reported] == [1, 2, 3, 4]
         missing = "nowhere.clj does not exist: check the path, or create the file with an edit of type create"
-        assert told[0][1] == missing
+        assert reported[0][1] == missing
 
     async def test_a_refused_creation_does_not_hide_problems_of_other_edits(self, editor):
-        told = await refusal(
+        reported = await refusal(
             editor,
             ("a.clj", Replace(Target(2, "b 1"), "x")),
             ("a.clj", Replace(Target(3, "(def b 1)"), "(bad")),
             ("a.clj", CreateFile("(ns a)")),
             ("a.clj", NEW_B),
         )
-        assert [index for index, _ in told] == [0, 1, 2]
-        assert told[1][1].startswith("the brackets in the new text do not balance")
-        assert told[2][1] == "a.clj already exists: edit it, or pass overwrite: true to replace it"
+        assert [index for index, _ in reported] == [0, 1, 2]
+        assert reported[1][1].startswith("the brackets in the new text do not balance")
+        assert reported[2][1] == "a.clj already exists: edit it, or pass overwrite: true to replace it"
 
     async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
-        told = await refusal(
+        reported = await refusal(
             editor,
             ("n.clj", CreateFile("(ns n")),
             ("n.clj", Append("(bad")),
             ("n.clj", Append("(good)")),
         )
-        assert [index for index, _ in told] == [0, 1]
+        assert [index for index, _ in reported] == [0, 1]
 
     async def test_edits_apply_to_the_first_of_two_creations_of_the_same_file(self, editor):
-        told = await refusal(
+        reported = await refusal(
             editor,
             ("n.clj", CreateFile("(a)")),
             ("n.clj", CreateFile("(b)")),
             ("n.clj", Replace(Target(1, "(a)"), "(c)")),
             ("n.clj", Replace(Target(1, "(b)"), "(c)")),
         )
-        assert [index for index, _ in told] == [1, 3]
+        assert [index for index, _ in reported] == [1, 3]
 
     async def test_conflicting_edits_are_reported_even_if_another_edit_is_invalid(self, editor):
         again = Replace(Target(3, "(def b 1)"), "(def b 3)")
-        told = await refusal(editor, ("a.clj", NEW_B), ("a.clj", again), ("a.clj", Append("(bad")))
-        assert [index for index, _ in told] == [0, 1, 2]
+        reported = await refusal(editor, ("a.clj", NEW_B), ("a.clj", again), ("a.clj", Append("(bad")))
+        assert [index for index, _ in reported] == [0, 1, 2]
 
     @pytest.mark.slow
     async def test_a_refusal_message_has_a_maximum_size(self, editor, workspace):
@@ -229,20 +233,20 @@ class TestRefusals:
         assert await refusal(editor, ("n.clj", CreateFile("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))
 
     async def test_the_text_of_a_created_file_is_checked_like_any_other(self, editor):
-        [(_, told)] = await refusal(editor, ("n.clj", CreateFile("(ns n")))
-        assert told.startswith("the brackets in the new text do not balance")
+        [(_, reported)] = await refusal(editor, ("n.clj", CreateFile("(ns n")))
+        assert reported.startswith("the brackets in the new text do not balance")
 
     async def test_a_file_can_be_created_only_once_in_a_batch(self, editor):
-        told = await refusal(editor, ("n.clj", CreateFile("(a)")), ("n.clj", CreateFile("(b)")))
-        assert told == [(1, "edit 0 already creates n.clj")]
+        reported = await refusal(editor, ("n.clj", CreateFile("(a)")), ("n.clj", CreateFile("(b)")))
+        assert reported == [(1, "edit 0 already creates n.clj")]
 
     async def test_files_of_other_languages_are_refused(self, editor, workspace):
         (workspace / "a.js").write_text("x = 1\n")
         (workspace / "Makefile").write_text("all:\n")
         for name in ("a.js", "Makefile", "new.txt"):
-            [(_, told)] = await refusal(editor, (name, CreateFile("(x)", overwrite=True)))
-            assert told.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
-            assert told.endswith("edit it as text, with your client's own editing tool")
+            [(_, reported)] = await refusal(editor, (name, CreateFile("(x)", overwrite=True)))
+            assert reported.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
+            assert reported.endswith("edit it as text, with your client's own editing tool")
 
     async def test_directories_pipes_and_other_non_text_files_are_refused(self, editor, workspace):
         (workspace / "folder.clj").mkdir()
@@ -252,8 +256,8 @@ class TestRefusals:
         (workspace / "readonly.clj").write_text("(a)\n")
         (workspace / "readonly.clj").chmod(0o444)
         names = ("folder.clj", "pipe.clj", "latin.clj", "huge.clj", "readonly.clj", "a.clj/b.clj")
-        told = [(await refusal(editor, (name, Append("(z)"))))[0][1] for name in names]
-        assert told == [
+        reported = [(await refusal(editor, (name, Append("(z)"))))[0][1] for name in names]
+        assert reported == [
             "folder.clj: the path is a folder, not a regular file",
             "pipe.clj: the path is a pipe, not a regular file",
             "latin.clj is not valid UTF-8: the byte at offset 8 is invalid",
@@ -274,19 +278,19 @@ class TestRefusals:
         (workspace / ".git" / "a.clj").write_text(TEXT)
         (workspace / "link").symlink_to(".git")
         (workspace / "_darcs").symlink_to("src")
-        for wanted in (Append("(z)"), CreateFile("(z)", overwrite=True)):
-            [(_, told)] = await refusal(editor, (name, wanted))
-            assert told.startswith(f"{name} belongs to version control (")
-        [(_, told)] = await refusal(editor, (workspace / name, Append("(z)")), allow_outside=True)
-        assert "belongs to version control" in told
+        for expected in (Append("(z)"), CreateFile("(z)", overwrite=True)):
+            [(_, reported)] = await refusal(editor, (name, expected))
+            assert reported.startswith(f"{name} belongs to version control (")
+        [(_, reported)] = await refusal(editor, (workspace / name, Append("(z)")), allow_outside=True)
+        assert "belongs to version control" in reported
 
     @pytest.mark.parametrize("content", ["#!/usr/bin/env bb\n[core]\n", "gitdir: elsewhere\n"])
     async def test_git_files_cannot_be_created_as_scripts(self, editor, workspace, content):
         (workspace / ".git").write_text("gitdir: ../main/.git/worktrees/here\n")
         (workspace / "sub").mkdir()
         for name in (".git", "sub/.git", ".Git"):
-            [(_, told)] = await refusal(editor, (name, CreateFile(content, overwrite=True)))
-            assert "belongs to version control" in told
+            [(_, reported)] = await refusal(editor, (name, CreateFile(content, overwrite=True)))
+            assert "belongs to version control" in reported
 
     async def test_names_similar_to_version_control_can_be_edited(self, editor, workspace):
         for name in (".github/a.clj", "git/a.clj", "svn/hg.clj", ".gitlab.clj"):
@@ -300,8 +304,8 @@ class TestRefusals:
         assert (workspace / "a.clj").exists()
 
     async def test_an_unpaired_surrogate_is_refused(self, editor):
-        [(_, told)] = await refusal(editor, ("a.clj", Append('"\ud800"')))
-        assert "surrogate" in told
+        [(_, reported)] = await refusal(editor, ("a.clj", Append('"\ud800"')))
+        assert "surrogate" in reported
 
 
 class TestWorkspaceBoundary:
@@ -316,16 +320,16 @@ class TestWorkspaceBoundary:
         (workspace / "file.clj").symlink_to(outside)
         (workspace / "folder").symlink_to(outside.parent)
         for given in ("../outside/o.clj", str(outside), "file.clj", "folder/o.clj", "x/../../outside/o.clj"):
-            [(_, told)] = await refusal(editor, (given, NEW_B))
-            assert f"{given} is outside of the workspace {workspace}" in told
-            assert "allowEditsOutsideWorkspace" in told
-        [(_, told)] = await refusal(editor, ("folder/new.clj", CreateFile("(ns new)")))
-        assert told.startswith("folder/new.clj is outside of the workspace")
+            [(_, reported)] = await refusal(editor, (given, NEW_B))
+            assert f"{given} is outside of the workspace {workspace}" in reported
+            assert "allowEditsOutsideWorkspace" in reported
+        [(_, reported)] = await refusal(editor, ("folder/new.clj", CreateFile("(ns new)")))
+        assert reported.startswith("folder/new.clj is outside of the workspace")
 
     async def test_a_sibling_directory_with_the_same_prefix_is_outside_the_workspace(self, editor, workspace):
         sibling = workspace.with_name("workspace-two") / "a.clj"
-        [(_, told)] = await refusal(editor, (sibling, CreateFile("(a)")))
-        assert "is outside of the workspace" in told
+        [(_, reported)] = await refusal(editor, (sibling, CreateFile("(a)")))
+        assert "is outside of the workspace" in reported
 
     async def test_a_setting_allows_edits_outside_the_workspace(self, editor, workspace, outside):
         (workspace / "file.clj").symlink_to(outside)
@@ -387,8 +391,8 @@ class TestConcurrentChanges:
         assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
         await editor.undo("me")
         assert (workspace / "a.clj").read_text() == TEXT
-        [(_, told)] = await refusal(editor, ("a.clj/b.clj", CreateFile("(n)")))
-        assert "Not a directory" in told
+        [(_, reported)] = await refusal(editor, ("a.clj/b.clj", CreateFile("(n)")))
+        assert "Not a directory" in reported
         (workspace / "a.clj").unlink()
         (workspace / "a.clj").symlink_to("b.clj")
         with pytest.raises(UnreadableError, match="the path contains a link"):
@@ -435,9 +439,9 @@ class TestConcurrentChanges:
         names = [("a.clj", "b.clj"), ("b.clj", "a.clj")]
         with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
-                for n, (one, other) in enumerate(itertools.islice(itertools.cycle(names), 20)):
-                    wanted = (one, Append(f"(def v{n} {n})")), (other, Append(f"(def v{n} {n})"))
-                    tasks.start_soon(edit, editor, *wanted)
+                for n, (item, other) in enumerate(itertools.islice(itertools.cycle(names), 20)):
+                    expected = (item, Append(f"(def v{n} {n})")), (other, Append(f"(def v{n} {n})"))
+                    tasks.start_soon(edit, editor, *expected)
         for name in ("a.clj", "b.clj"):
             found = re.findall(r"\(def v(\d+)", (workspace / name).read_text())
             assert sorted(map(int, found)) == list(range(20))

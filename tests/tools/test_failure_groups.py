@@ -23,25 +23,25 @@ def groups_of(*tests):
 
 
 def test_errors_raised_at_the_same_lines_of_the_project_count_as_the_same_error():
-    one = failed("one", ("/project/shop.py", 5), (TESTS, 2))
+    item = failed("one", ("/project/shop.py", 5), (TESTS, 2))
     two = failed("two", ("/project/shop.py", 5), (TESTS, 9), message="KeyError: 'count'")
     other = failed("other", ("/project/shop.py", 6), (TESTS, 12), message="KeyError: 'x'")
     elsewhere = failed("elsewhere", ("/project/shop.py", 5), ("/project/shop.py", 8), (TESTS, 15), message="y")
-    assert groups_of(one, two, other, elsewhere) == [["one", "two"], ["other"], ["elsewhere"]]
+    assert groups_of(item, two, other, elsewhere) == [["one", "two"], ["other"], ["elsewhere"]]
 
 
 def test_exceptions_with_equal_messages_count_as_the_same_error():
     message = "TypeError: f() takes 1 positional argument"
-    one = failed("one", (TESTS, 2), message=message, kind="TypeError")
+    item = failed("one", (TESTS, 2), message=message, kind="TypeError")
     two = failed("two", (TESTS, 9), message=message, kind="TypeError")
-    assert groups_of(one, two) == [["one", "two"]]
+    assert groups_of(item, two) == [["one", "two"]]
 
 
 def test_equal_assertions_count_as_the_same_error_only_at_the_same_line():
     asserted = {"message": "assert 1 == 2", "kind": "AssertionError"}
-    one, same = failed("one[1]", (TESTS, 2), **asserted), failed("one[2]", (TESTS, 2), **asserted)
+    item, same = failed("one[1]", (TESTS, 2), **asserted), failed("one[2]", (TESTS, 2), **asserted)
     other = failed("other", (TESTS, 9), **asserted)
-    assert groups_of(one, other, same) == [["one[1]", "one[2]"], ["other"]]
+    assert groups_of(item, other, same) == [["one[1]", "one[2]"], ["other"]]
 
 
 def test_messages_that_differ_only_in_addresses_count_as_equal():

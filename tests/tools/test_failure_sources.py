@@ -149,8 +149,8 @@ def test_explanations_that_only_repeat_two_compared_strings_are_left_out(live, c
         "def test_shortened():\n    assert 'a' * 900 + 'b' == 'a' * 900 + 'c'\n"
     )
     answer = client.call("run_tests", paths=["test_strings.py"], args=["--color=yes"], timeoutMs=60_000, detail=False)
-    one, _lines, shortened = [row["message"] for row in answer["results"]]
-    assert one == "assert 'a-b' == 'a_b'"
+    item, _lines, shortened = [row["message"] for row in answer["results"]]
+    assert item == "assert 'a-b' == 'a_b'"
     assert "\n  - " in shortened
     assert "\x1b" not in str(answer)
 
@@ -236,8 +236,8 @@ def test_a_function_shared_by_several_failures_is_included_once(live, client):
         "def test_three():\n    assert shop.price({'price': 2}, 1) == 3\n"
     )
     answer = client.call("run_tests", paths=["test_twice.py"], timeoutMs=60_000, detail=False)
-    shown = [row.get("source", "").partition("\n")[0] for row in answer["results"]]
-    assert shown == ["shop.py:9 in discounted", "", "shop.py:4 in price"]
+    displayed = [row.get("source", "").partition("\n")[0] for row in answer["results"]]
+    assert displayed == ["shop.py:9 in discounted", "", "shop.py:4 in price"]
     assert str(answer["results"]).count("def discounted") == 1
 
 
@@ -388,7 +388,7 @@ def test_long_strings_that_begin_alike_are_displayed_where_they_differ(live, cli
         "        page, expected = begin + '<b>one</b>' + begin, begin + '<i>one</i>' + begin\n"
         "        self.assertMultiLineEqual(page, expected)\n"
     )
-    shown = failure(client, "Tests::test_page", "test_long.py")["locals"]
-    assert "page=from character 781 of 1610: '><p>88</p><p>89</p><b>one</b>" in shown, shown
-    assert "expected=from character" in shown
-    assert "<i>one</i>" in shown
+    displayed = failure(client, "Tests::test_page", "test_long.py")["locals"]
+    assert "page=from character 781 of 1610: '><p>88</p><p>89</p><b>one</b>" in displayed, displayed
+    assert "expected=from character" in displayed
+    assert "<i>one</i>" in displayed

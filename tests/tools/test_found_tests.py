@@ -87,17 +87,17 @@ def test_a_test_file_that_fails_to_load_is_reported_and_the_others_run(lisp, lpy
 
 
 def test_an_endless_clojure_test_is_named_with_its_stack(lisp, lpy):
-    begun = lisp.workspace / "begun"
+    pending = lisp.workspace / "begun"
     test, mark, wait = {
-        "clj": ("clojure", f'(spit "{begun}" "")', "(Thread/sleep 600000)"),
-        "lpy": ("basilisp", f'(spit "{begun}" "")', '(.sleep (python/__import__ "time") 600)'),
+        "clj": ("clojure", f'(spit "{pending}" "")', "(Thread/sleep 600000)"),
+        "lpy": ("basilisp", f'(spit "{pending}" "")', '(.sleep (python/__import__ "time") 600)'),
     }[lisp.path.rpartition(".")[2]]
     code = f"(ns endless-test (:require [{test}.test :refer [deftest is]]))\n"
     code += f"(deftest first-one (is (= 1 1)))\n(deftest never {mark} {wait} (is (= 1 1)))\n(ns user)"
     assert lpy.call("evaluate_code", code=code)["ok"]
     call = lpy.begin_call("run_tests", namespace="endless-test", timeoutMs=600_000)
     try:
-        until(begun.exists, "the test to run")
+        until(pending.exists, "the test to run")
         with lisp.client() as other:
             key = other.call("list_sessions")["sessions"][0]["key"]
             other.call("interrupt_evaluation", replSessionKey=key)

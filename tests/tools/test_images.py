@@ -110,11 +110,13 @@ def test_a_loaded_file_returns_its_figures_by_number(live, client):
     path.write_text("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.plot([2, 1])\nplt.show()\n")
     fields, images = call_with_images(client, tool="load_file", filePath=str(path))
     assert (fields["ok"], images) == (True, [])
-    asked = {"evaluationId": fields["evaluationId"]}
-    both = [call_with_images(client, tool="get_evaluation", part=f"image-{number}", **asked)[1] for number in (1, 2)]
+    requested = {"evaluationId": fields["evaluationId"]}
+    both = [
+        call_with_images(client, tool="get_evaluation", part=f"image-{number}", **requested)[1] for number in (1, 2)
+    ]
     assert [item[0][:8] for item in both] == [PNG, PNG]
     assert both[0] != both[1]
-    refused, none = call_with_images(client, tool="get_evaluation", part="image-3", **asked)
+    refused, none = call_with_images(client, tool="get_evaluation", part="image-3", **requested)
     assert (refused["ok"], "its values have 2 images" in refused["message"], none) == (False, True, [])
 
 
@@ -186,6 +188,6 @@ def test_a_client_that_displays_no_images_gets_a_temporary_file(live, name):
         assert (images, path.read_bytes()[:8]) == ([], PNG)
         assert path.stat().st_mode & 0o777 == 0o600
         evaluation = blind.call("repl_output_log", category=["evaluatedCode"])["result"][-1]["evaluation"]
-        told, images = call_with_images(blind, tool="get_evaluation", evaluationId=evaluation, part="image-1")
-        assert (told["text"], images) == (str(path), [])
+        reported, images = call_with_images(blind, tool="get_evaluation", evaluationId=evaluation, part="image-1")
+        assert (reported["text"], images) == (str(path), [])
         assert len(call_with_images(sees, code)[1]) == 1

@@ -42,8 +42,8 @@ def test_the_answer_about_a_requested_interrupt_includes_the_stack_and_names_the
     ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"], who="stopper", detail=False)
     assert "stopper" not in str(ended), "it knows"
     assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
-    told = client.call("get_evaluation", evaluationId=began["evaluationId"], detail=False)
-    assert "the code was interrupted: stopper called interrupt_evaluation" in told["notes"]
+    answer = client.call("get_evaluation", evaluationId=began["evaluationId"], detail=False)
+    assert "the code was interrupted: stopper called interrupt_evaluation" in answer["notes"]
 
 
 READS = {
@@ -135,9 +135,9 @@ def test_a_repl_that_cannot_be_interrupted_is_reported_as_still_running(tmp_path
         )
         queued = other.call("evaluate_code", code="1", timeoutMs=300)
         assert queued["status"] == "queued"
-        for told in (answer["notes"], queued["notes"]):
-            assert "restarting n, which cannot interrupt, with the program that started it" in str(told)
-            assert "interrupt_evaluation" not in str(told)
+        for reported in (answer["notes"], queued["notes"]):
+            assert "restarting n, which cannot interrupt, with the program that started it" in str(reported)
+            assert "interrupt_evaluation" not in str(reported)
 
 
 def test_an_uninterruptible_repl_started_by_codriver_is_ended_by_a_restart(tmp_path):

@@ -47,9 +47,9 @@ def test_runaway_code_that_cannot_be_interrupted_stays_listed(live):
         running = leaver.call("evaluate_code", code=stubborn, isolate=True, timeoutMs=1000)
         leaver.close()
         until(lambda: "note" in client.call("list_sessions")["sessions"][-1], "the session to be left")
-        held = client.call("evaluate_code", code="1", timeoutMs=1000)
-        assert held["status"] == "queued"
-        assert running["evaluationId"] in str(held["notes"])
+        retained = client.call("evaluate_code", code="1", timeoutMs=1000)
+        assert retained["status"] == "queued"
+        assert running["evaluationId"] in str(retained["notes"])
         refused = client.call("evaluate_code", code="1", replSessionKey="py/stubborn")
         assert refused["reason"] == "unknown-session"
         ended = client.call("interrupt_evaluation", evaluationId=running["evaluationId"], allowRestart=True)
@@ -59,13 +59,13 @@ def test_runaway_code_that_cannot_be_interrupted_stays_listed(live):
 
 
 def test_two_connections_of_one_client_get_separate_isolated_sessions(live):
-    one, two = live.client(name="same"), live.client(name="same")
-    mine = one.call("evaluate_code", code="x = 1\nx", isolate=True)
+    item, two = live.client(name="same"), live.client(name="same")
+    mine = item.call("evaluate_code", code="x = 1\nx", isolate=True)
     yours = two.call("evaluate_code", code="x", isolate=True)
     assert (mine["sessionKey"], yours["sessionKey"]) == ("py/same", "py/same-2")
     assert yours["error"]["class"] == "NameError"
     two.call("evaluate_code", code="x = 2", isolate=True)
-    one.close()
+    item.close()
     assert two.call("evaluate_code", code="x", isolate=True)["result"] == "2"
     two.close()
 
@@ -171,15 +171,15 @@ def _lose_connections(tmp_path, tunnel):
     try:
         with serving(tmp_path, "--repl", "none", "--nrepl", f"bas={tunnel.port}") as live, live.client() as client:
             until_connected(client)
-            asked = {"replSessionKey": "bas", "who": "apart", "isolate": True}
-            assert client.call("evaluate_code", code="1", **asked)["ok"]
+            requested = {"replSessionKey": "bas", "who": "apart", "isolate": True}
+            assert client.call("evaluate_code", code="1", **requested)["ok"]
             slow = '(.sleep (python/__import__ "time") 30)'
-            running = client.call("evaluate_code", code=slow, timeoutMs=1000, **asked)
+            running = client.call("evaluate_code", code=slow, timeoutMs=1000, **requested)
             assert running["status"] == "running"
             tunnel.cut_newest()
             lost = client.call("get_evaluation", evaluationId=running["evaluationId"], waitMs=20_000)
             assert (lost["status"], lost["error"]["class"]) == ("failed", "repl-disconnected")
-            assert client.call("evaluate_code", code="(+ 1 2)", **asked)["result"] == "3"
+            assert client.call("evaluate_code", code="(+ 1 2)", **requested)["result"] == "3"
             assert client.call("evaluate_code", code="(+ 1 3)", replSessionKey="bas", who="main")["result"] == "4"
             # One that others have used may know tests by now.
             tests = {"replSessionKey": "bas", "namespace": "lonely"}

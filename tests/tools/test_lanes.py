@@ -65,8 +65,8 @@ def test_an_endless_loop_of_one_client_does_not_block_another_client(live, pair,
     assert "alpha" in beside["otherWhosSinceLast"]
     assert live.run("eval", "(+ 1 3)").stdout.strip() == "4"
     assert rows(beta)[endless["sessionKey"]]["running"]["evaluationId"] == endless["evaluationId"]
-    held = beta.call("interrupt_evaluation", replSessionKey=KEYS[kind])
-    assert endless["evaluationId"] in held["notes"][0]
+    retained = beta.call("interrupt_evaluation", replSessionKey=KEYS[kind])
+    assert endless["evaluationId"] in retained["notes"][0]
     behind = alpha.call("evaluate_code", code="5", timeoutMs=300)
     assert (behind["reason"], behind["evaluationId"]) == ("busy", endless["evaluationId"])
     alpha.call("interrupt_evaluation", evaluationId=endless["evaluationId"])
@@ -76,19 +76,19 @@ def test_an_endless_loop_of_one_client_does_not_block_another_client(live, pair,
 def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
     """hy-nrepl by itself sends it to the other one, or to nobody."""
     callers = dict(zip("ab", pair, strict=True))
-    calls = {name: one.begin_call("evaluate_code", code=PRINTS[kind] % name) for name, one in callers.items()}
-    for name, one in callers.items():
-        told = one.answer(calls[name])["result"]["structuredContent"]
-        assert (told["status"], told["stdout"].split()) == ("done", [name] * 40)
+    calls = {name: item.begin_call("evaluate_code", code=PRINTS[kind] % name) for name, item in callers.items()}
+    for name, item in callers.items():
+        answer = item.answer(calls[name])["result"]["structuredContent"]
+        assert (answer["status"], answer["stdout"].split()) == ("done", [name] * 40)
 
 
 def test_two_lanes_that_print_alternately_do_not_end_the_repl(pair, kind):
     """If hy-nrepl frees the stream that `print` is using, the process crashes within some hundred evaluations."""
     for _ in range(150 if kind == "hy" else 10):
         calls = [(item, item.begin_call("evaluate_code", code='(print "hello" "there")')) for item in pair]
-        for one, call in calls:
-            told = one.answer(call)["result"]["structuredContent"]
-            assert (told["status"], told.get("stdout", "").strip()) == ("done", "hello there"), told
+        for element, call in calls:
+            answer = element.answer(call)["result"]["structuredContent"]
+            assert (answer["status"], answer.get("stdout", "").strip()) == ("done", "hello there"), answer
     assert [item.call("evaluate_code", code="1")["generation"] for item in pair] == [1, 1]
 
 
@@ -136,13 +136,13 @@ def test_each_conversation_of_a_client_has_its_own_lane(tmp_path):
             until_connected(client)
 
             def evaluated(code, conversation):
-                asked = {"name": "evaluate_code", "arguments": {"code": code, "detail": True}}
-                line = client.request("tools/call", {**asked, "_meta": {"sessionId": conversation}})
+                requested = {"name": "evaluate_code", "arguments": {"code": code, "detail": True}}
+                line = client.request("tools/call", {**requested, "_meta": {"sessionId": conversation}})
                 return line["result"]["content"][0]["text"]
 
             assert '"clj/codex-like"' in evaluated("1", "first")
             assert '"clj/codex-like-2"' in evaluated("2", "second")
         with live.client(name="codex-like") as again:
-            asked = {"name": "evaluate_code", "arguments": {"code": "*1"}}
-            answer = again.request("tools/call", {**asked, "_meta": {"sessionId": "second"}})
+            requested = {"name": "evaluate_code", "arguments": {"code": "*1"}}
+            answer = again.request("tools/call", {**requested, "_meta": {"sessionId": "second"}})
             assert '"result":"2"' in answer["result"]["content"][0]["text"]

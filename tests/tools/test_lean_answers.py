@@ -37,7 +37,7 @@ def test_a_successful_evaluation_is_reduced_to_its_result():
 
 
 @pytest.mark.parametrize(
-    ("reader", "changed", "shown"),
+    ("reader", "changed", "displayed"),
     [
         (ANN, {"status": "running"}, {"status", "evaluationId"}),
         (ANN, {"status": "interrupted", "reason": "interrupted"}, {"status", "evaluationId"}),
@@ -60,9 +60,9 @@ def test_a_successful_evaluation_is_reduced_to_its_result():
         ),
     ],
 )
-def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, shown):
+def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, displayed):
     known = {"evaluationId", "status", "sessionKey", "who", "generation", "elapsedMs", "outputLines", "ns", "notes"}
-    assert omitted_fields(reader, **changed) == known - shown
+    assert omitted_fields(reader, **changed) == known - displayed
 
 
 @pytest.mark.parametrize("given", ["<module 'shop' from '/w/shop.py'>", "#'shop.core/total"])
@@ -83,7 +83,7 @@ def test_the_first_form_is_not_numbered():
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("message", "displayed"),
     [
         ({"result": "None"}, {}),
         ({"result": "6", "values": ["None", "6"]}, {"result": "6"}),
@@ -93,10 +93,10 @@ def test_the_first_form_is_not_numbered():
         ({"result": "'None'"}, {"result": "'None'"}),
     ],
 )
-def test_a_value_of_none_is_omitted_as_at_the_python_prompt(said, shown):
+def test_a_value_of_none_is_omitted_as_at_the_python_prompt(message, displayed):
     python = AnswerReader("ann", "py", seen=ReportedStatus(2, "user"), reads_python=True)
-    assert omit_known_fields({"status": "done", **said}, python) == shown
-    assert omit_known_fields({"status": "done", **said}, ANN) == said
+    assert omit_known_fields({"status": "done", **message}, python) == displayed
+    assert omit_known_fields({"status": "done", **message}, ANN) == message
 
 
 # Over the wire
@@ -187,8 +187,8 @@ def results(rows, folder):
 def test_only_the_first_of_many_failures_is_reported_in_full(tmp_path):
     lines = ("assert [1] == [2]", "  ", "  At index 0 diff: 1 != 2", "  Use -v to get more diff",
              "    self=<T object at 0x7f1>,", "    n=1")  # fmt: skip
-    said = "\n".join(lines)
-    rows = [{"test": f"test_{n}", "outcome": "fail", "line": n, "actual": f"{n}: {said}"} for n in range(3)]
+    text = "\n".join(lines)
+    rows = [{"test": f"test_{n}", "outcome": "fail", "line": n, "actual": f"{n}: {text}"} for n in range(3)]
     first, *others = results(rows, tmp_path)
     assert first["actual"] == "0: assert [1] == [2]\n  At index 0 diff: 1 != 2\n    n=1"
     assert [row["actual"] for row in others] == ["1: assert [1] == [2]", "2: assert [1] == [2]"]

@@ -316,9 +316,9 @@ def test_methods_added_or_removed_only_in_the_repl_are_reported(world):
     ]  # fmt: skip
     world.log("(remove-method price :book)", who="bob")
     world.log("(extend-type String Shape (area [_] 5))", who="bob")
-    told = world.compare()
-    assert ("redefined", "price :book", "bob, e-5") in told
-    assert ("redefined", "extend-type String Shape", "bob, e-6") in told
+    reported = world.compare()
+    assert ("redefined", "price :book", "bob, e-5") in reported
+    assert ("redefined", "extend-type String Shape", "bob, e-6") in reported
 
 
 def test_methods_defined_from_another_namespace_belong_to_the_namespace_of_the_multimethod(world):

@@ -132,8 +132,8 @@ GIVEN = {
 
 def test_every_tool_accepts_the_argument_who_and_refuses_an_empty_name(lisp):
     with lisp.client() as client:
-        asked = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
-        reasons = {name: client.call(name, who="UI", **asked[name]).get("reason") for name in listed(client)}
+        requested = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
+        reasons = {name: client.call(name, who="UI", **requested[name]).get("reason") for name in listed(client)}
     assert reasons == dict.fromkeys(reasons, "bad-who")
     assert set(reasons) == set(BY_NAME) - NEEDING_OTHERS
 
@@ -233,9 +233,9 @@ def test_a_session_row_is_short_unless_a_program_requests_all_capabilities(tmp_p
             until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
             client.call("evaluate_code", code="1")
             answer = client.request("tools/call", {"name": "list_sessions", "arguments": {}})["result"]
-            told = answer["content"][0]["text"].replace(str(live.workspace), "/w")
-            assert len(told) <= 160
-            [row] = json.loads(told)["sessions"]
+            reported = answer["content"][0]["text"].replace(str(live.workspace), "/w")
+            assert len(reported) <= 160
+            [row] = json.loads(reported)["sessions"]
             assert row.keys() == {"key", "phase", "dialect", "generation", "ns", "versions"}
         [whole] = json.loads(live.run("call", "list_sessions").stdout)["sessions"]
         assert whole["capabilities"]["test"] == {"support": "adapted", "op": "eval"}

@@ -28,15 +28,15 @@ def give(client, evaluation, **arguments):
 @pytest.fixture
 def steps(client):
     """Return an evaluation that printed its first line and waits for input, and the answer that reported this."""
-    told = client.call("evaluate_code", code=STEPS.format(3), detail=False)
-    yield told["evaluationId"], told
-    client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
+    answer = client.call("evaluate_code", code=STEPS.format(3), detail=False)
+    yield answer["evaluationId"], answer
+    client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
 
 
 def end(client, evaluation):
-    while (told := give(client, evaluation)).get("status") == "needs-input":
+    while (reported := give(client, evaluation)).get("status") == "needs-input":
         pass
-    return told
+    return reported
 
 
 def test_each_answer_includes_only_new_output_with_its_position(client, steps):
@@ -60,9 +60,9 @@ def test_the_final_answer_includes_only_new_output_but_always_the_value(client, 
 
 
 def test_the_error_is_in_every_answer_about_its_evaluation(client):
-    told = client.call("evaluate_code", code='(println "before") (read-line) (/ 1 0)', detail=False)
-    failed = give(client, told["evaluationId"])
-    again = get_evaluation(client, told["evaluationId"])
+    answer = client.call("evaluate_code", code='(println "before") (read-line) (/ 1 0)', detail=False)
+    failed = give(client, answer["evaluationId"])
+    again = get_evaluation(client, answer["evaluationId"])
     assert failed["error"] == again["error"]
     assert again["error"]["class"] == "ZeroDivisionError"
     assert again["reason"] == "evaluation-failed"
@@ -70,19 +70,19 @@ def test_the_error_is_in_every_answer_about_its_evaluation(client):
 
 def test_stdout_and_stderr_have_separate_positions(client):
     code = '(dotimes n 2 (println "out") (write "err" "err\\n") (read-line))'
-    told = client.call("evaluate_code", code=code, detail=False)
-    next_one = give(client, told["evaluationId"])
+    answer = client.call("evaluate_code", code=code, detail=False)
+    next_one = give(client, answer["evaluationId"])
     assert (next_one["stdout"], next_one["from"]) == ("out\n", 4)
     assert (next_one["stderr"], next_one["stderrFrom"]) == ("err\n", 4)
-    give(client, told["evaluationId"])
+    give(client, answer["evaluationId"])
 
 
 def test_another_connection_gets_output_from_the_first_byte(live, client, steps):
     evaluation, _ = steps
     give(client, evaluation)
     with live.client() as other:
-        told = get_evaluation(other, evaluation)
-        assert (told["stdout"], "from" in told) == ("step 0\nstep 1\n", False)
+        reported = get_evaluation(other, evaluation)
+        assert (reported["stdout"], "from" in reported) == ("step 0\nstep 1\n", False)
         assert get_evaluation(other, evaluation)["notes"] == [NOTHING_NEW]
     assert get_evaluation(client, evaluation)["notes"] == [NOTHING_NEW]
 
@@ -115,9 +115,9 @@ def test_reading_a_part_or_a_resource_does_not_move_the_position(client, steps):
     evaluation, _ = steps
     give(client, evaluation)  # tells the second line
     with_more = {"part": "stdout", "from": 0}
-    for asked in ({"part": "stdout"}, with_more, {"part": "stdout", "from": 3, "length": 2}, {"grep": "step"},
+    for requested in ({"part": "stdout"}, with_more, {"part": "stdout", "from": 3, "length": 2}, {"grep": "step"},
                   {"diffWith": evaluation}):  # fmt: skip
-        get_evaluation(client, evaluation, **asked)
+        get_evaluation(client, evaluation, **requested)
     assert get_evaluation(client, evaluation, **with_more)["text"] == "step 0\nstep 1\n"
     client.request("resources/read", {"uri": f"codriver://evaluation/{evaluation}/stdout"})
     client.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]")
@@ -134,34 +134,36 @@ def test_output_for_a_cancelled_call_is_in_the_next_answer(client, steps):
 
 def test_concurrent_requests_report_each_byte_once(live, client):
     code = "(dotimes n 40 (println n) (sleep 0.01))"
-    told = client.call("evaluate_code", code=code, timeoutMs=100, detail=False)
-    said, status = told.get("stdout", ""), told.get("status")
+    reply = client.call("evaluate_code", code=code, timeoutMs=100, detail=False)
+    output, status = reply.get("stdout", ""), reply.get("status")
     while status == "running":
-        asked = [client.begin_call("get_evaluation", evaluationId=told["evaluationId"], waitMs=30) for _ in range(8)]
-        answers = [json.loads(client.answer(item)["result"]["content"][0]["text"]) for item in asked]
+        requests = [
+            client.begin_call("get_evaluation", evaluationId=reply["evaluationId"], waitMs=30) for _ in range(8)
+        ]
+        answers = [json.loads(client.answer(item)["result"]["content"][0]["text"]) for item in requests]
         # Whoever waits out its time and whoever is woken by the end are not answered in the order of their requests.
         for item in sorted(answers, key=lambda answer: (answer.get("from", 0), len(answer.get("stdout", "")))):
-            assert item.get("from", 0) == (len(said) if said else 0)
-            said += item.get("stdout", "")
+            assert item.get("from", 0) == (len(output) if output else 0)
+            output += item.get("stdout", "")
         status = answers[-1]["status"]
-    assert said == "".join(f"{n}\n" for n in range(40))
+    assert output == "".join(f"{n}\n" for n in range(40))
 
 
 def test_long_new_output_is_truncated_to_head_and_tail_and_its_middle_is_not_sent_later(client):
     code = '(println "first") (read-line) (print-lines 3000 "") (read-line)'
-    told = client.call("evaluate_code", code=code, detail=False)
-    long = give(client, told["evaluationId"])
+    answer = client.call("evaluate_code", code=code, detail=False)
+    long = give(client, answer["evaluationId"])
     assert long["from"] == len("first\n")
     assert long["stdout"].startswith("0\n1\n")
     assert long["stdout"].endswith("2998\n2999\n")
     [note] = [note for note in long["notes"] if note.startswith("stdout: ")]
     words = note.split()
     place, length = int(words[words.index("from") + 1].strip(",")), int(words[words.index("length") + 1].strip(";"))
-    between = get_evaluation(client, told["evaluationId"], part="stdout", **{"from": place, "length": length})["text"]
-    shown, _, closing = long["stdout"].partition(f"\n… {length} characters left out …\n")
-    assert shown + between + closing == "".join(f"{n}\n" for n in range(3000))
-    assert get_evaluation(client, told["evaluationId"])["notes"] == [NOTHING_NEW]
-    give(client, told["evaluationId"])
+    between = get_evaluation(client, answer["evaluationId"], part="stdout", **{"from": place, "length": length})["text"]
+    output, _, closing = long["stdout"].partition(f"\n… {length} characters left out …\n")
+    assert output + between + closing == "".join(f"{n}\n" for n in range(3000))
+    assert get_evaluation(client, answer["evaluationId"])["notes"] == [NOTHING_NEW]
+    give(client, answer["evaluationId"])
 
 
 def test_a_flood_of_lines_is_truncated_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
@@ -188,20 +190,20 @@ def test_later_flood_output_is_limited_to_five_hundred_bytes_except_before_input
 
 
 def test_stacks_are_reported_once(client):
-    told = client.call("evaluate_code", code="(wait)", timeoutMs=100)
-    ended = client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
+    answer = client.call("evaluate_code", code="(wait)", timeoutMs=100)
+    ended = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
     assert "stacks" in ended
-    assert "stacks" not in get_evaluation(client, told["evaluationId"])
-    assert get_evaluation(client, told["evaluationId"], part="stacks")["text"]
+    assert "stacks" not in get_evaluation(client, answer["evaluationId"])
+    assert get_evaluation(client, answer["evaluationId"], part="stacks")["text"]
 
 
 def test_the_hint_for_running_or_reading_code_is_given_once_per_caller(live):
     with live.client() as client, live.client() as other:
-        told = client.call("evaluate_code", code=STEPS.format(2), detail=False)
-        assert any(READING in note for note in told["notes"])
-        assert "notes" not in give(client, told["evaluationId"])
-        assert any(READING in note for note in get_evaluation(other, told["evaluationId"])["notes"])
-        end(client, told["evaluationId"])
+        answer = client.call("evaluate_code", code=STEPS.format(2), detail=False)
+        assert any(READING in note for note in answer["notes"])
+        assert "notes" not in give(client, answer["evaluationId"])
+        assert any(READING in note for note in get_evaluation(other, answer["evaluationId"])["notes"])
+        end(client, answer["evaluationId"])
         again = client.call("evaluate_code", code=STEPS.format(1), detail=False)
         assert not any(READING in note for note in again.get("notes", ()))
         end(client, again["evaluationId"])
@@ -217,14 +219,14 @@ def test_code_counts_as_repeated_only_within_one_client(live):
 
 def test_the_command_line_gets_all_output_each_time(live):
     with live.client(name="codriver-cli") as command:
-        told = command.call("evaluate_code", code='(println "all") (read-line) (println "of it")')
-        assert command.call("send_input", evaluationId=told["evaluationId"], text="")["stdout"] == "all\nof it\n"
-        assert get_evaluation(command, told["evaluationId"])["stdout"] == "all\nof it\n"
+        answer = command.call("evaluate_code", code='(println "all") (read-line) (println "of it")')
+        assert command.call("send_input", evaluationId=answer["evaluationId"], text="")["stdout"] == "all\nof it\n"
+        assert get_evaluation(command, answer["evaluationId"])["stdout"] == "all\nof it\n"
 
 
 def test_the_minimum_wait_is_a_tenth_of_a_second(client):
-    told = client.call("evaluate_code", code="(sleep 0.5)", timeoutMs=100)
-    assert told["status"] == "running"
+    answer = client.call("evaluate_code", code="(sleep 0.5)", timeoutMs=100)
+    assert answer["status"] == "running"
     assert client.call("evaluate_code", code="1", timeoutMs=99)["reason"] == "bad-arguments"
 
 
@@ -234,9 +236,9 @@ def test_a_query_notes_what_was_evicted_from_the_log(tmp_path):
         assert "notes" not in client.call("repl_output_log", query=every_line)
         for number in range(20):
             client.call("evaluate_code", code=str(number))
-        told = client.call("repl_output_log", query=every_line)
-        [note] = told["notes"]
-        gone = told["firstLine"] - 1
+        answer = client.call("repl_output_log", query=every_line)
+        [note] = answer["notes"]
+        gone = answer["firstLine"] - 1
         assert note.endswith(f"up to line {gone} were evicted from the log; $history has their code")
         assert client.call("repl_output_log", since=gone - 1)["notes"] == [note]
         assert "notes" not in client.call("repl_output_log", since=gone)
@@ -246,23 +248,23 @@ def test_a_query_notes_what_was_evicted_from_the_log(tmp_path):
 
 
 def test_an_answer_about_continued_output_adds_at_most_sixty_bytes(client):
-    told = client.call("evaluate_code", code=STEPS.format(30), detail=False)
+    reply = client.call("evaluate_code", code=STEPS.format(30), detail=False)
     read = 0
     for _ in range(29):
         answer = client.answer(
-            client.begin_call("send_input", evaluationId=told["evaluationId"], text="", detail=False)
+            client.begin_call("send_input", evaluationId=reply["evaluationId"], text="", detail=False)
         )
         text = answer["result"]["content"][0]["text"]
         assert len(text) - len(json.dumps(json.loads(text)["stdout"])) <= 60
         read += len(text)
     assert read <= 3000
-    end(client, told["evaluationId"])
+    end(client, reply["evaluationId"])
 
 
 def test_nine_requests_for_a_printing_loop_stay_within_four_kilobytes(client):
     code = '(dotimes n 90 (println (str "line number " n " of the loop here")) (sleep 0.01)) (read-line)'
-    begun = client.begin_call("evaluate_code", code=code, timeoutMs=100, detail=False)
-    texts = [client.answer(begun)["result"]["content"][0]["text"]]
+    pending = client.begin_call("evaluate_code", code=code, timeoutMs=100, detail=False)
+    texts = [client.answer(pending)["result"]["content"][0]["text"]]
     evaluation = json.loads(texts[0])["evaluationId"]
     for _ in range(8):
         request = client.begin_call("get_evaluation", evaluationId=evaluation, waitMs=110, detail=False)
@@ -273,14 +275,14 @@ def test_nine_requests_for_a_printing_loop_stay_within_four_kilobytes(client):
 
 
 def test_the_least_recently_served_caller_is_evicted():
-    told = ReportedPositions()
+    reported = ReportedPositions()
     for caller in range(MAX_CALLERS + 1):
-        told.advance(caller, {"stdout": 5})
-    assert (dict(told.get(0)), dict(told.get(1))) == ({}, {"stdout": 5})
+        reported.advance(caller, {"stdout": 5})
+    assert (dict(reported.get(0)), dict(reported.get(1))) == ({}, {"stdout": 5})
 
 
 def test_positions_never_move_back():
-    told = ReportedPositions()
-    told.advance("ann", {"stdout": 5})
-    told.advance("ann", {"stdout": 3, "stderr": 2})
-    assert told.get("ann") == {"stdout": 5, "stderr": 2}
+    reported = ReportedPositions()
+    reported.advance("ann", {"stdout": 5})
+    reported.advance("ann", {"stdout": 3, "stderr": 2})
+    assert reported.get("ann") == {"stdout": 5, "stderr": 2}

@@ -61,10 +61,10 @@ def test_an_edit_that_parses_is_logged_without_a_message(live, client):
 
 def test_an_edit_that_does_not_parse_is_reported_with_position_and_suggestion(live, client):
     file = write(live, "core.clj", BROKEN)
-    told = note(client, filePath="src/core.clj", who="breaker")
-    assert told["context"].startswith("src/core.clj:3:1 cannot be read: ")
-    assert "4:   (reduce + xs))" in told["context"]
-    assert len(told["context"]) <= 600
+    reported = note(client, filePath="src/core.clj", who="breaker")
+    assert reported["context"].startswith("src/core.clj:3:1 cannot be read: ")
+    assert "4:   (reduce + xs))" in reported["context"]
+    assert len(reported["context"]) <= 600
     assert file.read_text() == BROKEN
     assert edits(client, "breaker") == ["breaker edited src/core.clj"]
 
@@ -93,9 +93,9 @@ def test_a_path_outside_the_workspace_is_neither_read_nor_logged(live, client, p
 
 
 def test_a_write_that_does_not_parse_is_refused_with_position_and_suggestion(live, client):
-    told = note(client, event="writing", filePath="src/new.clj", content=BROKEN)
-    assert told["block"].startswith("src/new.clj:3:1 cannot be read: ")
-    assert "4:   (reduce + xs))" in told["block"]
+    reported = note(client, event="writing", filePath="src/new.clj", content=BROKEN)
+    assert reported["block"].startswith("src/new.clj:3:1 cannot be read: ")
+    assert "4:   (reduce + xs))" in reported["block"]
     assert not (live.workspace / "src" / "new.clj").exists()
     patch = "*** Begin Patch\n*** Add File: src/new.clj\n+(def a 1\n*** End Patch"
     assert note(client, event="writing", patch=patch)["block"].startswith("src/new.clj:1:1 cannot be read: ")
@@ -116,11 +116,13 @@ def test_writes_that_parse_or_cannot_be_checked_are_ignored(client, path, conten
 
 def test_the_answer_has_the_format_of_the_requested_client(live, client):
     write(live, "core.clj", BROKEN)
-    told = rendered(client, filePath="src/core.clj", renderFor="claude-code")
-    assert told["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
-    assert "cannot be read" in told["hookSpecificOutput"]["additionalContext"]
-    told = rendered(client, event="writing", filePath="src/a.clj", content="(", renderFor="codex")["hookSpecificOutput"]
-    assert (told["permissionDecision"], told["hookEventName"]) == ("deny", "PreToolUse")
+    reported = rendered(client, filePath="src/core.clj", renderFor="claude-code")
+    assert reported["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
+    assert "cannot be read" in reported["hookSpecificOutput"]["additionalContext"]
+    reported = rendered(client, event="writing", filePath="src/a.clj", content="(", renderFor="codex")[
+        "hookSpecificOutput"
+    ]
+    assert (reported["permissionDecision"], reported["hookEventName"]) == ("deny", "PreToolUse")
     assert rendered(client, filePath="src/none.clj", renderFor="codex") == {}
 
 
@@ -129,9 +131,9 @@ def test_a_turn_with_failing_tests_is_blocked_once(live, client):
     write(live, "sums.py", "def total(xs):\n    return sum(xs) + 1\n")
     write(live, "test_sums.py", "def test_total():\n    assert 1 + 1 == 3\n")
     assert note(client, filePath="src/sums.py") == {}
-    told = note(client, event="stopping")["block"]
-    assert "src/test_sums.py::test_total (src/test_sums.py:2): " in told
-    assert len(told) <= 1500
+    reported = note(client, event="stopping")["block"]
+    assert "src/test_sums.py::test_total (src/test_sums.py:2): " in reported
+    assert len(reported) <= 1500
     assert note(client, event="stopping") == {}
 
 
@@ -164,9 +166,9 @@ def test_lisp_tests_run_in_the_namespace_and_its_test_namespace(live, client):
     for name in ("total.lpy", "total_test.lpy"):
         assert client.call("load_file", filePath=f"src/{name}", replSessionKey="lpy")["ok"]
     note(client, filePath="src/total.lpy")
-    told = note(client, event="stopping")["block"]
-    assert told.startswith("tests of the changed files fail:\ntotal-test/")
-    assert "src/total_test.lpy" in told
+    reported = note(client, event="stopping")["block"]
+    assert reported.startswith("tests of the changed files fail:\ntotal-test/")
+    assert "src/total_test.lpy" in reported
 
 
 def test_failing_tests_block_a_turn_that_also_used_edit_files(live, client):
@@ -206,15 +208,15 @@ def test_the_digest_lists_repls_definitions_failures_and_other_clients(live, cli
         assert client.call("evaluate_code", code=code, replSessionKey="lpy")["ok"]
     assert client.call("evaluate_code", code="def lost():\n    return 1", replSessionKey="py")["ok"]
     assert not client.call("evaluate_code", code="1 / 0", replSessionKey="py")["ok"]
-    told = note(client, event="started")["context"]
-    assert "lpy (basilisp, connected, generation 1)" in told
-    line = next(line for line in told.splitlines() if line.startswith("Defined but not in any file: "))
+    reported = note(client, event="started")["context"]
+    assert "lpy (basilisp, connected, generation 1)" in reported
+    line = next(line for line in reported.splitlines() if line.startswith("Defined but not in any file: "))
     assert "only-here" in line
     assert "lost" in line
     assert "on-disk" not in line
-    assert "division by zero" in told
-    assert "Other clients: other" in told
-    assert len(told) <= 1500
+    assert "division by zero" in reported
+    assert "Other clients: other" in reported
+    assert len(reported) <= 1500
 
 
 @pytest.mark.parametrize("name", ["bare", "claude-code", "codex-mcp-client", "codriver-cli"])

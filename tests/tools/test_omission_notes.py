@@ -36,9 +36,9 @@ def call_in(note):
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_the_call_in_the_note_on_truncated_output_returns_its_middle(client, stream):
     answer = evaluate(client, f'(write "{stream}" {json.dumps(LINES)})')
-    asked = call_in(note_of(answer, "characters are left out"))
-    text = client.call("get_evaluation", evaluationId=answer["evaluationId"], **asked)["text"]
-    stream = answer[asked["part"]]
+    requested = call_in(note_of(answer, "characters are left out"))
+    text = client.call("get_evaluation", evaluationId=answer["evaluationId"], **requested)["text"]
+    stream = answer[requested["part"]]
     head, tail = re.split(r"\n… \d+ characters left out …\n", stream)
     assert head + text + tail == LINES
 
@@ -52,10 +52,10 @@ def test_output_that_is_slightly_too_long_is_included_in_full(client):
 
 def test_the_call_in_the_note_on_a_truncated_string_returns_the_rest(client):
     answer = evaluate(client, '(str (repeat "x" 9000) "end")')
-    told = client.call(
+    reply = client.call(
         "get_evaluation", evaluationId=answer["evaluationId"], **call_in(note_of(answer, "characters are left out"))
     )
-    assert answer["result"] + told["text"] == json.dumps("x" * 9000 + "end")
+    assert answer["result"] + reply["text"] == json.dumps("x" * 9000 + "end")
 
 
 def test_the_call_in_the_note_on_many_values_returns_all_of_them(client):
@@ -66,16 +66,16 @@ def test_the_call_in_the_note_on_many_values_returns_all_of_them(client):
 
 
 def test_the_calls_in_the_notes_on_a_search_and_a_diff_return_more_lines(client):
-    one = evaluate(client, f"(println {json.dumps(LINES)})")["evaluationId"]
+    item = evaluate(client, f"(println {json.dumps(LINES)})")["evaluationId"]
     other = evaluate(client, f"(println {json.dumps(LINES.replace('line', 'row'))})")["evaluationId"]
-    found = client.call("get_evaluation", evaluationId=one, grep="line")
+    found = client.call("get_evaluation", evaluationId=item, grep="line")
     assert "pass length" in note_of(found, "more lines are omitted")
-    assert len(client.call("get_evaluation", evaluationId=one, grep="line", length=10**6)["matches"]) > len(
+    assert len(client.call("get_evaluation", evaluationId=item, grep="line", length=10**6)["matches"]) > len(
         found["matches"]
     )
-    differing = client.call("get_evaluation", evaluationId=one, diffWith=other)
+    differing = client.call("get_evaluation", evaluationId=item, diffWith=other)
     assert "pass length" in note_of(differing, "of diff are omitted")
-    more = client.call("get_evaluation", evaluationId=one, diffWith=other, length=10**6)
+    more = client.call("get_evaluation", evaluationId=item, diffWith=other, length=10**6)
     assert more["diff"].startswith(differing["diff"])
     assert len(more["diff"]) > len(differing["diff"])
 
@@ -97,6 +97,6 @@ def test_the_call_in_the_note_on_a_log_image_returns_the_image(client):
     evaluate(client, f'(show "image/png" "{IMAGE}")')
     words = client.call("repl_output_log", limit=2)["result"][0]["text"]
     assert "ask with maxImages" in words
-    asked = {"name": "repl_output_log", "arguments": {"limit": 2, "maxImages": 1}}
-    told = client.request("tools/call", asked)["result"]["content"]
-    assert [block["mimeType"] for block in told if block["type"] == "image"] == ["image/png"]
+    requested = {"name": "repl_output_log", "arguments": {"limit": 2, "maxImages": 1}}
+    answer = client.request("tools/call", requested)["result"]["content"]
+    assert [block["mimeType"] for block in answer if block["type"] == "image"] == ["image/png"]

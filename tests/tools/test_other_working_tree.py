@@ -70,8 +70,8 @@ def test_an_agent_must_name_the_repl_of_another_tree_to_use_it(tmp_path):
         (tmp_path / "workspace" / "low.py").write_text("mark = 1\n")
         with serving(tmp_path, "--repl", "none") as live, live.client() as client:
             until_connected(client)
-            asked = {"evaluate_code": {"code": "1"}, "load_file": {"filePath": "low.py"}, "run_tests": {}}
-            for tool, arguments in asked.items():
+            requested = {"evaluate_code": {"code": "1"}, "load_file": {"filePath": "low.py"}, "run_tests": {}}
+            for tool, arguments in requested.items():
                 refused = client.call(tool, **arguments)
                 assert (refused["ok"], refused["reason"], refused["sessionKey"]) == (False, "other-worktree", "py")
                 assert str(repl.folder.resolve()) in refused["message"]

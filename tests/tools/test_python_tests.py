@@ -240,11 +240,11 @@ def test_evaluations_and_test_runs_do_not_wait_for_each_other(client):
     assert answer["status"] == "running"
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
     client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
-    held = client.call("evaluate_code", code="import time; time.sleep(600)", timeoutMs=100)
+    retained = client.call("evaluate_code", code="import time; time.sleep(600)", timeoutMs=100)
     try:
         assert run(client, "tests/test_shop.py::test_total")["ok"]
     finally:
-        client.call("interrupt_evaluation", evaluationId=held["evaluationId"])
+        client.call("interrupt_evaluation", evaluationId=retained["evaluationId"])
 
 
 def test_a_second_run_waits_and_names_the_first_with_its_progress(live, client):

@@ -30,8 +30,8 @@ def test_a_restart_clears_definitions_and_increments_the_generation(tmp_path):
         assert any("gone" in note for note in answer["notes"])
         assert client.call("evaluate_code", code="kept")["error"]["class"] == "NameError"
         assert client.call("evaluate_code", code="import os; os.getpid()")["result"] != first["result"]
-        said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
-        assert any("tester called restart_repl" in text for text in said)
+        answers = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
+        assert any("tester called restart_repl" in text for text in answers)
 
 
 def test_an_interrupt_with_restart_starts_an_idle_or_running_session_again(tmp_path):
@@ -118,9 +118,9 @@ def test_a_caller_that_ends_a_process_is_notified_of_its_exit_only(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == []
         restart(other, replSessionKey="py", timeoutMs=60_000)
-        told = evaluated(client, "import os; os._exit(3)")
+        reported = evaluated(client, "import os; os._exit(3)")
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 3, "the next process")
-        (note,) = told + evaluated(client, "4")
+        (note,) = reported + evaluated(client, "4")
         assert "the process ended with status 3" in note
 
 
@@ -132,9 +132,9 @@ def test_a_process_exit_is_reported_as_the_reason_even_if_the_watchdog_notices_i
         os.kill(watchdog, signal.SIGSTOP)
         late = threading.Timer(2, os.kill, (watchdog, signal.SIGCONT))
         late.start()
-        told = evaluated(client, "os._exit(3)")
+        reported = evaluated(client, "os._exit(3)")
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next process")
-        (note,) = told + evaluated(client, "4")
+        (note,) = reported + evaluated(client, "4")
         late.join()
         assert "the process ended with status 3" in note
 
@@ -151,9 +151,9 @@ def test_each_caller_is_notified_once_even_if_its_lane_changes_after_a_reconnect
         lanes = [item.call("evaluate_code", code="1")["sessionKey"] for item in (first, second)]
         proxy.cut()
         until(lambda: first.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
-        told = [item.call("evaluate_code", code="2") for item in (second, first)]
-        assert [answer["sessionKey"] for answer in told] == lanes, "the names of lanes go by who comes first"
-        assert [len(restart_notes(answer)) for answer in told] == [1, 1]
+        answers = [item.call("evaluate_code", code="2") for item in (second, first)]
+        assert [answer["sessionKey"] for answer in answers] == lanes, "the names of lanes go by who comes first"
+        assert [len(restart_notes(answer)) for answer in answers] == [1, 1]
 
 
 def test_a_caller_with_definitions_is_notified_why_its_repl_ended(tmp_path):

@@ -78,8 +78,8 @@ def test_without_a_namespace_all_loaded_tests_run(client):
 
 def test_a_test_run_is_logged(client):
     run_tests(client, namespace="suite.fine", replSessionKey="lpy", who="tester")
-    said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
-    assert "tester ran suite.fine: 1 test, 1 passed, 0 failed, 0 errors" in said[-1]
+    answers = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
+    assert "tester ran suite.fine: 1 test, 1 passed, 0 failed, 0 errors" in answers[-1]
 
 
 def test_an_unknown_test_is_refused(client):
@@ -156,18 +156,18 @@ def test_a_running_lisp_test_run_reports_its_progress(live, client):
     text += f"(def begun (atom 0))\n(deftest one {body})\n(deftest other {body})\n"
     (live.workspace / "long.lpy").write_text(text)
     assert client.call("load_file", filePath="long.lpy", replSessionKey="lpy")["ok"]
-    begun = run_tests(client, namespace="suite.long", replSessionKey="lpy", timeoutMs=300)
-    told = {}
+    pending = run_tests(client, namespace="suite.long", replSessionKey="lpy", timeoutMs=300)
+    message = {}
 
     def has_first_result():
-        told.update(client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=50))
-        return told.get("tests") == 1
+        message.update(client.call("get_evaluation", evaluationId=pending["evaluationId"], waitMs=50))
+        return message.get("tests") == 1
 
     try:
         until(has_first_result, "a test to end")
-        assert (told["status"], counts(told)) == ("running", (1, 0, 1, 0))
-        assert [row["outcome"] for row in told["results"]] == ["fail"]
+        assert (message["status"], counts(message)) == ("running", (1, 0, 1, 0))
+        assert [row["outcome"] for row in message["results"]] == ["fail"]
     finally:
         gate.touch()
-    ended = client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=20_000)
+    ended = client.call("get_evaluation", evaluationId=pending["evaluationId"], waitMs=20_000)
     assert counts(ended) == (2, 1, 1, 0)

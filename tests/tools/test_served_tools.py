@@ -91,12 +91,12 @@ class Cases:
         assert [item["candidate"] for item in found] == ["enumerate"]
 
     def macroexpand(self):
-        told = self.call("macroexpand", code="(when 1 2)", replSessionKey="lpy")
-        assert told["expansion"].startswith("(if 1")
+        answer = self.call("macroexpand", code="(when 1 2)", replSessionKey="lpy")
+        assert answer["expansion"].startswith("(if 1")
 
     def clojuredocs_info(self):
-        told = self.call("clojuredocs_info", symbol="clojure.core/map")
-        assert (told["doc"], told["source"]) == ("Maps.", "export")
+        answer = self.call("clojuredocs_info", symbol="clojure.core/map")
+        assert (answer["doc"], answer["source"]) == ("Maps.", "export")
 
     def stacktrace(self):
         self.client.call("evaluate_code", code="1 / 0", replSessionKey="py")

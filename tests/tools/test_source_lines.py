@@ -86,8 +86,8 @@ def test_a_line_out_of_range_has_no_excerpt(line):
 
 
 def test_a_long_line_is_truncated_and_tabs_become_spaces():
-    shown = excerpt(["\tx = '" + "y" * 500], 1)
-    assert (shown[:12], shown[-1], len(shown)) == (">1     x = '", "…", 163)
+    displayed = excerpt(["\tx = '" + "y" * 500], 1)
+    assert (displayed[:12], displayed[-1], len(displayed)) == (">1     x = '", "…", 163)
 
 
 def test_functions_found_by_indentation_match_the_parser():
@@ -124,32 +124,32 @@ DOCUMENTED = [
 
 @pytest.mark.parametrize("line", [2, 3, 50, 58])
 def test_the_docstring_of_a_long_function_is_replaced_by_its_line_numbers(line):
-    shown = excerpt(DOCUMENTED, line).splitlines()
-    numbers = [text[1:].split()[0] for text in shown]
+    displayed = excerpt(DOCUMENTED, line).splitlines()
+    numbers = [text[1:].split()[0] for text in displayed]
     assert numbers == ["2", "3", "4", "5", "6", "7-48", *map(str, range(49, 59))]
-    assert shown[5] == " 7-48 (docstring)"
-    assert [text[1:].split()[0] for text in shown if text.startswith(">")] == [str(line)]
+    assert displayed[5] == " 7-48 (docstring)"
+    assert [text[1:].split()[0] for text in displayed if text.startswith(">")] == [str(line)]
 
 
 def test_a_line_in_a_docstring_is_displayed():
-    shown = excerpt(DOCUMENTED, 30).splitlines()
-    assert [int(text[1:].split()[0]) for text in shown] == list(range(25, 36))
+    displayed = excerpt(DOCUMENTED, 30).splitlines()
+    assert [int(text[1:].split()[0]) for text in displayed] == list(range(25, 36))
 
 
 def test_the_docstring_is_left_out_of_the_lines_around_a_statement():
     lines = [*DOCUMENTED, *(f"        count -= {number}" for number in range(60))]
-    shown = excerpt(lines, 50).splitlines()
-    assert [text[1:].split()[0] for text in shown] == [
+    displayed = excerpt(lines, 50).splitlines()
+    assert [text[1:].split()[0] for text in displayed] == [
         "3", "4", "5", "6", "7-48", *map(str, range(49, 56))
     ]  # fmt: skip
 
 
 def test_a_long_function_is_displayed_from_its_signature_on():
     lines = [*DOCUMENTED, *(f"        count -= {number}" for number in range(60)), "", "", "x = 1"]
-    shown = excerpt(lines, 2, is_marked=False).splitlines()
-    numbers = [text[1:].split()[0] for text in shown]
+    displayed = excerpt(lines, 2, is_marked=False).splitlines()
+    numbers = [text[1:].split()[0] for text in displayed]
     assert numbers == ["2", "3", "4", "5", "6", "7-48", *map(str, range(49, 69)), "69-118"]
-    assert shown[-1] == " 69-118 …"
+    assert displayed[-1] == " 69-118 …"
 
 
 @pytest.mark.parametrize(

@@ -247,8 +247,8 @@ def test_a_python_value_is_described_by_class_count_line_and_location(live, clie
     code = "prices = {'tea': [1, 2], 'long': 'x' * 500}\nmany = list(range(1000))\nvast = 10 ** 5000\nempty = set()"
     client.call("evaluate_code", code=code, replSessionKey="py")
     found = symbol_info(client, symbol="prices", replSessionKey="py")
-    told = {"type": "variable", "class": "dict", "count": "2", "value": "{'tea': [1, 2], 'long': <str of 500>}"}
-    assert (found["extra"], found["line"]) == (told, 1)
+    message = {"type": "variable", "class": "dict", "count": "2", "value": "{'tea': [1, 2], 'long': <str of 500>}"}
+    assert (found["extra"], found["line"]) == (message, 1)
     assert (
         symbol_info(client, symbol="many", replSessionKey="py")["extra"]["value"]
         == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
@@ -315,10 +315,10 @@ def test_a_long_source_is_truncated_with_a_pointer_to_the_rest(live, client):
     (live.workspace / "long.py").write_text("def endless():\n" + "    x = 1\n" * 3000)
     client.call("load_file", filePath="long.py", replSessionKey="py")
     answer = symbol_info(client, symbol="endless", namespace="long", source=True, replSessionKey="py")
-    shown = answer["source"].count("\n")
-    assert 100 < shown < 3000
-    place = f"{live.workspace / 'long.py'} from line {shown + 1} on"
-    assert answer["notes"] == [f"source has the first {shown} of 3002 lines; the rest is in {place}"]
+    displayed = answer["source"].count("\n")
+    assert 100 < displayed < 3000
+    place = f"{live.workspace / 'long.py'} from line {displayed + 1} on"
+    assert answer["notes"] == [f"source has the first {displayed} of 3002 lines; the rest is in {place}"]
 
 
 def test_names_are_listed_while_the_session_is_busy(live, client):
@@ -340,8 +340,8 @@ def test_secrets_are_redacted_in_lists_of_names_even_if_truncated(tmp_path, monk
         assert os.environ["SHOP_TOKEN"] == secret
         assert symbol_info(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
         client.call("evaluate_code", code="word = 'a' * 700 + os.environ['SHOP_TOKEN']")
-        told = symbol_info(client, symbol="word")["extra"]["value"]
-        assert (secret[:8] in told, told.startswith("'aaa")) == (False, True)
+        reported = symbol_info(client, symbol="word")["extra"]["value"]
+        assert (secret[:8] in reported, reported.startswith("'aaa")) == (False, True)
 
 
 DEFINE = {

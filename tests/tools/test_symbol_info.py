@@ -167,9 +167,9 @@ def read(client, *parts):
 )  # fmt: skip
 def test_a_symbol_is_a_resource_with_percent_encoded_parts(client, key, namespace, symbol):
     (content,) = read(client, key, namespace, symbol)["result"]["contents"]
-    asked = ask(client, "symbol_info", symbol=symbol, namespace=namespace, replSessionKey=key)
-    assert asked.pop("ok")
-    assert (content["mimeType"], json.loads(content["text"])) == ("application/json", asked)
+    requested = ask(client, "symbol_info", symbol=symbol, namespace=namespace, replSessionKey=key)
+    assert requested.pop("ok")
+    assert (content["mimeType"], json.loads(content["text"])) == ("application/json", requested)
 
 
 def test_an_unknown_symbol_is_not_a_resource(client):

@@ -49,11 +49,11 @@ def test_the_command_for_a_copied_process_sets_its_hash_seed(tmp_path):
         for _ in range(2)
         for run in [subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)]
     }
-    wanted = subprocess.check_output(
+    expected = subprocess.check_output(
         [sys.executable, "-c", "print(hash('text'))"], env={"PYTHONHASHSEED": "7"}, text=True
     )
     assert len(seen) == 1
-    assert wanted.strip() in seen.pop()
+    assert expected.strip() in seen.pop()
 
 
 def test_the_status_row_of_a_warm_process_includes_its_memory_and_hash_seed():

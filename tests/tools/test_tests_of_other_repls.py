@@ -133,8 +133,8 @@ def test_an_endless_test_is_abandoned_and_the_next_run_works(script, client):
 
 def test_tests_run_by_hand_still_print_their_report_afterwards(script, client):
     assert run_tests(client, namespace="shop.orders-test", test="good")["ok"]
-    shown = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
-    assert "FAIL in (bad)" in shown["stdout"]
+    answer = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
+    assert "FAIL in (bad)" in answer["stdout"]
 
 
 HY = """(import pytest unittest)

@@ -132,9 +132,9 @@ def test_a_client_that_requested_progress_gets_it(client, other):
         "_meta": {"progressToken": "mine"},
     }
     waiting = client.begin("tools/call", params)
-    told = client.await_notification("notifications/progress")["params"]
-    assert told["progressToken"] == "mine"
-    assert "no new row yet" in told["message"]
+    notification = client.await_notification("notifications/progress")["params"]
+    assert notification["progressToken"] == "mine"
+    assert "no new row yet" in notification["message"]
     other.call("evaluate_code", code='"at last"', who="latecomer")
     assert settled(client, waiting)["status"] == "found"
 
@@ -189,15 +189,15 @@ def test_consecutive_waits_miss_nothing_and_repeat_nothing(live, client, other):
     since = last_line(client)
     code = "(dotimes number 60 (println number) (sleep (/ number 5000)))"
     running = other.begin_call("evaluate_code", code=code)
-    told = ""
+    reported = ""
     query = """[:find ?line ?text :where [?e :output/who "other"] [?e :output/category "evaluationOutput"]
                 [?e :output/line ?line] [?e :output/text ?text]]"""
-    while "59\n" not in told:
+    while "59\n" not in reported:
         answer = client.call("wait_for", query=query, since=since, timeoutMs=20_000)
         assert answer["status"] == "found"
-        told += "".join(text for _, text in answer["result"])
+        reported += "".join(text for _, text in answer["result"])
         since = answer["lastLine"]
-    assert told == "".join(f"{number}\n" for number in range(60))
+    assert reported == "".join(f"{number}\n" for number in range(60))
     other.answer(running)
 
 

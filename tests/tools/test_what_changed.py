@@ -100,8 +100,8 @@ def test_an_edit_names_old_objects_and_what_refers_to_them(live, client, modules
     code += f"class Desk: pass\ndesk = Desk()\ndesk.top = {low}.Shape()"
     assert client.call("evaluate_code", code=code)["ok"]
     line = slotted.splitlines()[0]
-    one = {"filePath": f"{low}.py", "type": "text", "oldText": line, "newText": line.replace("('a',)", "('a', 'b')")}
-    answer = client.call("edit_files", edits=[one], load=True)
+    item = {"filePath": f"{low}.py", "type": "text", "oldText": line, "newText": line.replace("('a',)", "('a', 'b')")}
+    answer = client.call("edit_files", edits=[item], load=True)
     assert answer["ok"], answer
     [lives_on] = [note for note in answer["files"][0]["load"]["notes"] if "old class" in note]
     assert lives_on.startswith(f"2 of the old class {low}.Shape still exist, referenced by ")
@@ -126,8 +126,8 @@ def test_an_edit_names_values_it_could_not_update(live, client):
     text = "import sys\nLIMIT = 3\nsys.stderr.write(str(LIMIT))\n"
     write(live, unrenewed=text)
     load(client, "unrenewed")
-    one = {"filePath": "unrenewed.py", "type": "text", "oldText": "LIMIT = 3", "newText": "LIMIT = 4"}
-    answer = client.call("edit_files", edits=[one], load=True)
+    item = {"filePath": "unrenewed.py", "type": "text", "oldText": "LIMIT = 3", "newText": "LIMIT = 4"}
+    answer = client.call("edit_files", edits=[item], load=True)
     [note] = answer["files"][0]["load"]["notes"]
     assert note.startswith("not updated: unrenewed.sys.stderr.write(str(LIMIT)), line 3: ")
 

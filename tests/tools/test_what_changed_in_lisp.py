@@ -132,18 +132,18 @@ def test_old_types_and_what_refers_to_them_are_reported(live, client):
     high = HIGH[live.kind].replace("deftype", "defrecord").replace("{:a 1}", "{:a (low/->Circle 1)}")
     load(live, client, "high", high.replace("(def cache", f"{IMPORT[live.kind]}(def cache"))
     notes = load(live, client, "low")
-    told = {
+    message = {
         f"shop.high/Circle is still the old {CIRCLE[live.kind]}: load shop.high as well",
         "shop.high/Square implements the old protocol shop.low/Shape: load shop.high as well",
     }
     for found in (notes, differences(client)):
-        [living] = set(found) - told - {HINT}
+        [living] = set(found) - message - {HINT}
         # In Basilisp some of the tests before may live on, too: it finds all of them.
         assert re.fullmatch(r"(1 of .* still exists|\d of .* still exist)", living)
         assert "of the old class shop.low.Circle" in living
-        assert told < set(found)
-    assert not told & set(load(live, client, "high"))
-    assert not told & set(differences(client))
+        assert message < set(found)
+    assert not message & set(load(live, client, "high"))
+    assert not message & set(differences(client))
 
 
 def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live, client):
@@ -161,8 +161,8 @@ def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live
     assert not any("still the old" in note or "any more" in note for note in notes)
     code = "[(shop.top/all) (ns-resolve 'shop.low 'rate) (some? (ns-resolve 'shop.low 'extra))]"
     assert client.call("evaluate_code", code=code)["result"] == "[14 nil true]"
-    said = [item["text"] for item in client.call("repl_output_log", query=EVALUATED)["result"]]
-    assert "(ns-unmap 'shop.low 'rate)" in said
+    answers = [item["text"] for item in client.call("repl_output_log", query=EVALUATED)["result"]]
+    assert "(ns-unmap 'shop.low 'rate)" in answers
     client.call("evaluate_code", code="(remove-ns 'shop.top)")
 
 
@@ -268,14 +268,19 @@ def test_rebound_added_and_removed_names_are_reported_with_their_caller(live, cl
 
 
 def test_old_functions_are_found_where_they_are_referenced(live, client):
-    held = "(ns shop.held (:require [shop.low :as low]))\n(def one low/cost)\n(def many {:a [low/cost]})\n"
-    load(live, client, "held", held + "(def made (comp low/cost inc))\n(def kept (atom low/cost))\n(defn other [] 1)\n")
+    retained = "(ns shop.held (:require [shop.low :as low]))\n(def one low/cost)\n(def many {:a [low/cost]})\n"
+    load(
+        live,
+        client,
+        "held",
+        retained + "(def made (comp low/cost inc))\n(def kept (atom low/cost))\n(defn other [] 1)\n",
+    )
     try:
         load(live, client, "low", LOW.replace("(* x rate)", "(+ x rate)"))
         load(live, client, "high")
-        told = [line for line in differences(client) if line.startswith("shop.held")]
+        reported = [line for line in differences(client) if line.startswith("shop.held")]
         line = "shop.held/{} is still the old shop.low/cost: load shop.held as well"
-        assert sorted(told) == [line.format(name) for name in ("kept", "made", "many", "one")]
+        assert sorted(reported) == [line.format(name) for name in ("kept", "made", "many", "one")]
         load(live, client, "held")
         assert [line for line in differences(client) if line.startswith("shop.held")] == []
     finally:
@@ -300,8 +305,8 @@ def test_code_that_uses_an_edited_definition_is_noted_once(live, client):
     assert USED not in client.call("evaluate_code", code="(shop.low/cost 2)").get("notes", [])
     load(live, client, "low")
     path(live, "low").write_text(LOW.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
-    told = client.call("evaluate_code", code="(shop.low/cost shop.low/rate)")["notes"]
-    assert USED.replace("cost", "rate") in told
+    answer = client.call("evaluate_code", code="(shop.low/cost shop.low/rate)")["notes"]
+    assert USED.replace("cost", "rate") in answer
 
 
 MIXED = {

@@ -313,8 +313,8 @@ class Load:
         gate = Path(self.live.workspace) / "gate"
         gate.unlink(missing_ok=True)  # of an earlier run
         wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
-        held, opened = self.watcher.calling("evaluate_code", code=wait, timeoutMs=600_000)
-        await self.watcher.send(held)
+        retained, opened = self.watcher.calling("evaluate_code", code=wait, timeoutMs=600_000)
+        await self.watcher.send(retained)
         await self.until(lambda health: health["evaluations"]["running"], "the session to be held")
         share = self.plan.queued // len(self.evaluators)
         waiting = []
@@ -361,10 +361,10 @@ class Load:
         """
         rows = {row["name"]: row for row in health["clients"]}
         listening = [*self.listeners, *self.silent, self.flooder]
-        told = {peer.updates + rows[peer.name]["droppedNotifications"] for peer in listening}
+        fields = {peer.updates + rows[peer.name]["droppedNotifications"] for peer in listening}
         everybody = (*self.evaluators, *listening)
         is_written = not any(rows[peer.name]["queued"] or rows[peer.name]["openRequests"] for peer in everybody)
-        return is_written and len(told) == 1 and not any(peer.unanswered for peer in everybody)
+        return is_written and len(fields) == 1 and not any(peer.unanswered for peer in everybody)
 
     @staticmethod
     def row(health, name):

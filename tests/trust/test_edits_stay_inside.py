@@ -137,11 +137,11 @@ async def test_no_new_file_is_created_outside_the_workspace_or_left_half_written
     editor = Editor(workspace)
 
     async def create(number):
-        wanted = [
+        expected = [
             EditRequest("src/a.clj", Append("(z)")),
             EditRequest(f"src/new{number}/deep/n.clj", CreateFile("(n)\n")),
         ]
-        await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
+        await editor.edit("me", expected, limits=SearchLimits(), allow_outside=False)
 
     await repeat(create)
     attack()
@@ -155,13 +155,13 @@ async def test_no_new_file_is_created_outside_the_workspace_or_left_half_written
 
 async def test_undo_writes_only_inside_the_workspace(workspace, outside, attack):
     editor = Editor(workspace)
-    wanted = [change(*TEXTS), EditRequest("src/n.clj", CreateFile("(n)\n"))]
+    expected = [change(*TEXTS), EditRequest("src/n.clj", CreateFile("(n)\n"))]
     (outside / "n.clj").write_text("(n)\n")
     (outside / "a.clj").write_text(TEXTS[1])  # as an edit leaves it, so that taking it back would find it in order
 
     async def edit_and_undo(_number):
         with contextlib.suppress(RefusedError):
-            await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
+            await editor.edit("me", expected, limits=SearchLimits(), allow_outside=False)
         await editor.undo("me")
 
     await repeat(edit_and_undo)
@@ -172,17 +172,17 @@ async def test_undo_writes_only_inside_the_workspace(workspace, outside, attack)
 
 
 async def test_a_batch_of_many_files_uses_few_descriptors(workspace, monkeypatch):
-    held = []
+    retained = []
     real = os.fsync
 
     def fsync(descriptor):
-        held.append(open_descriptors())
+        retained.append(open_descriptors())
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
     before = open_descriptors()
-    wanted = [EditRequest(f"d{n}/x/n.clj", CreateFile("(n)\n")) for n in range(200)]
-    await Editor(workspace).edit("me", wanted, limits=SearchLimits(), allow_outside=False)
+    expected = [EditRequest(f"d{n}/x/n.clj", CreateFile("(n)\n")) for n in range(200)]
+    await Editor(workspace).edit("me", expected, limits=SearchLimits(), allow_outside=False)
     assert len(all_paths(workspace)) >= 600
-    assert max(held) - before < 50
+    assert max(retained) - before < 50
     assert open_descriptors() == before

@@ -74,14 +74,14 @@ def test_a_killed_repl_ends_running_and_queued_evaluations_with_different_reason
         waited = other.begin_call("evaluate_code", code="mark = 2", replSessionKey="py")
         until(lambda: client.call("server_health")["evaluations"]["queued"], "the second evaluation to queue")
         posix_only.kill(pid)
-        told = client.answer(ran)["result"]["structuredContent"]
-        assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
-        assert "may have run" in told["error"]["message"]
-        assert "check what the code did" in told["hint"]
-        told = other.answer(waited)["result"]["structuredContent"]
-        assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
-        assert "never sent" in told["error"]["message"]
-        assert "evaluate it again" in told["hint"]
+        answer = client.answer(ran)["result"]["structuredContent"]
+        assert (answer["status"], answer["reason"]) == ("lost", "repl-disconnected")
+        assert "may have run" in answer["error"]["message"]
+        assert "check what the code did" in answer["hint"]
+        answer = other.answer(waited)["result"]["structuredContent"]
+        assert (answer["status"], answer["reason"]) == ("lost", "repl-disconnected")
+        assert "never sent" in answer["error"]["message"]
+        assert "evaluate it again" in answer["hint"]
         after = other.call("evaluate_code", code="'mark' in dir(), 'kept' in dir()", replSessionKey="py")
         assert after["result"] == "(False, False)"
         assert after["generation"] == before["generation"] + 1
@@ -171,15 +171,15 @@ def test_a_half_closed_client_still_gets_its_answer(live, client):
     evaluation = until(lambda: running_code(client).get("py"), "the loop to run")
     gate = live.workspace / "gate of the quiet"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'heard'"
-    asked = quiet.begin_call("evaluate_code", code=code, replSessionKey="py-2")
+    requested = quiet.begin_call("evaluate_code", code=code, replSessionKey="py-2")
     until(lambda: running_code(client).get("py-2"), "the other to run")
     gone.close()
     quiet.socket.shutdown(socket.SHUT_WR)
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)
     assert ended["status"] == "interrupted"
     gate.touch()
-    heard = quiet.answer(asked)["result"]["structuredContent"]
-    assert heard["result"] == "'heard'"
+    answer = quiet.answer(requested)["result"]["structuredContent"]
+    assert answer["result"] == "'heard'"
     quiet.close()
 
 

@@ -65,11 +65,11 @@ def history_texts(live):
 def refused_start(folder, *options):
     """Return the output of a server that cannot start."""
     live = Live(folder, *options)
-    said = live.greeting + live.process.stdout.read()
+    output = live.greeting + live.process.stdout.read()
     live.stop()
     assert live.process.returncode == 1
-    assert "Traceback" not in said
-    return said
+    assert "Traceback" not in output
+    return output
 
 
 # Full disks
@@ -103,8 +103,8 @@ def test_a_server_killed_on_a_full_disk_leaves_a_readable_history(tmp_path):
         with serving(tmp_path, "--repl", "none") as again, again.client() as client:
             query = "[:find [?t ...] :in $ $history :where [$history _ :output/text ?t]]"
             assert "'before'" in client.call("repl_output_log", query=query)["result"]
-            said = client.call("repl_output_log")["result"]
-            assert not any("could not be read" in entry["text"] for entry in said)
+            answer = client.call("repl_output_log")["result"]
+            assert not any("could not be read" in entry["text"] for entry in answer)
 
 
 def test_a_history_larger_than_the_disk_fails_no_evaluation(tmp_path):
@@ -120,9 +120,9 @@ def test_a_workspace_on_a_full_disk_is_refused_without_leaving_partial_files(tmp
     with small_disk(tmp_path / "workspace") as disk:
         (disk / ".calva" / "mcp-server").mkdir(parents=True)
         fill(disk)
-        said = refused_start(tmp_path, "--repl", "none")
-        assert "No space left on device" in said
-        assert "a writable folder of yours that contains no links, or choose another --workspace" in said
+        refusal = refused_start(tmp_path, "--repl", "none")
+        assert "No space left on device" in refusal
+        assert "a writable folder of yours that contains no links, or choose another --workspace" in refusal
         left = {path.name for path in (disk / ".calva" / "mcp-server").iterdir()}
         assert left <= {".gitignore", "lock"}
 
@@ -151,9 +151,9 @@ def test_an_edit_on_a_full_disk_is_refused_and_the_file_stays_whole(tmp_path):
 
 def printed(client, evaluation, count):
     """Return what an evaluation printed, read in parts."""
-    asked = {"evaluationId": evaluation, "part": "stdout"}
+    requested = {"evaluationId": evaluation, "part": "stdout"}
     places = [{"from": start, "length": 15_000} for start in range(0, count, 15_000)]
-    return "".join(client.call("get_evaluation", **asked, **place)["text"] for place in places)
+    return "".join(client.call("get_evaluation", **requested, **place)["text"] for place in places)
 
 
 def test_output_that_does_not_fit_on_the_disk_is_retained_in_memory(tmp_path):
@@ -187,10 +187,10 @@ def test_output_that_fits_neither_disk_nor_memory_is_truncated_at_its_start_with
             answer = other.call("get_evaluation", evaluationId=answer["evaluationId"])
         [note] = [note for note in answer["notes"] if note.startswith("stdout")]
         assert "because no more are kept in memory while the disk cannot be written (No space left on device)" in note
-        asked = {"evaluationId": answer["evaluationId"], "part": "stdout", "length": 8}
-        part = client.call("get_evaluation", **asked)
+        requested = {"evaluationId": answer["evaluationId"], "part": "stdout", "length": 8}
+        part = client.call("get_evaluation", **requested)
         assert 0 < part["droppedCharacters"] <= 9 * 2**20
-        last = client.call("get_evaluation", **asked, **{"from": part["totalCharacters"] - 8})
+        last = client.call("get_evaluation", **requested, **{"from": part["totalCharacters"] - 8})
         assert last["text"] == "0000639\n"
 
 
@@ -216,11 +216,11 @@ def refused_by_relay(tmp_path, workspace):
 def test_a_relay_reports_a_read_only_workspace_and_a_full_disk(tmp_path):
     with small_disk(tmp_path / "workspace") as disk:
         with read_only(disk):
-            said = refused_by_relay(tmp_path, disk)
-            assert "Read-only file system; make it a writable folder of yours" in said
+            refusal = refused_by_relay(tmp_path, disk)
+            assert "Read-only file system; make it a writable folder of yours" in refusal
         fill(disk)
-        said = refused_by_relay(tmp_path, disk)
-        assert "free some space" in said
+        refusal = refused_by_relay(tmp_path, disk)
+        assert "free some space" in refusal
         done = forked.run(["eval", "1", "--start"], cwd=disk, env=environ(tmp_path))
         assert done.returncode == 3
         assert "free some space" in done.stderr
@@ -284,27 +284,27 @@ def test_an_unwritable_history_stays_in_memory_and_is_reported(tmp_path):
     ):
         assert client.call("evaluate_code", code="'x'", timeoutMs=60_000)["ok"]
         log = [row["text"] for row in client.call("repl_output_log")["result"]]
-        (said,) = [text for text in log if "this run's history is only in memory" in text]
-        assert "(Read-only file system)" in said
-        assert "Errno" not in said
-        assert said.endswith("or set XDG_STATE_HOME")
+        (output,) = [text for text in log if "this run's history is only in memory" in text]
+        assert "(Read-only file system)" in output
+        assert "Errno" not in output
+        assert output.endswith("or set XDG_STATE_HOME")
         query = "[:find [?t ...] :in $ $history :where [$history _ :output/text ?t]]"
         assert client.call("repl_output_log", query=query)["result"] == ["'x'"]
 
 
 def test_a_read_only_workspace_is_refused_with_an_explanation(tmp_path):
     with small_disk(tmp_path / "workspace") as disk, read_only(disk):
-        said = refused_start(tmp_path, "--repl", "none")
-        assert "Read-only file system" in said
-        assert "a writable folder of yours that contains no links, or choose another --workspace" in said
+        refusal = refused_start(tmp_path, "--repl", "none")
+        assert "Read-only file system" in refusal
+        assert "a writable folder of yours that contains no links, or choose another --workspace" in refusal
 
 
 def test_a_relay_that_cannot_be_installed_is_reported_and_the_server_still_serves(tmp_path):
     with small_disk(tmp_path / "config") as disk, read_only(disk), serving(tmp_path, "--repl", "none") as live:
-        said = live.greeting + live.process.stdout.readline()
-        assert "codriver listens on" in said
-        assert "cannot install the relay" in said
-        assert "XDG_CONFIG_HOME" in said
+        output = live.greeting + live.process.stdout.readline()
+        assert "codriver listens on" in output
+        assert "cannot install the relay" in output
+        assert "XDG_CONFIG_HOME" in output
 
 
 # A workspace that disappears

@@ -41,18 +41,18 @@ def test_code_of_a_disconnected_client_ends_when_another_client_needs_its_sessio
 
 
 def test_code_ends_when_its_client_disconnects_during_the_call(live):
-    begun, ended = live.workspace / "begun", live.workspace / "ended"
+    pending, ended = live.workspace / "begun", live.workspace / "ended"
     code = f"""
 import pathlib, time
 try:
-    pathlib.Path({str(begun)!r}).touch()
+    pathlib.Path({str(pending)!r}).touch()
     time.sleep(600)
 finally:
     pathlib.Path({str(ended)!r}).touch()
 """
     with live.client(name="gone") as gone:
         gone.begin_call("evaluate_code", code=code, timeoutMs=600_000)
-        until(begun.exists, "the code to start")
+        until(pending.exists, "the code to start")
     until(ended.exists, "the code to be interrupted, although nobody waits for its session")
 
 

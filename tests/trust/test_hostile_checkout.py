@@ -128,10 +128,10 @@ def run(command, folder, env=None):
     if can_fork(env):
         process = Forked(command, env=env, cwd=folder / "workspace", start_new_session=True)
         try:
-            said, _ = process.communicate(WAIT_S)
+            output, _ = process.communicate(WAIT_S)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{command} hung") from None
-        return said, process.returncode, process.memory
+        return output, process.returncode, process.memory
     # By way of a small process: what a child is said to have had begins with what its parent has.
     measured = folder / "memory"
     process = subprocess.Popen(
@@ -141,10 +141,10 @@ def run(command, folder, env=None):
     )  # fmt: skip
     timer = threading.Timer(WAIT_S, posix_only.kill_group, (process.pid,))
     timer.start()
-    said = process.communicate()[0].decode("utf-8", "replace")
+    output = process.communicate()[0].decode("utf-8", "replace")
     timer.cancel()
-    assert process.returncode >= 0, f"{command} hung: {said}"
-    return said, process.returncode, int(measured.read_text()) * (1 if sys.platform == "darwin" else 1024)
+    assert process.returncode >= 0, f"{command} hung: {output}"
+    return output, process.returncode, int(measured.read_text()) * (1 if sys.platform == "darwin" else 1024)
 
 
 def variables(folder):
@@ -159,10 +159,10 @@ PLACES = {"all": SETTINGS + FILES + PRESENCE, "project": FILES, "presence": PRES
 def test_commands_neither_hang_nor_access_files_outside_the_workspace(checkout, tmp_path, secret, shape, names):
     checkout(shape, PLACES[names])
     for command in (*COMMANDS, HOOKS):
-        said, status, memory = run(command, tmp_path)
-        assert status in (0, 1, 3, 4), (command, said)
-        assert SECRET not in said, command
-        assert "Traceback" not in said, (command, said)
+        text, status, memory = run(command, tmp_path)
+        assert status in (0, 1, 3, 4), (command, text)
+        assert SECRET not in text, command
+        assert "Traceback" not in text, (command, text)
         assert memory < MAX_BYTES, command
     assert secret.read_text() == f"{SECRET}\n"
     # Cline's entry is the user's own.
@@ -183,9 +183,9 @@ def request_through_relay(folder):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_relay_reads_no_secret_and_answers_with_an_error(checkout, tmp_path, shape):
     checkout(shape, PRESENCE)
-    said = request_through_relay(tmp_path)
-    assert json.loads(said)["id"] == 1
-    assert SECRET not in said
+    text = request_through_relay(tmp_path)
+    assert json.loads(text)["id"] == 1
+    assert SECRET not in text
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost", "203.0.113.7"])
@@ -193,7 +193,7 @@ def test_nothing_is_sent_to_addresses_or_process_ids_named_in_a_checkout(checkou
     workspace = checkout("garbage", [])
     folder = workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)
-    heard = []
+    received = []
     with socket.create_server(("127.0.0.1", 0)) as listener, subprocess.Popen(["sleep", "600"]) as bystander:
         record = {
             "pid": bystander.pid, "port": listener.getsockname()[1], "host": host, "sessionId": "0" * 32,
@@ -202,21 +202,21 @@ def test_nothing_is_sent_to_addresses_or_process_ids_named_in_a_checkout(checkou
         (folder / "port").write_text(str(record["port"]))
         (folder / "server.json").write_text(json.dumps(record))
         (folder / "token").write_text("A" * 43)
-        thread = threading.Thread(target=record_connections, args=(listener, heard), daemon=True)
+        thread = threading.Thread(target=record_connections, args=(listener, received), daemon=True)
         thread.start()
         try:
             for command in COMMANDS:
-                said, _, _ = run(command, tmp_path, {**variables(tmp_path), "CODRIVER_TOKEN": SECRET})
-                assert "Traceback" not in said, (command, said)
+                text, _, _ = run(command, tmp_path, {**variables(tmp_path), "CODRIVER_TOKEN": SECRET})
+                assert "Traceback" not in text, (command, text)
             request_through_relay(tmp_path)
             assert bystander.poll() is None
         finally:
             bystander.kill()
             listener.close()
-    assert b"".join(heard) == b""
+    assert b"".join(received) == b""
 
 
-def record_connections(listener, heard):
+def record_connections(listener, received):
     """Accept every connection, and record all that it sends."""
     with contextlib.suppress(OSError):
         while True:
@@ -224,7 +224,7 @@ def record_connections(listener, heard):
             peer.settimeout(WAIT_S)
             with peer, contextlib.suppress(OSError):
                 while data := peer.recv(4096):
-                    heard.append(data)
+                    received.append(data)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -237,8 +237,8 @@ def test_a_server_starts_serves_and_stops_in_a_hostile_checkout(checkout, tmp_pa
             assert client.call("evaluate_code", code="1 + 1", timeoutMs=WAIT_S * 1000)["result"] == "2"
             resources = client.request("resources/list")["result"]["resources"]
             assert not any("ours" in entry["uri"] for entry in resources)
-            for tool, asked in (("list_cells", {}), ("run_cell", {"cell": "0"})):
-                answer = client.call(tool, filePath="orders.ipynb", **asked)
+            for tool, requested in (("list_cells", {}), ("run_cell", {"cell": "0"})):
+                answer = client.call(tool, filePath="orders.ipynb", **requested)
                 assert (answer["ok"], SECRET in json.dumps(answer)) == (False, False)
                 assert NOT_READ.get(shape, "") in answer["message"] or tool == "run_cell"
             assert SECRET not in json.dumps(client.call("repl_output_log", limit=1000))
@@ -252,10 +252,10 @@ def test_a_server_starts_serves_and_stops_in_a_hostile_checkout(checkout, tmp_pa
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_server_explains_why_hostile_settings_prevent_its_start(checkout, tmp_path, shape):
     checkout(shape, ["codriver.toml"])
-    said, status, memory = run(["serve", "--port", "0", "--idle-exit", "1"], tmp_path)
+    text, status, memory = run(["serve", "--port", "0", "--idle-exit", "1"], tmp_path)
     assert status == 1
-    assert "codriver.toml: the file cannot be read" in said
-    assert SECRET not in said
+    assert "codriver.toml: the file cannot be read" in text
+    assert SECRET not in text
     assert memory < MAX_BYTES
 
 
@@ -282,8 +282,8 @@ def test_a_zip_bomb_uses_little_memory(checkout, tmp_path, method, is_honest):
     (workspace / "lib").mkdir()
     jar = jar_with(method, MAX_BYTES)
     (workspace / "lib" / "bomb.jar").write_bytes(jar if is_honest else claiming(jar, 1000))
-    said, status, memory = run(["doctor"], tmp_path)
-    assert status in (0, 1), said
+    text, status, memory = run(["doctor"], tmp_path)
+    assert status in (0, 1), text
     assert memory < MAX_BYTES
 
 
@@ -308,13 +308,13 @@ def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).symlink_to(own)
     for words in ((*HOOKS, "--force"), (*HOOKS, "--remove")):
-        said, status, _ = run(words, tmp_path)
-        assert status == 1, said
+        text, status, _ = run(words, tmp_path)
+        assert status == 1, text
         for name in HOOK_FILES:
-            assert f"{workspace / name}: the file cannot be read: the path leads outside of" in said, (
+            assert f"{workspace / name}: the file cannot be read: the path leads outside of" in text, (
                 words,
                 name,
-                said,
+                text,
             )
     for name, own in theirs.items():
         assert (workspace / name).is_symlink(), name
@@ -324,17 +324,17 @@ def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
 def test_hooks_and_instruction_files_are_not_written_to_pipes(checkout, tmp_path):
     """Opening one would consume what another program has for its reader, and replace it by a file."""
-    workspace, held = checkout("folder", []), []
+    workspace, retained = checkout("folder", []), []
     for name in HOOK_FILES:
         shape_file(workspace / name, "pipe", None)
-        held.append(os.open(workspace / name, os.O_RDWR))
-        os.write(held[-1], b"{}\n")
+        retained.append(os.open(workspace / name, os.O_RDWR))
+        os.write(retained[-1], b"{}\n")
     for words in ((*HOOKS, "--force"), (*HOOKS, "--remove")):
-        said, status, _ = run(words, tmp_path)
-        assert status == 1, said
+        text, status, _ = run(words, tmp_path)
+        assert status == 1, text
         for name in HOOK_FILES:
-            assert f"{workspace / name}: the file cannot be read: the path is a pipe" in said, (words, said)
-    for name, descriptor in zip(HOOK_FILES, held, strict=True):
+            assert f"{workspace / name}: the file cannot be read: the path is a pipe" in text, (words, text)
+    for name, descriptor in zip(HOOK_FILES, retained, strict=True):
         assert (workspace / name).is_fifo(), name
         assert os.read(descriptor, 9) == b"{}\n", name
         os.close(descriptor)
@@ -346,7 +346,7 @@ def test_client_files_are_not_written_through_links(checkout, tmp_path, secret):
     theirs = secret.parent / "mcp.json"
     theirs.write_text("{}")
     (workspace / ".mcp.json").symlink_to(theirs)
-    said, status, _ = run(["init", "--client", "claude-code"], tmp_path)
+    text, status, _ = run(["init", "--client", "claude-code"], tmp_path)
     assert status == 1
-    assert "the path leads outside of" in said
+    assert "the path leads outside of" in text
     assert theirs.read_text() == "{}"

@@ -74,10 +74,10 @@ def pings(waits, *clients):
     return together
 
 
-def tail_of(client, asked):
+def tail_of(client, requested):
     """Return the last characters of a part of an evaluation."""
-    last = client.call("get_evaluation", **asked, **{"from": 0, "length": 1})["totalCharacters"] - 100
-    return client.call("get_evaluation", **asked, **{"from": last, "length": 100})["text"]
+    last = client.call("get_evaluation", **requested, **{"from": 0, "length": 1})["totalCharacters"] - 100
+    return client.call("get_evaluation", **requested, **{"from": last, "length": 100})["text"]
 
 
 # A real kernel
@@ -105,19 +105,19 @@ def test_a_flood_of_kernel_output_is_truncated_without_delaying_other_clients(fl
         here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
-        told = json.dumps(answer)
+        reported = json.dumps(answer)
         # Where the machine is so busy that the kernel's own socket drops messages, the answer says so.
-        is_dropped = "may be missing" in told or "messages from the kernel were lost" in told
+        is_dropped = "may be missing" in reported or "messages from the kernel were lost" in reported
         # Displays that come no faster than they are read are omitted by the limit of the values alone.
-        is_left_out = "bytes of output were omitted" in told or "of values before these were dropped" in told
+        is_left_out = "bytes of output were omitted" in reported or "of values before these were dropped" in reported
         assert is_left_out or is_dropped
         part = "stdout" if "print" in flood else "result"
-        asked = {"evaluationId": answer["evaluationId"], "part": part}
-        head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
+        requested = {"evaluationId": answer["evaluationId"], "part": part}
+        head = other.call("get_evaluation", **requested, **{"from": 0, "length": 100})
         # Of hundreds of values the oldest are dropped, as of any evaluation's.
         assert head["text"].startswith("begins") or flood == "displays without end"
         # Where its stream does not get rid of its prints in 10 s, the kernel says that it is idle before they come.
-        until(lambda: tail_of(other, asked).rstrip("\n'").endswith("ends") or is_dropped, "the end")
+        until(lambda: tail_of(other, requested).rstrip("\n'").endswith("ends") or is_dropped, "the end")
         assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
         assert peak_mib(flooded) <= most
         assert here <= MAX_TIMES_LONGER * max(elsewhere, MIN_S)
@@ -161,9 +161,9 @@ def test_an_oversized_message_is_reported_with_its_reason(liar, lie, why):
 def test_endless_documentation_from_a_kernel_is_truncated(liar, idle):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
-        asked = client.begin_call("symbol_info", symbol="x")
+        requested = client.begin_call("symbol_info", symbol="x")
         here, elsewhere = pings(client, other, idle)
-        answer = client.answer(asked)["result"]["structuredContent"]
+        answer = client.answer(requested)["result"]["structuredContent"]
         assert len(json.dumps(answer)) < 100_000
         assert peak_mib(liar) - before < 100
         assert here <= MAX_TIMES_LONGER * max(elsewhere, MIN_S)

@@ -96,11 +96,11 @@ def test_a_server_out_of_file_descriptors_waits_and_recovers(tmp_path, monkeypat
     (site / "sitecustomize.py").write_text("import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n")
     monkeypatch.setenv("PYTHONPATH", str(site))
     with serving(tmp_path, "--repl", "none") as live:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as retained:
             for _ in range(60):
-                held.enter_context(connect(live))
-            said = until(live.process.stdout.readline, "the server to say so")
-            assert "cannot accept connections at the moment" in said
+                retained.enter_context(connect(live))
+            output = until(live.process.stdout.readline, "the server to say so")
+            assert "cannot accept connections at the moment" in output
         with live.client() as client:
             assert client.call("server_health")["ok"]
 
@@ -133,10 +133,10 @@ async def test_a_silent_peer_times_out(monkeypatch):
         assert await admit() is None
 
 
-@pytest.mark.parametrize("begun", [b" ", b"\n", b"P", b"no json and no end of line"])
-async def test_a_peer_with_an_incomplete_first_line_times_out(monkeypatch, begun):
+@pytest.mark.parametrize("pending", [b" ", b"\n", b"P", b"no json and no end of line"])
+async def test_a_peer_with_an_incomplete_first_line_times_out(monkeypatch, pending):
     async with at_the_door(monkeypatch, first_byte_s=WAIT_S) as (admit, peer):
-        await peer.send(begun)
+        await peer.send(pending)
         assert await admit() is None
 
 

@@ -62,10 +62,10 @@ def test_the_counters_of_the_server_add_up(seen):
 
 def test_only_clients_that_do_not_read_lose_notifications_and_the_losses_are_counted(seen):
     dropped = {row["name"]: row["droppedNotifications"] for row in seen.health["clients"]}
-    told = {name: seen.updates[name] + dropped[name] for name in dropped if name != "watcher"}
-    listening = {number for name, number in told.items() if not name.startswith("evaluates")}
+    message = {name: seen.updates[name] + dropped[name] for name in dropped if name != "watcher"}
+    listening = {number for name, number in message.items() if not name.startswith("evaluates")}
     assert len(listening) == 1
-    assert all(number >= min(listening) > 50 for number in told.values())  # who evaluates is told of that at once
+    assert all(number >= min(listening) > 50 for number in message.values())  # who evaluates is told of that at once
     lost = {name for name, number in dropped.items() if number}
     assert {name for name in lost if not name.startswith(("rude", "floods"))} == set()
     assert {f"rude-{number}" for number in range(5)} <= lost

@@ -47,9 +47,9 @@ def test_only_head_and_tail_of_an_endless_string_are_retained(live, idle, part):
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
         assert "bytes of the REPL's output were dropped" in json.dumps(answer["notes"])
-        asked = {"evaluationId": answer["evaluationId"], "part": part}
-        head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
-        tail = other.call("get_evaluation", **asked, **{"from": head["totalCharacters"] - 100, "length": 100})
+        requested = {"evaluationId": answer["evaluationId"], "part": part}
+        head = other.call("get_evaluation", **requested, **{"from": 0, "length": 100})
+        tail = other.call("get_evaluation", **requested, **{"from": head["totalCharacters"] - 100, "length": 100})
         assert head["text"].startswith("begins")
         assert tail["text"].endswith("ends")
         assert peak_mib(live) <= MAX_MIB

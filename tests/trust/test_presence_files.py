@@ -245,9 +245,9 @@ def limited_codriver(words, env):
         ).stdout  # fmt: skip
     process = forked.Forked(words, env=env)
     posix_only.limit_memory(process.pid, MAX_BYTES)
-    said, _ = process.communicate(WAIT_S)
+    output, _ = process.communicate(WAIT_S)
     assert process.memory < USED_BYTES
-    return said
+    return output
 
 
 @pytest.mark.parametrize("shape", ["fifo", "huge", "folder", "/dev/zero", "/dev/ptmx"])
@@ -260,8 +260,8 @@ def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, direc
     strange(directory / name, shape)
     env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
     for command in ("status", "stop"):
-        said = limited_codriver([command, "--workspace", str(workspace)], env)
-        assert "Traceback" not in said, said
+        text = limited_codriver([command, "--workspace", str(workspace)], env)
+        assert "Traceback" not in text, text
     for options in ([], ["--start"]):
         relay = [sys.executable, "-I", "-S", RELAY, str(directory / "port"), *options]
         done = subprocess.run([*LIMITED, *relay], input=CALL, env=env, capture_output=True, timeout=WAIT_S, check=False)
@@ -353,7 +353,7 @@ def test_nothing_is_sent_to_another_user_on_the_port_of_a_killed_server(tmp_path
     live = Live(tmp_path, "--repl", "none", "--host", "127.0.0.1")
     port = live.port
     live.stop(posix_only.KILL)
-    with listening(port) as heard:
+    with listening(port) as received:
         if command is None:
             answer = json.loads(relay(live.workspace, CODRIVER_TOKEN=TOKEN).stdout)
             assert "error" in answer
@@ -361,7 +361,7 @@ def test_nothing_is_sent_to_another_user_on_the_port_of_a_killed_server(tmp_path
             assert "another user of this machine" in answer["error"]["message"]
         else:
             run(live.workspace, *command, CODRIVER_TOKEN=TOKEN)
-        assert heard() == b""
+        assert received() == b""
 
 
 @as_root

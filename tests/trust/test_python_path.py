@@ -86,9 +86,9 @@ for words in json.loads(sys.argv[1]):
 
 def in_turn(workspace, env, commands):
     """Return the output of commands run by one interpreter, isolated like those that a user runs."""
-    told = json.dumps(commands)
+    reported = json.dumps(commands)
     return subprocess.run(
-        [sys.executable, "-I", "-c", IN_TURN, told], cwd=workspace, env=env, stdin=subprocess.DEVNULL,
+        [sys.executable, "-I", "-c", IN_TURN, reported], cwd=workspace, env=env, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=2 * WAIT_S, check=False,
     ).stderr  # fmt: skip
 
@@ -133,8 +133,8 @@ def test_no_kernel_that_would_run_checkout_code_is_started(planted):
     def sessions():
         return command(workspace, env, "call", "--start", "list_sessions", "{}").stdout
 
-    said = until(lambda: "" if '"starting"' in (told := sessions()) else told, "the end of the start")
-    assert "nobody has accepted this checkout" in said
+    text = until(lambda: "" if '"starting"' in (reported := sessions()) else reported, "the end of the start")
+    assert "nobody has accepted this checkout" in text
     untouched(mark)
 
 
@@ -156,12 +156,19 @@ def test_export_and_replay_run_only_the_recorded_code(planted, word):
 def test_hooks_run_nothing_from_the_checkout(planted):
     workspace, mark, env = planted
     hook = workspace.parent / "config" / "codriver" / "codriver_hook.py"
-    told = json.dumps({"cwd": str(workspace), "tool_input": {"file_path": str(workspace / "x.py")}})
+    reported = json.dumps({"cwd": str(workspace), "tool_input": {"file_path": str(workspace / "x.py")}})
     with served(workspace, env, "--repl", "none"):
         for event in ("started", "edited", "stopping"):
             words = [sys.executable, "-I", "-S", str(hook), "claude-code", event]
             done = subprocess.run(
-                words, cwd=workspace, env=env, input=told, capture_output=True, text=True, timeout=WAIT_S, check=False
+                words,
+                cwd=workspace,
+                env=env,
+                input=reported,
+                capture_output=True,
+                text=True,
+                timeout=WAIT_S,
+                check=False,
             )
             assert (done.returncode, done.stdout[:1]) == (0, "{"), (event, done.stderr)
             untouched(mark)
@@ -176,10 +183,10 @@ def test_commands_run_nothing_from_the_checkout(planted):
         if words[0] not in ("stop", "watch") and "--follow" not in words and words[:2] != ("eval", "1")
     ]
     with served(workspace, env, "--repl", "none"):
-        said = in_turn(workspace, env, commands)
-    assert said.count("\n[") == len(commands) - 1, said
-    assert "Traceback" not in said, said
-    assert not mark.exists(), (said, mark.read_text())
+        text = in_turn(workspace, env, commands)
+    assert text.count("\n[") == len(commands) - 1, text
+    assert "Traceback" not in text, text
+    assert not mark.exists(), (text, mark.read_text())
 
 
 @pytest.mark.parametrize("planted", ["relative"], indirect=True)
@@ -208,7 +215,7 @@ def test_the_relay_starts_a_server_and_worker_that_run_nothing_from_the_checkout
             relay.stdin.write(json.dumps({"jsonrpc": "2.0", **call}) + "\n")
         relay.stdin.flush()
         answers = (json.loads(line) for line in relay.stdout)
-        answer = next(told for told in answers if told.get("id") == 2)
+        answer = next(reported for reported in answers if reported.get("id") == 2)
         relay.stdin.close()
         relay.stdout.read()
     assert answer["result"]["structuredContent"]["result"] == "3"

@@ -191,8 +191,8 @@ def test_killing_the_server_under_ten_clients_neither_duplicates_nor_loses_a_cal
             assert client.call("evaluate_code", code="1", timeoutMs=60_000)["status"] == "done"
     finally:
         is_over.set()
-        for one in working:
-            one.join(120)
+        for single in working:
+            single.join(120)
     assert not any(item.is_alive() for item in working), "a call was never answered"
     with live.client() as client:
         [[entries, codes, lines]] = client.call("repl_output_log", query=HISTORY)["result"]

@@ -68,10 +68,10 @@ def client(live):
         connected.file = Recorded(connected.file)
         assert connected.call("evaluate_code", code="import json, shop")["ok"]
         yield connected
-        told = secrets_of(live)
+        reported = secrets_of(live)
         sent = b"".join(connected.file.lines).decode()
-        assert told
-        for secret in told:
+        assert reported
+        for secret in reported:
             assert not [form for form in forms_of(secret) if form in sent]
 
 
@@ -119,8 +119,8 @@ def test_later_thread_output_is_redacted(client):
     code = "import threading\ndef late():\n    shop.rotate()\n    print('late', shop.state, flush=True)"
     client.call("evaluate_code", code=f"{code}\nt = threading.Thread(target=late)\nt.start(); t.join()")
     query = '[:find [?t ...] :where [?e :output/text ?t] [?e :output/category "evaluationOutput"]]'
-    said = until(lambda: [t for t in client.call("repl_output_log", query=query)["result"] if "late" in t], "a print")
-    assert MARK in said[0]
+    answer = until(lambda: [t for t in client.call("repl_output_log", query=query)["result"] if "late" in t], "a print")
+    assert MARK in answer[0]
 
 
 def test_looked_up_names_contain_no_sensitive_value(client):
@@ -168,15 +168,15 @@ def test_sensitive_values_are_forgotten_on_restart_and_stored_in_no_file(tmp_pat
             client.call("evaluate_code", code="import shop")
             failed = client.call("evaluate_code", code="shop.charge()", detail=True)
             client.call("evaluate_code", code="print(shop.state, 'x' * 300_000); shop.state")
-            told = secrets_of(live)
+            reported = secrets_of(live)
             client.call("restart_repl", replSessionKey="py")
             client.call("get_evaluation", evaluationId=failed["evaluationId"])
             client.call("repl_output_log", limit=100)
             sent = b"".join(client.file.lines).decode()
-            assert not [form for secret in told for form in forms_of(secret) if form in sent]
-            shown = client.call("evaluate_code", code=f"{told[0]!r}")
-            assert told[0][:16] in shown["result"], "what was forgotten is shown like any text"
+            assert not [form for secret in reported for form in forms_of(secret) if form in sent]
+            answer = client.call("evaluate_code", code=f"{reported[0]!r}")
+            assert reported[0][:16] in answer["result"], "what was forgotten is shown like any text"
     for file in tmp_path.rglob("*"):
         if file.is_file() and file.name != "told.txt":
             text = file.read_bytes().decode("utf-8", "replace")
-            assert told[1][:16] not in text, file
+            assert reported[1][:16] not in text, file

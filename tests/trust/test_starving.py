@@ -134,8 +134,8 @@ def test_a_wait_beyond_the_limit_is_refused_with_the_current_and_the_maximum_num
 def test_a_wait_that_timed_out_in_the_queue_reports_the_line_to_continue_from(live, victim):
     with live.client(name="hungry") as hungry:
         waits = [hungry.begin_call("wait_for", query=SLOW, since=0, timeoutMs=1000) for _ in range(20)]
-        told = [answer["notes"][-1] for answer in answers(hungry, waits)]
-        crowded = [note for note in told if "all waits share one budget" in note]
+        reported = [answer["notes"][-1] for answer in answers(hungry, waits)]
+        crowded = [note for note in reported if "all waits share one budget" in note]
         assert crowded
         assert all("to continue, pass since: 0" in note for note in crowded)
 
@@ -262,16 +262,16 @@ def test_oversized_notebooks_of_four_clients_neither_block_others_nor_leak_memor
                 assert victim.request("ping")["result"] == {}
             light = victim.begin_call("list_cells", filePath="light.ipynb")
             try:
-                told = [calls[0][0].answer(calls[0][1])["result"]["structuredContent"]]
+                reported = [calls[0][0].answer(calls[0][1])["result"]["structuredContent"]]
             except TimeoutError:
                 pytest.fail("the first of these notebooks was read, not weighed")
-            assert WHY.get(made, "more than 300000 elements") in told[0].get("message", ""), told[0]
+            assert WHY.get(made, "more than 300000 elements") in reported[0].get("message", ""), reported[0]
             listed = victim.answer(light)["result"]["structuredContent"]
             assert still_waits(victim, "hungry")
-            told += [one.answer(identity)["result"]["structuredContent"] for one, identity in calls[1:]]
+            reported += [element.answer(identity)["result"]["structuredContent"] for element, identity in calls[1:]]
         assert listed["cells"] == ["0 code x"]
-        assert {answer["reason"] for answer in told} == {"file-unreadable"}
-        assert all("heavy.ipynb is not a notebook" in answer["message"] for answer in told)
+        assert {answer["reason"] for answer in reported} == {"file-unreadable"}
+        assert all("heavy.ipynb is not a notebook" in answer["message"] for answer in reported)
         assert memory_mib(live) - before < 250
 
 
@@ -309,9 +309,9 @@ def test_running_cells_of_oversized_notebooks_is_refused_without_blocking_others
             assert victim.request("ping")["result"] == {}
             assert victim.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
             for call in calls:
-                told = hungry.answer(call)["result"]["structuredContent"]
-                assert told["reason"] == "file-unreadable", told
-                assert "more than 300000 elements" in told["message"]
+                answer = hungry.answer(call)["result"]["structuredContent"]
+                assert answer["reason"] == "file-unreadable", answer
+                assert "more than 300000 elements" in answer["message"]
         assert memory_mib(live) - before < 200
 
 
@@ -352,9 +352,9 @@ def test_incomplete_lines_of_all_clients_share_a_budget_and_the_longest_is_dropp
         until(lambda: connected(victim, "hungry") <= 5, "most of the begun lines to be given up")
         text = victim.call("balance_brackets", text="x" * (mib // 2))
         assert text["changed"] is False
-        told = [client.receive() for client in hungry if not is_open(client)]
-        assert len(told) >= 15
-        assert all(f"together exceed {4 * mib} bytes" in message["error"]["message"] for message in told)
+        reported = [client.receive() for client in hungry if not is_open(client)]
+        assert len(reported) >= 15
+        assert all(f"together exceed {4 * mib} bytes" in message["error"]["message"] for message in reported)
 
 
 def connected(client, name):

@@ -44,33 +44,33 @@ def test_a_repl_of_another_user_behind_a_port_file_is_not_used(tmp_path, name):
             row = the_session(live)
             with live.client() as client:
                 answer = client.call("evaluate_code", **WHOSE)
-                said = client.call("repl_output_log", limit=100)["result"]
+                reply = client.call("repl_output_log", limit=100)["result"]
     assert (row["phase"], answer["ok"]) == ("waiting", False), answer
-    for words in (row["note"], *(line["text"] for line in said if str(file) in line["text"])):
+    for words in (row["note"], *(line["text"] for line in reply if str(file) in line["text"])):
         assert f"the process belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in words
         assert f"--nrepl 127.0.0.1:{port}" in words
-    assert any(f"--nrepl 127.0.0.1:{port}" in line["text"] for line in said)
+    assert any(f"--nrepl 127.0.0.1:{port}" in line["text"] for line in reply)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_nothing_is_sent_to_another_user_behind_a_port_file(tmp_path, name):
     (port,) = other_user.free_ports(1)
-    with other_user.listening(port) as heard:
+    with other_user.listening(port) as received:
         write(tmp_path / "workspace", name, port)
         with serving(tmp_path) as live:
             assert the_session(live)["phase"] == "waiting"
             assert "another user of this machine" in live.run("doctor").stdout
-        assert heard() == b""
+        assert received() == b""
 
 
 def test_doctor_names_the_other_user_and_the_option_to_allow_it(tmp_path):
     with other_user.repl() as port:
         live = Live(tmp_path, "--repl", "none")
         write(live.workspace, ".nrepl-port", port)
-        shown = [live.run("doctor").stdout]
+        output = [live.run("doctor").stdout]
         live.stop()
-        shown.append(live.run("doctor").stdout)
-    for text in shown:
+        output.append(live.run("doctor").stdout)
+    for text in output:
         assert f"the process belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in text, text
         assert f"--nrepl 127.0.0.1:{port}" in text
 
@@ -100,7 +100,7 @@ def test_nothing_is_sent_to_another_user_behind_a_kernel_connection_file(tmp_pat
     file.parent.mkdir()
     file.touch(0o600)
     file.write_text(json.dumps(kernel))
-    with other_user.listening(*ports, says=GREETING) as heard:
+    with other_user.listening(*ports, says=GREETING) as received:
         with serving(tmp_path, "--repl", "none") as live:
             row = the_session(live)
             assert row["phase"] != "connected"
@@ -108,7 +108,7 @@ def test_nothing_is_sent_to_another_user_behind_a_kernel_connection_file(tmp_pat
                 f"the process belongs to another user of this machine, nobody (uid {other_user.NOBODY})" in row["note"]
             )
             assert f"--kernel {file}" in row["note"]
-        assert heard() == b""
+        assert received() == b""
 
 
 def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
@@ -121,8 +121,8 @@ def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
         "    print(connection_distrust_reason(peer, Path(sys.argv[2])))\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        said = other_user.run(code, listener.getsockname()[1], file)
-    assert said == "the process belongs to root, not to you: it may be a container's proxy\n"
+        text = other_user.run(code, listener.getsockname()[1], file)
+    assert text == "the process belongs to root, not to you: it may be a container's proxy\n"
 
 
 @pytest.mark.parametrize("dialect", ["python", "lisp"])

@@ -182,14 +182,14 @@ def accounts(client, run, workspace):
     """
     (row,) = client.call("list_sessions")["sessions"]
     status = json.loads(run("status", "--json").stdout)
-    (told,) = status["repls"]
+    (reported,) = status["repls"]
     instructions = client.request("initialize", client.hello)["result"]["instructions"]
     sentences = [
         " ".join([*row.get("notes", []), row.get("note", "")]),
-        " ".join([told.get("caution", ""), told.get("note", "")]),
+        " ".join([reported.get("caution", ""), reported.get("note", "")]),
         instructions,
     ]
-    return [row["phase"], told["phase"]], sentences, client.tools()
+    return [row["phase"], reported["phase"]], sentences, client.tools()
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_all_four_reports_agree_before_and_after_trusting_the_workspace(tmp_path
         until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == phase, f"a REPL that is {phase}")
         phases, sentences, tools = accounts(client, run, workspace)
         assert phases == [phase, phase]
-        assert [TRUST.format(workspace) in said for said in sentences] == [True, True, True], sentences
+        assert [TRUST.format(workspace) in text for text in sentences] == [True, True, True], sentences
         assert "starting" not in sentences[2]
         assert "evaluate_code" in tools
         if phase == "stopped":
@@ -217,5 +217,5 @@ def test_all_four_reports_agree_before_and_after_trusting_the_workspace(tmp_path
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the project's own REPL")
         phases, sentences, tools = accounts(client, run, workspace)
         assert phases == ["connected", "connected"]
-        assert ["codriver trust" in said for said in sentences] == [False, False, False], sentences
+        assert ["codriver trust" in output for output in sentences] == [False, False, False], sentences
         assert "evaluate_code" in tools

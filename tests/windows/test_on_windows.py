@@ -106,14 +106,14 @@ class Windows:
 
     def run(self, *words, given=None):
         process = self.start(*words, stdin=subprocess.PIPE)
-        said, _ = process.communicate(given, timeout=WAIT_S)
-        return subprocess.CompletedProcess(words, process.returncode, said)
+        output, _ = process.communicate(given, timeout=WAIT_S)
+        return subprocess.CompletedProcess(words, process.returncode, output)
 
     def serve(self, *words):
         """Start a server and wait until it is reachable; `words` are its REPLs, by default Python."""
         process = self.start("-m", "codriver", "serve", "--port", "0", *(words or ("--repl", "python")))
-        said = process.stdout.readline()
-        assert "listens on" in said, said
+        output = process.stdout.readline()
+        assert "listens on" in output, output
         return process
 
     def relay(self, *words):
@@ -202,18 +202,18 @@ def test_output_that_bypasses_python_belongs_to_its_evaluation(client, code):
 @pytest.mark.parametrize("name", [name for name in HANGS if name != "a lock"])
 def test_an_interrupted_evaluation_leaves_its_process_running(client, name):
     before = client.evaluate("import os; os.getpid()")["result"]
-    begun = client.evaluate(HANGS[name], timeoutMs=1500, onTimeout="continue")
-    answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
+    pending = client.evaluate(HANGS[name], timeoutMs=1500, onTimeout="continue")
+    answer = client.call("interrupt_evaluation", evaluationId=pending["evaluationId"])
     assert answer["ok"], answer
     assert answer["status"] in ENDED, answer
     assert client.evaluate("import os; os.getpid()")["result"] == before
 
 
 def test_a_lock_wait_is_interrupted_or_the_answer_says_what_ends_it(client):
-    begun = client.evaluate(HANGS["a lock"], timeoutMs=1500, onTimeout="continue")
-    answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
+    pending = client.evaluate(HANGS["a lock"], timeoutMs=1500, onTimeout="continue")
+    answer = client.call("interrupt_evaluation", evaluationId=pending["evaluationId"])
     assert answer["status"] in ENDED or "allowRestart" in json.dumps(answer), answer
-    client.call("interrupt_evaluation", evaluationId=begun["evaluationId"], allowRestart=True)
+    client.call("interrupt_evaluation", evaluationId=pending["evaluationId"], allowRestart=True)
     assert client.evaluate("1 + 2")["result"] == "3"
 
 
@@ -272,7 +272,7 @@ def test_every_clients_configuration_has_working_commands_and_hooks(server, wind
         name: f"{home}\\{place}" for name, place in places.items()
     }
     assert found["entries"]
-    assert [line for line, status, said, _ in found["entries"] if status or '"serverInfo"' not in said] == [], found
+    assert [line for line, status, text, _ in found["entries"] if status or '"serverInfo"' not in text] == [], found
     assert len(found["hooks"]) >= 4, found["hooks"]
     assert [line for line, status, _, wrong in found["hooks"] if status or wrong] == [], found["hooks"]
 
@@ -282,15 +282,15 @@ def test_a_command_prints_non_ascii_text_into_a_pipe(server, windows):
 
 
 def test_doctor_reports_no_problem_on_a_working_setup(server, windows):
-    said = windows.run("-m", "codriver", "doctor").stdout
-    assert "WRONG" not in said, said
-    assert "No problems found" in said or "No errors" in said, said
+    output = windows.run("-m", "codriver", "doctor").stdout
+    assert "WRONG" not in output, output
+    assert "No problems found" in output or "No errors" in output, output
 
 
 def test_the_page_shows_evaluations_only_with_its_token(server, client, windows):
-    said = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
-    found = page_client.ADDRESS.search(said)
-    assert found, said
+    output = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
+    found = page_client.ADDRESS.search(output)
+    assert found, output
     page = page_client.PageClient(None, found[0].strip()).enter()
     client.evaluate("40 + 2")
     with page_client.Events(page) as events:
@@ -322,10 +322,10 @@ def test_killing_the_server_also_ends_the_processes_it_started(windows, code):
     pid = windows.server_pid()
     with Client(windows.state) as client:
         tree = client.evaluate(STARTED)["stdout"].split()
-        begun = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
-        assert begun["status"] in ("running", "needs-input"), begun
+        pending = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
+        assert pending["status"] in ("running", "needs-input"), pending
         windows.run("-c", KILL, str(pid))
-    assert not windows.still_running(pid, *tree, *begun.get("stdout", "").split())
+    assert not windows.still_running(pid, *tree, *pending.get("stdout", "").split())
     server.wait(WAIT_S)
     server.stdout.close()
 
@@ -344,9 +344,9 @@ def test_the_relay_starts_a_missing_server(windows):
     relay = windows.start("-m", "codriver_relay", "--workspace", windows.own_path, "--start", stdin=subprocess.PIPE)
     relay.stdin.write(line)
     relay.stdin.flush()
-    said = relay.stdout.readline()
+    output = relay.stdout.readline()
     relay.stdin.close()
-    assert '"serverInfo"' in said, said
+    assert '"serverInfo"' in output, output
     deadline = time.monotonic() + WAIT_S
     while not (windows.state / "server.json").exists() and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -82,9 +82,9 @@ LARGE = 100_000
 
 def test_the_longest_incomplete_line_is_dropped_when_memory_runs_out():
     most = 350_000
-    room, told = LineBudget(most), []
+    room, reported = LineBudget(most), []
     hungry = [
-        LineDecoder(max_line_bytes=10 * LARGE, budget=room, on_given_up=partial(told.append, number))
+        LineDecoder(max_line_bytes=10 * LARGE, budget=room, on_given_up=partial(reported.append, number))
         for number in range(3)
     ]
     for number, decoder in enumerate(hungry):
@@ -93,7 +93,7 @@ def test_the_longest_incomplete_line_is_dropped_when_memory_runs_out():
     for _ in range(9):
         assert victim.feed(b"v" * (LARGE // 10)) == []
     assert victim.feed(b"v" * (LARGE // 10 - 1) + b"\n") == [b"v" * (LARGE - 1)]
-    assert told == [2]
+    assert reported == [2]
     with pytest.raises(LineBudgetError, match=f"together exceed {most} bytes.* {LARGE + 2} bytes so far"):
         hungry[2].feed(b"\n")
     assert hungry[0].feed(b"\n") == [b"x" * LARGE]

@@ -43,11 +43,11 @@ class Logs:
         self.waits = QueryLimits()
         self.durations = Durations()
 
-    def query(self, asked):
-        self.asked.append(asked.until)
+    def query(self, requested):
+        self.asked.append(requested.until)
         return self.log.query(
-            asked.text, inputs=asked.inputs, limit=asked.limit, until=asked.until,
-            every_row=asked.every_row,
+            requested.text, inputs=requested.inputs, limit=requested.limit, until=requested.until,
+            every_row=requested.every_row,
         )  # fmt: skip
 
     def append(self, category, text="text", **known):
@@ -85,13 +85,15 @@ async def test_an_unfiltered_listing_only_counts_application_events():
     assert "appEvents" not in await logs.listed(category=["evaluatedCode"])
 
 
-@pytest.mark.parametrize("asked", [{}, {"query": "[:find [?l ...] :where [_ :output/line ?l]]"}], ids=["rows", "query"])
-async def test_continuing_from_the_last_line_of_an_answer_misses_nothing(asked):
+@pytest.mark.parametrize(
+    "requested", [{}, {"query": "[:find [?l ...] :where [_ :output/line ?l]]"}], ids=["rows", "query"]
+)
+async def test_continuing_from_the_last_line_of_an_answer_misses_nothing(requested):
     logs, answers = Logs(), []
     logs.append("evaluationResults", "1")
 
     async def listing():
-        answers.append(await logs.listed(limit=10_000, **asked))
+        answers.append(await logs.listed(limit=10_000, **requested))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listing)
@@ -99,7 +101,7 @@ async def test_continuing_from_the_last_line_of_an_answer_misses_nothing(asked):
             await anyio.lowlevel.checkpoint()
             logs.append("evaluationResults", "1")
     [answer] = answers
-    assert answer["lastLine"] <= max(lines(answer) if not asked else answer["result"])
+    assert answer["lastLine"] <= max(lines(answer) if not requested else answer["result"])
 
 
 async def test_events_listed_by_category_are_in_line_order_with_other_entries():
@@ -223,8 +225,8 @@ def test_server_health_counts_events_if_there_are_any():
     for _ in range(3):
         logs.record_event()
     logs.app_log.count_dropped(37)
-    told = logs.app_log.usage()
-    assert told["bytes"] > 0
-    assert {**told, "bytes": 0} == {
+    reported = logs.app_log.usage()
+    assert reported["bytes"] > 0
+    assert {**reported, "bytes": 0} == {
         "firstLine": 2, "lastLine": 3, "entities": 2, "bytes": 0, "kept": 3, "dropped": 37,
     }  # fmt: skip

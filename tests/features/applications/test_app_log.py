@@ -243,15 +243,15 @@ def test_the_newest_events_are_listed_by_line_and_caller(app):
 
 
 def test_listeners_are_notified_of_each_event_while_they_listen(app, caplog):
-    heard = []
+    received = []
 
     def failing(line):
         raise RuntimeError(line)
 
-    with app.subscribe(heard.append), app.subscribe(failing):
+    with app.subscribe(received.append), app.subscribe(failing):
         app.record(event())
     app.record(event())
-    assert heard == [5]
+    assert received == [5]
     assert "line 5" in caplog.text
 
 

@@ -35,11 +35,11 @@ WHOLE = f"before {framed(ONE)}between\n{framed(TWO)}{framed(ONE)}after\n"
 
 
 def test_frames_split_at_any_position_are_parsed_equally_and_other_output_is_kept():
-    wanted = ([ONE, TWO, ONE], "before between\nafter\n")
-    assert read(WHOLE) == wanted
+    expected = ([ONE, TWO, ONE], "before between\nafter\n")
+    assert read(WHOLE) == expected
     for place in range(len(WHOLE) + 1):
-        assert read(WHOLE[:place], WHOLE[place:]) == wanted
-    assert read(*WHOLE) == wanted
+        assert read(WHOLE[:place], WHOLE[place:]) == expected
+    assert read(*WHOLE) == expected
 
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=8))

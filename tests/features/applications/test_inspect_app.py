@@ -218,8 +218,8 @@ def test_a_queued_event_is_found_by_dispatch_id_with_caller_and_evaluation(clien
 def test_events_caused_by_evaluated_code_carry_caller_and_evaluation(client, code):
     last = inspect(client, "trace", limit=1).get("lastId", 0)
     answer = client.call("evaluate_code", code=code, who="ann")
-    asked = {"since": last, "origin": answer["evaluationId"]}
-    lines = until(lambda: inspect(client, "trace", filter=asked).get("lines"), "an event of it")
+    requested = {"since": last, "origin": answer["evaluationId"]}
+    lines = until(lambda: inspect(client, "trace", filter=requested).get("lines"), "an event of it")
     assert all(f" by=ann/{answer['evaluationId']}" in line for line in lines)
     client.call("load_file", filePath="shop_load.py", who="bob")
     [line] = inspect(client, "trace", filter={"operation": "loading"}, limit=1)["lines"]
@@ -303,12 +303,14 @@ def test_a_reset_can_be_undone_by_the_epoch_in_its_answer(client):
 def test_sensitive_values_are_never_sent(client):
     change(client, "dispatch", event="['charge']", sync=True)
     change(client, "reset", value="{'user': {}}")
-    told = [client.call("inspect_app", what=what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
-    told.append(client.call("inspect_app", what="state", path="user.token"))
-    told.append(client.call("repl_output_log"))
-    assert TOKEN not in json.dumps(told)
-    assert told[-2]["value"] == "<redacted>"
-    assert told[0]["redacted"] == 1
+    answers = [
+        client.call("inspect_app", what=what) for what in ("state", "diff", "epochs", "trace", "issues", "health")
+    ]
+    answers.append(client.call("inspect_app", what="state", path="user.token"))
+    answers.append(client.call("repl_output_log"))
+    assert TOKEN not in json.dumps(answers)
+    assert answers[-2]["value"] == "<redacted>"
+    assert answers[0]["redacted"] == 1
 
 
 def test_a_large_value_is_marked_and_can_be_read_in_parts(client):

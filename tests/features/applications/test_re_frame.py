@@ -24,9 +24,9 @@ RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_fra
 SECRET = "badge-of-ada"
 
 
-def answer_of(application, accessor, **asked):
+def answer_of(application, accessor, **arguments):
     """Return the answer to a query of an application."""
-    found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == asked]
+    found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == arguments]
     assert len(found) == 1
     return convert_answer(accessor, found[0]["told"])
 
@@ -135,12 +135,12 @@ def test_a_framework_without_debug_mode_has_no_bands():
 
 
 def test_a_request_without_a_frame_is_refused_if_there_are_two_frames():
-    for accessor, asked in [
+    for accessor, requested in [
         ("state", {}),
         ("dispatch", {"event": "[:depot/take 1]", "sync": True}),
         ("restore", {"epochId": 1}),
     ]:
-        answer = answer_of("two frames", accessor, **asked)
+        answer = answer_of("two frames", accessor, **requested)
         assert answer == {
             "ok": False, "reason": "ambiguous-frame",
             "hint": "there are several frames: pass one of them as the argument frame: :depot/second, :rf/default",
@@ -148,8 +148,8 @@ def test_a_request_without_a_frame_is_refused_if_there_are_two_frames():
     assert answer_of("two frames", "health")["ambiguousFrame"] is True
 
 
-def _all(accessor, **asked):
-    rows = [row for row in RECORDED["re-frame2"] if row["accessor"] == accessor and row["asked"] == asked]
+def _all(accessor, **arguments):
+    rows = [row for row in RECORDED["re-frame2"] if row["accessor"] == accessor and row["asked"] == arguments]
     return [convert_answer(accessor, row["told"]) for row in rows]
 
 

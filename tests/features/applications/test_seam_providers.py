@@ -41,11 +41,11 @@ def test_arguments_are_written_as_clojure_data(value, text):
 
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "basilisp", "hy", "python"])
 def test_arguments_are_in_the_code_only_as_a_literal(dialect):
-    asked = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
-    code = seam_providers.accessor_code(seam_providers.find_provider("codriver", dialect), dialect, "state", asked)
-    literal = string_literal(dialect, encode_data(dialect, asked))
+    requested = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
+    code = seam_providers.accessor_code(seam_providers.find_provider("codriver", dialect), dialect, "state", requested)
+    literal = string_literal(dialect, encode_data(dialect, requested))
     assert literal in code
-    assert read_string(dialect, literal) == encode_data(dialect, asked)
+    assert read_string(dialect, literal) == encode_data(dialect, requested)
     assert "exit" not in code.replace(literal, "")
 
 
@@ -59,9 +59,9 @@ def test_one_query_finds_the_first_provider_and_what_it_lacks(two):
     assert (theirs.provider, theirs.lacking) == (FOREIGN, {"dispatch"})
 
 
-@pytest.mark.parametrize("told", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
-def test_a_malformed_answer_means_that_there_is_no_provider(told):
-    assert select_provider("clojure", told) is None
+@pytest.mark.parametrize("message", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
+def test_a_malformed_answer_means_that_there_is_no_provider(message):
+    assert select_provider("clojure", message) is None
 
 
 def test_a_provider_without_a_form_refuses_with_the_reason_of_the_contract():

@@ -87,8 +87,8 @@ async def evaluate(adapter, request):
     return endings[0]
 
 
-async def query(adapter, accessor, **asked):
-    return json.loads(await adapter.companion(Seam).call(accessor, json.dumps(asked)))
+async def query(adapter, accessor, **arguments):
+    return json.loads(await adapter.companion(Seam).call(accessor, json.dumps(arguments)))
 
 
 def second_words(hearing):
@@ -97,8 +97,8 @@ def second_words(hearing):
 
 async def test_events_are_received_throughout_a_subscription_even_during_other_requests(server):
     async with connected(server) as (adapter, hearing):
-        told = await query(adapter, "subscribe", topic="fx")
-        assert told["ok"], told
+        answer = await query(adapter, "subscribe", topic="fx")
+        assert answer["ok"], answer
         await evaluate(adapter, Request("3", EMIT[server.name] % "first"))
         await hearing.until(lambda: second_words(hearing) == ["first"])
         # Basilisp's server takes ten times as long for each.
@@ -107,8 +107,8 @@ async def test_events_are_received_throughout_a_subscription_even_during_other_r
         await evaluate(adapter, Request("4", EMIT[server.name] % "second"))
         await hearing.until(lambda: second_words(hearing) == ["first", "second"])
         assert hearing.printed == ""
-        assert {frame["sub"] for frame in hearing.frames} == {told["subId"]}
-        assert (await query(adapter, "unsubscribe", subId=told["subId"]))["existed"] is True
+        assert {frame["sub"] for frame in hearing.frames} == {answer["subId"]}
+        assert (await query(adapter, "unsubscribe", subId=answer["subId"]))["existed"] is True
         assert (await query(adapter, "subscriptions"))["count"] == 0
         await evaluate(adapter, Request("5", EMIT[server.name] % "third"))
         assert second_words(hearing) == ["first", "second"]
@@ -116,12 +116,12 @@ async def test_events_are_received_throughout_a_subscription_even_during_other_r
 
 async def test_a_frame_printed_by_the_program_itself_is_ordinary_output(server):
     async with connected(server) as (adapter, hearing):
-        told = await query(adapter, "subscribe", topic="error")
-        frame = json.dumps({"sub": told["subId"], "events": []}).replace('"', '\\"')
+        answer = await query(adapter, "subscribe", topic="error")
+        frame = json.dumps({"sub": answer["subId"], "events": []}).replace('"', '\\"')
         await evaluate(adapter, Request("3", PRINT[server.name] % ("\\u001e" + frame + "\\n")))
         await hearing.until(lambda: "\x1e{" in hearing.printed)
         assert hearing.frames == []
-        await query(adapter, "unsubscribe", subId=told["subId"])
+        await query(adapter, "unsubscribe", subId=answer["subId"])
 
 
 async def test_a_refused_subscription_leaves_nothing_behind(server):

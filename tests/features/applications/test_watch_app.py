@@ -87,9 +87,9 @@ def test_an_event_ends_a_wait_and_belongs_to_no_evaluation(watching, other):
     waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
     code = "seam.emit('fx', 'quiet'); seam.emit('error', 'ValueError', message='no stock')"
     watching.call("evaluate_code", code=code)
-    told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
-    assert told["status"] == "found"
-    [[_, text]] = told["result"]
+    answer = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
+    assert answer["status"] == "found"
+    [[_, text]] = answer["result"]
     assert re.fullmatch(r"\d+ error ValueError by=\S+/\S+ message=no stock", text)
 
 
@@ -158,10 +158,10 @@ def test_a_failing_filter_is_reported_in_the_list_of_streams(watching):
 
 
 def test_an_eleventh_stream_is_refused_with_a_list_of_streams_to_stop(watching):
-    begun = [begin(watching, "fx")["subId"] for _ in range(10)]
+    pending = [begin(watching, "fx")["subId"] for _ in range(10)]
     refused = watching.call("watch_app", topic="fx")
     assert refused["reason"] == "too-many-subscriptions"
-    assert begun[0] in refused["hint"]
+    assert pending[0] in refused["hint"]
 
 
 def test_a_flood_of_events_evicts_no_evaluation_and_is_counted(watching):
@@ -251,8 +251,8 @@ def test_a_failing_request_ends_a_wait_without_any_evaluation(web):
         waiting = second.begin_call("wait_for", query=watch["query"], since=watch["since"])
         assert shop.get("/") == 200
         assert shop.get("/fail") == 500
-        told = json.loads(second.answer(waiting)["result"]["content"][0]["text"])
-    [[_, text]] = told["result"]
+        answer = json.loads(second.answer(waiting)["result"]["content"][0]["text"])
+    [[_, text]] = answer["result"]
     assert "ValueError" in text
     assert " at=shop.py:" in text
     assert client.call("server_health")["evaluations"] == before
@@ -292,10 +292,10 @@ def test_streaming_calls_of_a_python_function_is_refused_with_a_pointer_to_watch
     assert watching.call("watch_app")["lines"] == []
 
 
-def following(live, **asked):
+def following(live, **arguments):
     """Run the command that follows a stream in a separate process."""
     return subprocess.Popen(
-        live.command("call", "watch_app", json.dumps({"who": "cli", **asked}), "--follow"),
+        live.command("call", "watch_app", json.dumps({"who": "cli", **arguments}), "--follow"),
         env=live.environ, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
 

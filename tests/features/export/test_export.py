@@ -173,8 +173,8 @@ def test_output_of_replayed_code_is_streamed(live, command):
         running = subprocess.Popen(words, **piped, stdout=subprocess.PIPE, text=True)
     assert running.stderr.readline() == "waits\n"
     gate.touch()
-    told, rest = running.communicate(timeout=60)
-    assert running.returncode == 0, told + rest
+    output, rest = running.communicate(timeout=60)
+    assert running.returncode == 0, output + rest
     assert "waits" not in rest, "a document's own runs are not told"
     if command == ["replay"]:
         assert "waits" not in live.run("replay", str(file), "--quiet").stderr

@@ -139,5 +139,5 @@ def test_a_lisp_replay_prints_no_sensitive_value(lisp):
     replayed = lisp.run("replay", str(recording), "--junit", str(report))
     assert f"{2 * len(LISP_STEPS)} evaluations: " in replayed.stdout, replayed.stderr
     assert "nothing at all" in replayed.stdout
-    for shown in (recording.read_text(), replayed.stdout, replayed.stderr, report.read_text()):
-        assert "hunter2" not in shown
+    for output in (recording.read_text(), replayed.stdout, replayed.stderr, report.read_text()):
+        assert "hunter2" not in output

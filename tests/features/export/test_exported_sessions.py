@@ -82,10 +82,10 @@ async def two_repls(dialect, workspace):
 
 @contextlib.asynccontextmanager
 async def shared(dialect):
-    heard = {}
+    message = {}
     place = repl(SHARED[dialect]).address
-    async with connect_nrepl(place, listener=partial(add_event, heard), workspace=None, is_remote=False) as adapter:
-        yield FreshRepl(adapter, heard, RUN_S)
+    async with connect_nrepl(place, listener=partial(add_event, message), workspace=None, is_remote=False) as adapter:
+        yield FreshRepl(adapter, message, RUN_S)
 
 
 async def exported(sessions, dialect, workspace, check=None):
@@ -139,11 +139,11 @@ def check_python(names, tmp_path):
     found = anyio.run(exported, sessions, "python", tmp_path)
     write_python(tmp_path / "plain", found)
     write_python(tmp_path / "changed", found, lambda name, text: changed(text, sessions[name][1]))
-    green, red, tests, said = pytest_outcomes(tmp_path / "plain")
-    assert not red, said
+    green, red, tests, output = pytest_outcomes(tmp_path / "plain")
+    assert not red, output
     assert green == {f"test_{name}" for name in sessions}
-    green, _, _, said = pytest_outcomes(tmp_path / "changed")
-    assert not green, f"green that should be red: {green}\n{said}"
+    green, _, _, output = pytest_outcomes(tmp_path / "changed")
+    assert not green, f"green that should be red: {green}\n{output}"
     return found, tests
 
 

@@ -22,7 +22,7 @@ def entry(category, text, evaluation="e-1", **more):
 
 
 def test_an_evaluation_is_assembled_from_its_entries():
-    (one,) = read_recorded_evaluations([
+    (item,) = read_recorded_evaluations([
         entry("otherOutput", "checkpoint: start"),
         entry("evaluatedCode", "print(1)\n2", who="me", ns="user"),
         entry("evaluationOutput", "1"),
@@ -31,16 +31,16 @@ def test_an_evaluation_is_assembled_from_its_entries():
         entry("evaluationResults", "2"),
         entry("otherOutput", "it took long"),
     ])  # fmt: skip
-    said = RecordedEvaluation(
+    text = RecordedEvaluation(
         "e-1", "print(1)\n2", "me", "user", "checkpoint: start", values=("None", "2"), out="1\n", time=5
     )
-    assert one == said
+    assert item == text
 
 
 def test_a_loaded_file_is_recognized_by_the_preceding_log_entry():
-    (one,) = read_recorded_evaluations([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
-    assert one.file == "/shop/a.py"
-    assert not one.description
+    (item,) = read_recorded_evaluations([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
+    assert item.file == "/shop/a.py"
+    assert not item.description
 
 
 def test_entries_without_their_code_are_ignored():
@@ -90,10 +90,10 @@ def test_text_that_is_not_a_recording_is_refused(text):
 
 @pytest.mark.parametrize("text", ["", "a\u2028b", "a\x85b\x0b\x0cc\x1cd\u2029e", "\ud800", "a\r\nb\rc", "9" * 9999])
 def test_any_text_survives_a_recording(text):
-    told = Recording(
+    reported = Recording(
         "python", "python", (RecordedEvaluation("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
     )
-    assert parse_recording(encode_recording(told).encode().decode()) == told
+    assert parse_recording(encode_recording(reported).encode().decode()) == reported
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,14 @@ ORIGIN = Origin("py", "python", "2026-01-02")
 
 def verified(evaluations, answers, dialect="python", delivery="each"):
     """Verify evaluations with the answer of each step given in `answers` by its code; other code has no value."""
-    asking, asked = verify_recorded(evaluations, dialect, delivery), []
+    asking, requested = verify_recorded(evaluations, dialect, delivery), []
     try:
         question = next(asking)
         while True:
-            asked.append(question)
+            requested.append(question)
             question = asking.send(answers.get(question.code, StepResult()))
     except StopIteration as stop:
-        return stop.value, asked
+        return stop.value, requested
 
 
 def notes(checked):
@@ -62,11 +62,11 @@ def line_of(page, text):
 
 
 def test_each_step_runs_once_in_its_original_namespace():
-    _, asked = verified(
+    _, requested = verified(
         [RecordedEvaluation("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": StepResult("1")}
     )
-    assert [item.namespace for item in asked] == ["shop"] * 3
-    assert [item.code for item in asked] == ["'x' in globals()", "x = 1", "x"]
+    assert [item.namespace for item in requested] == ["shop"] * 3
+    assert [item.code for item in requested] == ["'x' in globals()", "x = 1", "x"]
 
 
 def test_definitions_loaded_by_an_edit_become_an_import():
@@ -74,8 +74,8 @@ def test_definitions_loaded_by_an_edit_become_an_import():
         "e-1", "def price(n): ...", values=("<module 'shop' from '/w/shop.py'>",),
         description="edit_files loads shop.py, line 1",
     )  # fmt: skip
-    checked, asked = verified([loaded], {})
-    assert [item.code for item in asked] == ["import shop"]
+    checked, requested = verified([loaded], {})
+    assert [item.code for item in requested] == ["import shop"]
     assert [(item.verdict, item.step.role) for item in checked] == [("ran", "import")]
 
 
@@ -84,15 +84,15 @@ def test_forms_loaded_by_an_edit_become_a_require():
         "e-1", "(defn price [n] n)", namespace="shop.core", values=("#'shop.core/price",),
         description="edit_files loads core.clj, line 4",
     )  # fmt: skip
-    _, asked = verified([loaded], {}, "clojure")
-    assert [item.code for item in asked] == ["(require 'shop.core)"]
+    _, requested = verified([loaded], {}, "clojure")
+    assert [item.code for item in requested] == ["(require 'shop.core)"]
 
 
 def test_code_from_two_sessions_runs_in_the_namespaces_of_each_session():
     moved = RecordedEvaluation("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
     other = RecordedEvaluation("e-2", "(+ 1 2)", namespace="user", values=("3",))
-    checked, asked = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")
-    run = [(item.code, item.namespace) for item in asked if not item.code.startswith("(some?")]
+    checked, requested = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")
+    run = [(item.code, item.namespace) for item in requested if not item.code.startswith("(some?")]
     assert run == [("(ns shop.high)", "user"), ("(def x 1)", "shop.high"), ("(+ 1 2)", "user")]
     assert [item.of.namespace for item in checked] == ["user", "shop.high", "user"]
 
@@ -112,8 +112,8 @@ def test_code_ending_in_a_statement_has_no_value_to_compare():
 
 
 def test_code_with_a_redacted_secret_is_marked_and_not_run():
-    checked, asked = verified([RecordedEvaluation("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
-    assert not asked
+    checked, requested = verified([RecordedEvaluation("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
+    assert not requested
     assert checked[0].verdict == "absent"
     assert "<<redacted:API_KEY>>" in checked[0].note
 
@@ -148,10 +148,10 @@ def test_a_repeated_error_is_expected_and_a_typo_is_omitted():
         "1/0": StepResult(raised=RaisedError("ZeroDivisionError", "division by zero")),
         "nope": StepResult(raised=RaisedError("NameError", "name 'nope' is not defined")),
     }
-    checked, asked = verified(evaluations, answers)
+    checked, requested = verified(evaluations, answers)
     assert [item.verdict for item in checked] == ["raises", "absent"]
     assert checked[1].is_typo
-    assert "x = 1" not in [item.code for item in asked], "what stood behind the failure did not run then either"
+    assert "x = 1" not in [item.code for item in requested], "what stood behind the failure did not run then either"
 
 
 def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
@@ -172,17 +172,17 @@ def test_a_session_may_redefine_its_own_names():
     evaluations = [
         RecordedEvaluation(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)
     ]
-    checked, asked = verified(evaluations, {"(defn f [])": StepResult("#'mine/f")}, "clojure")
+    checked, requested = verified(evaluations, {"(defn f [])": StepResult("#'mine/f")}, "clojure")
     assert [item.is_patch for item in checked] == [False, False]
-    assert [item.code for item in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
+    assert [item.code for item in requested] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
 
 
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     evaluation = RecordedEvaluation("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: the code was interrupted")
-    checked, asked = verified(
+    checked, requested = verified(
         [evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "the code had not finished"))}
     )
-    assert all(item.is_short for item in asked)
+    assert all(item.is_short for item in requested)
     assert [(item.verdict, item.is_typo) for item in checked] == [("ran", False), ("absent", True)]
 
 
@@ -505,8 +505,8 @@ FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last)
     ],
 )  # fmt: skip
 def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer, verdicts, note):
-    checked, asked = verified([evaluation], {evaluation.code: answer}, delivery="whole")
-    assert [item.code for item in asked] == [evaluation.code]
+    checked, requested = verified([evaluation], {evaluation.code: answer}, delivery="whole")
+    assert [item.code for item in requested] == [evaluation.code]
     assert [item.verdict for item in checked] == verdicts
     assert note in checked[-1].note
     assert note or not checked[-1].note
@@ -538,6 +538,6 @@ def test_magic_lines_are_steps_that_are_written_only_to_a_notebook(code, steps):
 def test_a_value_recorded_by_its_str_is_also_compared_by_its_str(as_told, verdict):
     evaluation = RecordedEvaluation("e-1", "plot()", values=("[Line2D(_child1)]",))
     answers = {"plot()": StepResult("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": StepResult(as_told)}
-    (checked,), asked = verified([evaluation], answers)
+    (checked,), requested = verified([evaluation], answers)
     assert checked.verdict == verdict
-    assert [request.prints_for_agents for request in asked] == [False, True]
+    assert [request.prints_for_agents for request in requested] == [False, True]

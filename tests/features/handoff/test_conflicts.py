@@ -266,9 +266,9 @@ def test_a_hook_is_notified_once_of_another_client_editing_its_file(live):
         answer = client.call("note_edit", event="edited", filePath=str(file), who=who)
         return answer.get("context", "")
 
-    with live.client(name="codriver-hook") as one, live.client(name="codriver-hook") as two:
-        said = [edited(one, "claude"), edited(one, "claude"), edited(two, "copilot"), edited(two, "copilot")]
-    assert [AGO.sub("now", text) for text in said] == ["", "", "claude edited notes.py now", ""]
+    with live.client(name="codriver-hook") as item, live.client(name="codriver-hook") as two:
+        output = [edited(item, "claude"), edited(item, "claude"), edited(two, "copilot"), edited(two, "copilot")]
+    assert [AGO.sub("now", text) for text in output] == ["", "", "claude edited notes.py now", ""]
 
 
 @pytest.mark.parametrize(("sent", "how"), [

@@ -304,9 +304,9 @@ def test_checkpoints_are_listed_with_their_age_newest_first(log):
 
 
 def test_running_evaluations_come_first_with_their_ids(log):
-    told = log.report(running=("e9 by bob, running for 5 s: loop()",), others=("bob",), repls=("py (python)",))
-    assert told.splitlines()[1] == "Start here: a running evaluation: get_evaluation e9"
-    assert told.splitlines()[2:] == [
+    reported = log.report(running=("e9 by bob, running for 5 s: loop()",), others=("bob",), repls=("py (python)",))
+    assert reported.splitlines()[1] == "Start here: a running evaluation: get_evaluation e9"
+    assert reported.splitlines()[2:] == [
         "Running: e9 by bob, running for 5 s: loop()",
         "REPLs: py (python)",
         "Other clients: bob",
@@ -329,11 +329,11 @@ def test_the_newest_of_too_many_items_are_listed_and_the_rest_counted(log):
         name = f"a_name_that_takes_its_room_{number}"
         log.evaluate(f"def {name}(): pass", f"d{number}", why=f"{name} is what we want, as said {'again ' * 20}")
         log.evaluate(name, f"f{number}", "bob", error=f"NameError: name '{name}' is not defined")
-    told = log.report()
-    assert len(told.encode()) <= MAX_HANDOFF_BYTES
+    reported = log.report()
+    assert len(reported.encode()) <= MAX_HANDOFF_BYTES
     assert "_299" in log.line("Defined but not in any file")
     assert log.line("Defined but not in any file").endswith(" more")
-    assert told.splitlines()[1].startswith("Start here: ")
+    assert reported.splitlines()[1].startswith("Start here: ")
 
 
 def test_log_text_cannot_imitate_lines_of_the_handoff(log):
@@ -383,5 +383,7 @@ def test_the_handoff_of_any_log_stays_within_the_maximum_length(drawn, most_byte
         else:
             log.add("otherOutput" if kind == "o" else "checkpoint", text)
     story = read_story(log.entries, {})
-    told = render_handoff(story, LiveState(NOW, others=tuple(text for _, text in drawn)), "ann", most_bytes=most_bytes)
-    assert len(told.encode()) <= most_bytes
+    reported = render_handoff(
+        story, LiveState(NOW, others=tuple(text for _, text in drawn)), "ann", most_bytes=most_bytes
+    )
+    assert len(reported.encode()) <= most_bytes

@@ -34,23 +34,23 @@ def work(client):
         assert client.call("evaluate_code", code=code, who="claude", **described)["ok"] is (code != "price()")
 
 
-def check(told):
+def check(message):
     """Check what a handoff for anybody contains about that session."""
-    assert len(told.encode()) <= MAX_HANDOFF_BYTES
-    assert "Goals: find out why prices are wrong (claude)" in told
-    assert "Checkpoints: price is found: by claude in py (" in told
-    assert "TypeError: price() missing 1 required positional argument: 'x'; not resolved" in told
-    assert ": price (" in told
-    assert ": rate (" not in told, "a file has it"
+    assert len(message.encode()) <= MAX_HANDOFF_BYTES
+    assert "Goals: find out why prices are wrong (claude)" in message
+    assert "Checkpoints: price is found: by claude in py (" in message
+    assert "TypeError: price() missing 1 required positional argument: 'x'; not resolved" in message
+    assert ": price (" in message
+    assert ": rate (" not in message, "a file has it"
 
 
 def test_a_client_can_read_the_handoff_for_itself_or_for_another_client(live, client):
     # The checkpoint is on the disk within a moment.
     until(lambda: "Checkpoints: " in read(client, "codriver://handoff"), "the checkpoint")
-    told = read(client, "codriver://handoff")
-    check(told)
-    assert told.startswith("Codriver, for bare, from log lines 1 to ")
-    assert "Defined but not in any file: price (" in told
+    answer = read(client, "codriver://handoff")
+    check(answer)
+    assert answer.startswith("Codriver, for bare, from log lines 1 to ")
+    assert "Defined but not in any file: price (" in answer
     assert client.call("evaluate_code", code="1", who="other", replSessionKey="py")["ok"]
     assert "Others since your last call (" in read(client, "codriver://handoff?who=claude")
     listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
@@ -85,13 +85,13 @@ def test_the_handoff_is_about_loaded_code_and_not_about_files(live, client):
     assert client.call("run_tests", namespace="test_shop_drift.py", who="claude", timeoutMs=60_000)["failed"] == 1
     redefined = client.call("evaluate_code", code="def rate(): return 4", namespace="shop_drift", who="claude")
     file.write_text("def rate():\n    return 2\ndef total():\n    return rate() + 1\n")
-    told = read(client, "codriver://handoff")
+    answer = read(client, "codriver://handoff")
     by = f"(claude, {redefined['evaluationId']})"
     line = f"shop_drift: edited in the file since the load: total; redefined in the REPL: rate {by}"
-    assert f"\nLoaded code that differs from its files: {line}" in told
-    assert "\nFailing tests: test_shop_drift.py::test_it (claude " in told
-    assert "a failure" not in told.partition("Passing tests")[2].partition("\n")[0]
-    assert "loaded code that differs from its files: what_changed" in told
+    assert f"\nLoaded code that differs from its files: {line}" in answer
+    assert "\nFailing tests: test_shop_drift.py::test_it (claude " in answer
+    assert "a failure" not in answer.partition("Passing tests")[2].partition("\n")[0]
+    assert "loaded code that differs from its files: what_changed" in answer
 
 
 @pytest.mark.slow
@@ -99,17 +99,17 @@ def test_the_handoff_survives_a_server_restart(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="claude-code") as client:
         work(client)
         (live.workspace / "low.py").write_text("def rate():\n    return 2\n")
-        told = live.run("handoff").stdout
-        assert "REPLs: py (python, connected, generation 1)" in told
-    told = live.run("handoff", "--who", "claude")
-    assert (told.returncode, told.stderr) == (
+        reported = live.run("handoff").stdout
+        assert "REPLs: py (python, connected, generation 1)" in reported
+    reported = live.run("handoff", "--who", "claude")
+    assert (reported.returncode, reported.stderr) == (
         0,
         "codriver: no server is running, so this summary is from the records of earlier ones\n",
     )
-    check(told.stdout)
-    assert "REPLs: " not in told.stdout
+    check(reported.stdout)
+    assert "REPLs: " not in reported.stdout
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:
-        told = read(client, "codriver://handoff?who=claude")
-        check(told)
-        assert "Defined before the REPL reconnected and not in any file: price (" in told
-        assert "Others since" not in told
+        reported = read(client, "codriver://handoff?who=claude")
+        check(reported)
+        assert "Defined before the REPL reconnected and not in any file: price (" in reported
+        assert "Others since" not in reported

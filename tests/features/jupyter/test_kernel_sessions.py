@@ -83,8 +83,8 @@ def test_an_edit_of_a_loaded_module_updates_imported_references_in_a_kernel(call
         code=f"import sys; sys.path.insert(0, {str(live.workspace)!r})\nfrom halves import half as held",
     )
     (live.workspace / "halves.py").write_text(MODULE.replace("10 / n", "20 / n"))
-    told = call("evaluate_code", code="held(5)")
-    assert "halves was edited since its load (half): load_file it" in told["notes"]
+    reported = call("evaluate_code", code="held(5)")
+    assert "halves was edited since its load (half): load_file it" in reported["notes"]
     assert not any("halves" in note for note in call("evaluate_code", code="1 + 1").get("notes", []))
     assert call("what_changed")["differences"] == ["halves: edited in the file since the load: half"]
     call("load_file", filePath="halves.py")

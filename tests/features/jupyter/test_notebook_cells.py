@@ -79,8 +79,8 @@ def test_the_file_matches_what_nbclient_writes_after_running_each_cell_twice(liv
     ):
         for _ in range(2):
             answers = {name: client.call("run_cell", filePath="a.ipynb", cell=name) for name in SOURCES}
-        _, said = other.communicate(timeout=WAIT_S)
-    assert other.returncode == 0, said.decode()
+        _, output = other.communicate(timeout=WAIT_S)
+    assert other.returncode == 0, output.decode()
     assert (live.workspace / "a.ipynb").read_text() == expected.read_text()
     assert {name for name, answer in answers.items() if not answer["ok"]} == {"error", "syntax"}
     assert all("written to a.ipynb" in answer["cell"] for answer in answers.values())

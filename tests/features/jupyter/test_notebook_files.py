@@ -216,8 +216,8 @@ def test_a_cell_is_read_with_its_source_count_and_error_state():
     text = book(code(["a\n", "b"], execution_count=3, outputs=[error]), {"cell_type": "markdown", "source": "# A"},
                 metadata={"kernelspec": {"name": "ir"}})  # fmt: skip
     found = read_notebook(text, "x.ipynb")
-    one, two = found.cells
-    assert (found.kernel, one.source, one.execution_count, one.has_error) == ("ir", "a\nb", 3, True)
+    item, two = found.cells
+    assert (found.kernel, item.source, item.execution_count, item.has_error) == ("ir", "a\nb", 3, True)
     assert (two.type, two.source, two.outputs, two.name) == ("markdown", "# A", (), "cell-1")
 
 
@@ -235,17 +235,17 @@ def test_a_cell_is_read_with_its_source_count_and_error_state():
     ],
 )  # fmt: skip
 def test_text_that_is_not_a_notebook_is_refused_with_the_position_of_the_error(text, why):
-    with refused_as("file-unreadable", match=r"x\.ipynb is not a notebook of nbformat 4") as told:
+    with refused_as("file-unreadable", match=r"x\.ipynb is not a notebook of nbformat 4") as refusal:
         read_notebook(text, "x.ipynb")
-    assert why in told.value.message
+    assert why in refusal.value.message
 
 
 @given(st.booleans(), st.sampled_from([None, 1, 3, "\t"]), texts)
 def test_replacing_a_cell_source_changes_nothing_else_in_the_file(is_whole, indent, source):
     before = code("a = 1\nb" if is_whole else ["a = 1\n", "b"], id="x", outputs=[{"output_type": "stream"}])
-    wanted = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
+    expected = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
     laid = [json.dumps({"cells": [code(), item], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
-            for item in (before, wanted)]  # fmt: skip
+            for item in (before, expected)]  # fmt: skip
     assert replace_source(laid[0], "x.ipynb", 1, source) == laid[1]
 
 

@@ -290,10 +290,10 @@ async def test_code_that_waits_for_a_cell_of_another_client_can_be_interrupted_a
         await until(lambda: of(ForeignCodeStarted, events, identity))
         tasks.start_soon(run)
         await anyio.wait_all_tasks_blocked()
-        said = await opened.interrupt()
+        text = await opened.interrupt()
         await until(lambda: endings)
-        assert (said.outcome, endings[0].status) == ("interrupted", "interrupted")
-        assert "was never sent" in said.note
+        assert (text.outcome, endings[0].status) == ("interrupted", "interrupted")
+        assert "was never sent" in text.note
         assert not of(ForeignCodeFinished, events, identity)
         assert (await opened.interrupt_others()).outcome == "interrupted"
         assert of(ForeignCodeFinished, events, identity) == [ForeignCodeFinished("interrupted")]

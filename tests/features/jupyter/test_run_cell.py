@@ -239,9 +239,9 @@ def test_outputs_are_written_even_if_the_cell_finishes_after_the_call_returned(c
     assert (answer["status"], answer["cell"]) == ("needs-input", f"0 c of {notebook.name}")
     assert f"the outputs will be written to {notebook.name} when the cell finishes" in answer["notes"]
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
-    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    reply = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
     count = cells_of(notebook)[0]["execution_count"]
-    assert (told["result"], told["cell"]) == ('"said"', f"0 c [{count}], written to {notebook.name}")
+    assert (reply["result"], reply["cell"]) == ('"said"', f"0 c [{count}], written to {notebook.name}")
     assert cells_of(notebook)[0]["outputs"] == [value('"said"', count)]
 
 
@@ -251,23 +251,23 @@ def test_a_file_changed_during_the_run_is_not_written_and_outputs_are_in_the_ans
     changed = book(code("(read-line)"), code("new", id="d"))
     notebook.write_text(changed)
     client.call("send_input", evaluationId=answer["evaluationId"], text="said")
-    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
-    assert told["result"] == '"said"'
-    assert f"not written to {notebook.name}: the file has changed since the run started" in " ".join(told["notes"])
+    reply = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    assert reply["result"] == '"said"'
+    assert f"not written to {notebook.name}: the file has changed since the run started" in " ".join(reply["notes"])
     assert notebook.read_text() == changed
 
 
 def test_outputs_of_queued_cells_are_all_written(client, notebook):
     notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b"), code("(+ 2 2)", id="c")))
     first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
-    asked = {"filePath": notebook.name, "who": "two", "detail": True}
-    others = [client.begin_call("run_cell", cell=cell, **asked) for cell in "bc"]
+    requested = {"filePath": notebook.name, "who": "two", "detail": True}
+    others = [client.begin_call("run_cell", cell=cell, **requested) for cell in "bc"]
     answers = [client.answer(other)["result"]["structuredContent"] for other in others]
     assert {answer["status"] for answer in answers} == {"queued"}, "behind one that waits for input"
     client.call("send_input", evaluationId=first["evaluationId"], text="x")
     for item in (first, *answers):
-        told = client.call("get_evaluation", evaluationId=item["evaluationId"], waitMs=20_000)
-        assert "written to" in told["cell"]
+        reply = client.call("get_evaluation", evaluationId=item["evaluationId"], waitMs=20_000)
+        assert "written to" in reply["cell"]
     texts = [cell["outputs"][0]["data"]["text/plain"] for cell in cells_of(notebook)]
     assert texts == [['"x"'], ["2"], ["4"]]
 
@@ -276,8 +276,8 @@ def test_a_cell_that_never_ran_leaves_the_file_unchanged(client, notebook):
     notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b")))
     first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
     second = client.call("run_cell", filePath=notebook.name, cell="b", who="two")
-    told = client.call("interrupt_evaluation", evaluationId=second["evaluationId"])
-    assert "the code was removed from the queue and never ran" in " ".join(told["notes"])
+    answer = client.call("interrupt_evaluation", evaluationId=second["evaluationId"])
+    assert "the code was removed from the queue and never ran" in " ".join(answer["notes"])
     client.call("interrupt_evaluation", evaluationId=first["evaluationId"])
     assert cells_of(notebook)[1]["outputs"] == []
 
@@ -337,9 +337,9 @@ def test_a_notebook_opened_while_its_cell_ran_is_not_written(client, live, runti
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     with jupyter_server(runtime, live.workspace, notebook.name):
         client.call("send_input", evaluationId=answer["evaluationId"], text="said")
-        told = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
-    assert told["result"] == '"said"'
-    assert "the notebook was opened during the run in the Jupyter Server at" in " ".join(told["notes"])
+        reply = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=20_000)
+    assert reply["result"] == '"said"'
+    assert "the notebook was opened during the run in the Jupyter Server at" in " ".join(reply["notes"])
     assert notebook.read_text() == text
 
 

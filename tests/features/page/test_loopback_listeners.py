@@ -61,8 +61,8 @@ def bind(family, address, port, *options):
 
 @needs_ipv6
 def test_both_addresses_are_bound_on_one_port():
-    port, held, taken = listening()
-    assert sorted(held) == [("127.0.0.1", port), ("::1", port)]
+    port, retained, taken = listening()
+    assert sorted(retained) == [("127.0.0.1", port), ("::1", port)]
     assert taken == [errno.EADDRINUSE, errno.EADDRINUSE]
 
 
@@ -79,9 +79,9 @@ def test_a_port_used_by_another_program_on_one_address_is_skipped(family, addres
         if option != "bound only":
             other.listen()
         port = other.getsockname()[1]
-        found, held, _ = listening(port, *FREE_PORTS)
+        found, retained, _ = listening(port, *FREE_PORTS)
         assert found != port
-        assert len(held) == 2
+        assert len(retained) == 2
         with pytest.raises(NoPortError):
             listening(port)
 

@@ -47,9 +47,9 @@ def test_any_text_becomes_blocks_that_contain_all_of_it(text):
         parts = value.values() if isinstance(value, dict) else value
         return "".join(map(text_in, parts))
 
-    said = text_in(
+    output = text_in(
         [{key: part for key, part in block.items() if key != "tag"} for block in parse_markdown_blocks(text)]
     )
     for sign in "ab":
         fenced = [line for line in text.splitlines() if line.startswith("```")]
-        assert said.count(sign) >= text.count(sign) - sum(line.count(sign) for line in fenced)
+        assert output.count(sign) >= text.count(sign) - sum(line.count(sign) for line in fenced)

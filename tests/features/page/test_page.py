@@ -87,15 +87,18 @@ def served_page(live):
 
 @pytest.fixture
 def page(browser, served_page, client):
-    with browser.page(served_page.address) as shown:
-        shown.shows("live", "#connection")
-        yield shown
-        assert shown.wrong == []
+    with browser.page(served_page.address) as opened_page:
+        opened_page.shows("live", "#connection")
+        yield opened_page
+        assert opened_page.wrong == []
         own = (served_page.origin, f"blob:{served_page.origin}", "data:")
-        assert [url for url in shown.requested if not url.startswith(own)] == []
+        assert [url for url in opened_page.requested if not url.startswith(own)] == []
         # Whatever is shown, it holds within its width, and nothing else than our modules is code.
-        assert shown.run("document.documentElement.scrollWidth <= innerWidth")
-        assert shown.run("[...document.scripts].map(one => new URL(one.src).pathname)") == ["/access.js", "/main.js"]
+        assert opened_page.run("document.documentElement.scrollWidth <= innerWidth")
+        assert opened_page.run("[...document.scripts].map(one => new URL(one.src).pathname)") == [
+            "/access.js",
+            "/main.js",
+        ]
 
 
 def row(words):
@@ -216,7 +219,7 @@ def test_rows_show_callers_code_and_results(page, client, other):
 
 
 def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(page, client, other):
-    begun = client.begin_call("evaluate_code", code="import time\nwhile True:\n    print('tick'); time.sleep(0.05)")
+    pending = client.begin_call("evaluate_code", code="import time\nwhile True:\n    print('tick'); time.sleep(0.05)")
     page.shows("tick", "#rows")
     page.shows("claude-code", "#repls")
     page.click(".alive .line", "while True")
@@ -224,15 +227,15 @@ def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(pa
     page.until("/\\d/.test(document.querySelector('.alive .duration').innerText)", "a clock")
     page.click(".detail button", "Interrupt")
     page.shows("human called interrupt_evaluation")
-    client.answer(begun)
+    client.answer(pending)
     page.until(f"{row('while True')}.classList.contains('failed')", "the row to be over")
     page.until("!document.querySelector('.detail .stop')", "no button where nothing runs")
-    told = other.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]", limit=1000)
-    assert "human" in json.dumps(told)
+    answer = other.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]", limit=1000)
+    assert "human" in json.dumps(answer)
 
 
 def test_an_evaluation_waiting_for_input_is_answered_from_its_row(page, client):
-    begun = client.begin_call("evaluate_code", code="'hello ' + input('your name? ')", timeoutMs=30_000)
+    pending = client.begin_call("evaluate_code", code="'hello ' + input('your name? ')", timeoutMs=30_000)
     page.shows("waiting for input", "#rows")
     page.shows("has to enter input", "#repls")
     page.click(".alive .line", "your name?")
@@ -241,7 +244,7 @@ def test_an_evaluation_waiting_for_input_is_answered_from_its_row(page, client):
     page.type("Eve")
     page.press("Enter")
     page.shows("'hello Eve'", "#rows")
-    assert client.answer(begun)
+    assert client.answer(pending)
 
 
 def test_an_open_row_shows_code_output_error_frames_and_notes(page, client):
@@ -280,8 +283,8 @@ def long_log(tmp_path_factory):
         failed = evaluate(client, "1 / 0  # long ago")["evaluationId"]
         printed = evaluate(client, "import sys; print('an error, told', file=sys.stderr)", detail=True)["evaluationId"]
         for _ in range(26):
-            for begun in [client.begin_call("evaluate_code", code="'one of many'") for _ in range(50)]:
-                client.answer(begun)
+            for pending in [client.begin_call("evaluate_code", code="'one of many'") for _ in range(50)]:
+                client.answer(pending)
         evaluate(client, "'the newest'")
         yield live, failed, printed
 
@@ -331,10 +334,10 @@ def test_a_failure_that_the_server_has_forgotten_is_still_shown_as_failed(browse
         assert row["error"] == "ZeroDivisionError: division by zero"
         assert events.rows[printed]["status"] == "past"
     assert page.tool("get_evaluation", evaluationId=failed)["reason"] == "unknown-evaluation"
-    with browser.page(page.address) as shown:
-        shown.until("document.getElementById('loading')?.hidden && document.querySelector('.row')", "all rows")
-        shown.click(".filter", "Errors")
-        shown.until(f"{row_of('long ago')}?.classList.contains('failed')", "the failure")
+    with browser.page(page.address) as opened_page:
+        opened_page.until("document.getElementById('loading')?.hidden && document.querySelector('.row')", "all rows")
+        opened_page.click(".filter", "Errors")
+        opened_page.until(f"{row_of('long ago')}?.classList.contains('failed')", "the failure")
 
 
 def test_rows_display_line_breaks_and_count_the_lines_beyond_three(page, client):
@@ -458,8 +461,8 @@ def test_a_table_makes_the_browser_connect_nowhere(browser, page, served_page, c
     with contextlib.closing(Trap()) as trap, contextlib.closing(Trap()) as control:
         for name, markup in WAYS_OUT.items():
             code = f"Connecting({name!r}, {markup.replace('{0}', f'http://127.0.0.1:{trap.port}/x')!r})"
-            asked = evaluate(client, code, detail=True)
-            address = served_page.call("rich-formats", evaluation=asked["evaluationId"])["address"]
+            answer = evaluate(client, code, detail=True)
+            address = served_page.call("rich-formats", evaluation=answer["evaluationId"])["address"]
             assert page.run(f"{framed}({json.dumps(address)})")
         # What a table connects to at once, it has connected to before a page that comes later.
         markup = WAYS_OUT["preconnect"].replace("{0}", f"http://127.0.0.1:{control.port}/x")
@@ -471,31 +474,31 @@ def test_a_table_makes_the_browser_connect_nowhere(browser, page, served_page, c
 
 
 def test_markdown_and_latex_of_a_value_are_in_its_row(page, client):
-    told = "def __repr__(self): return 'a note'\n def _repr_markdown_(self): return '# Head'"
-    evaluate(client, f"class Told:\n {told}\n def _repr_latex_(self): return '$x^2$'\nTold()")
+    reported = "def __repr__(self): return 'a note'\n def _repr_markdown_(self): return '# Head'"
+    evaluate(client, f"class Told:\n {reported}\n def _repr_latex_(self): return '$x^2$'\nTold()")
     page.click(".line", "a note")
     page.shows("Head", ".detail .markdown")
     page.until("[...document.querySelectorAll('.detail pre')].some(one => one.innerText === '$x^2$')", "LaTeX as text")
 
 
 def test_the_address_of_a_frame_works_once_with_its_own_policy(served_page, client):
-    asked = evaluate(client, TABLE, detail=True)
-    shown = served_page.call("rich-formats", evaluation=asked["evaluationId"])
-    assert shown["lines"] == 1
-    status, headers, text = served_page.frame(shown["address"])
+    answer = evaluate(client, TABLE, detail=True)
+    reply = served_page.call("rich-formats", evaluation=answer["evaluationId"])
+    assert reply["lines"] == 1
+    status, headers, text = served_page.frame(reply["address"])
     assert status == 200
     assert "tea" in text
     policy = headers["content-security-policy"]
     assert policy.startswith("sandbox; default-src 'none'")
     assert "script" not in policy
-    assert served_page.frame(shown["address"])[0] == 404
+    assert served_page.frame(reply["address"])[0] == 404
 
 
 def test_running_tests_are_followed_and_failures_include_frames(live, page, client):
     (live.workspace / "prices.py").write_text(PRICES)
     (live.workspace / "test_prices.py").write_text(TESTS)
     (live.workspace / "go").write_text("")
-    begun = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
+    pending = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
     page.shows("2 of 3 tests, 1 failed", "#rows")
     bar = "document.querySelector('.tests [role=progressbar]')"
     assert page.run(f"[{bar}.ariaValueNow, {bar}.ariaValueMax]") == ["2", "3"]
@@ -506,7 +509,7 @@ def test_running_tests_are_followed_and_failures_include_frames(live, page, clie
     page.click(".line", "2 of 3")
     page.shows("test_two", ".detail")
     (live.workspace / "go").write_text("1")
-    client.answer(begun)
+    client.answer(pending)
     page.shows("3 tests, 1 failed", "#rows")
     page.shows("test_prices.py:11", ".detail")
     page.click(".filter", "Tests")
@@ -763,7 +766,7 @@ def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_chall
             page.shows("a row of it", "#rows")
             page.click(".alive .line", "typed?")
             page.until("Boolean(document.querySelector('.answer input'))")
-            asked = len(page.requested)
+            requested = len(page.requested)
             live.process.kill()
             page.until(
                 f"document.querySelector('#connection').innerText === {json.dumps(STOPPED)}", "the end of the server"
@@ -777,7 +780,7 @@ def test_a_page_reports_that_its_server_ended_and_then_sends_only_identity_chall
                 page.click("[role=tab]", "Handoff")
                 page.shows(STOPPED, "#panel")
                 page.until("document.querySelector('#another').hidden")
-                tried = until(lambda: [*page.requested[asked:]][1:], "two challenges")
+                tried = until(lambda: [*page.requested[requested:]][1:], "two challenges")
                 assert set(tried) == {f"{served.origin}/prove"}
                 assert page.text("#connection") == STOPPED
 
@@ -792,14 +795,14 @@ def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser
             page.until(
                 f"document.querySelector('#connection').innerText === {json.dumps(STOPPED)}", "the lost connection"
             )
-            asked = len(page.requested)
+            requested = len(page.requested)
             with contextlib.closing(Liar(forwarding.port)) as liar:
                 until(lambda: len(liar.requests) >= 3, "three challenges")
                 assert page.text("#connection") == STOPPED
             sent = "".join(liar.requests)
             assert served_page.token not in sent
             assert sent.count("POST /prove ") == len(liar.requests)
-            assert set(page.requested[asked:]) == {f"http://{served_page.host}:{forwarding.port}/prove"}
+            assert set(page.requested[requested:]) == {f"http://{served_page.host}:{forwarding.port}/prove"}
             evaluate(client, "'meanwhile ' + 'evaluated'")
             forwarding.listen()
             page.shows("live", "#connection")
@@ -904,7 +907,7 @@ def test_hostile_names_are_plain_text_in_rows_and_header(page, client):
     """The server rejects such names for people and sessions, but the page does not rely on that."""
     assert evaluate(client, "1", who=MARKUP)["reason"] == "bad-who"
     name = f"{MARKUP}\u202e\u001b[31m{'w' * 5000}"
-    told = page.run(f"""(async () => {{
+    refusals = page.run(f"""(async () => {{
       const {{ show }} = await import('/header.js'), {{ fillRow, makeRow }} = await import('/row.js');
       const name = {json.dumps(name)}, row = makeRow();
       show({{ repls: [{{ key: name, dialect: name, title: name, words: name, state: 'busy', queue: 1, id: name }}],
@@ -917,7 +920,7 @@ def test_hostile_names_are_plain_text_in_rows_and_header(page, client):
       row.remove();
       return told;
     }})()""")
-    assert told == [True, True, False, True]
+    assert refusals == [True, True, False, True]
     assert page.run(
         "typeof hacked === 'undefined' && document.querySelectorAll('a, #repls img, #repls script').length === 0"
     )

@@ -123,10 +123,10 @@ def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_s
         origins = [f"http://{host}:{port}/" for port in taken[::2] for host in ("127.0.0.1", "localhost")]
         with browser.page("about:blank") as tab:
             for batch in range(0, len(origins), 40):
-                first, *others = wanted = origins[batch : batch + 40]
+                first, *others = expected = origins[batch : batch + 40]
                 hostile.request("visit", *others)
                 tab.request("Page.navigate", url=first)
-                until(lambda wanted=wanted: {*wanted} <= {*hostile.request("workers")}, "a worker at each port")
+                until(lambda expected=expected: {*expected} <= {*hostile.request("workers")}, "a worker at each port")
             _assert_nothing_but_dead_secrets(hostile, served, unused)
             with serving(tmp_path) as again, again.client() as other:
                 other.call(

@@ -301,17 +301,17 @@ def test_the_server_survives_any_request_body(tmp_path):
                     answer.read()
                 connection.close()
         assert page.call("examples")
-        said = end_of(live)
-    assert "Traceback" not in said
-    assert "fault" not in said
+        text = end_of(live)
+    assert "Traceback" not in text
+    assert "fault" not in text
 
 
 def end_of(live):
     """End a server and return its output."""
     live.process.send_signal(signal.SIGTERM)
-    said = live.process.stdout.read()
+    output = live.process.stdout.read()
     live.process.wait(WAIT_S)
-    return said
+    return output
 
 
 def test_refused_requests_are_logged_once(tmp_path):
@@ -320,14 +320,14 @@ def test_refused_requests_are_logged_once(tmp_path):
         for _ in range(50):
             with pytest.raises(ConnectionError):
                 page.post("/do/examples", headers={"Codriver-Token": "A" * 43})
-        said = end_of(live)
-    assert said.count("refused a request to the page") == 1
+        text = end_of(live)
+    assert text.count("refused a request to the page") == 1
 
 
 def test_http_is_still_refused_on_the_client_port(live, page):
     lines = [f"{name}: {value}" for name, value in page.headers(Host=f"127.0.0.1:{live.port}").items()]
-    asked = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 2", "", "{}"])
-    assert page.raw(asked.encode(), port=live.port) == b""
+    requested = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 2", "", "{}"])
+    assert page.raw(requested.encode(), port=live.port) == b""
 
 
 @needs_root
@@ -339,10 +339,10 @@ def test_another_local_user_with_the_token_gets_no_response(page):
         "print(came)"
     )
     lines = [f"{name}: {value}" for name, value in page.headers().items()]
-    asked = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 2", "", "{}"]).encode()
-    assert b"200" in page.raw(asked)[:20]
+    requested = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 2", "", "{}"]).encode()
+    assert b"200" in page.raw(requested)[:20]
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], input=asked, capture_output=True, timeout=WAIT_S, check=True
+        [sys.executable, "-I", "-S", "-c", code], input=requested, capture_output=True, timeout=WAIT_S, check=True
     )
     assert done.stdout == b"b''\n"
 
@@ -372,14 +372,14 @@ def test_a_reconnected_page_receives_only_what_it_missed(page, client):
 
 def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_read_whole(page, client):
     code = "'''" + "\x1b é\n" * 4000 + "'''; print('\\x00' * 100_000); 'x' * 100_000"
-    asked = client.call("evaluate_code", code=code, timeoutMs=60_000)
+    answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
     with Events(page) as events:
-        row = events.row(id=asked["evaluationId"], status="done")
+        row = events.row(id=answer["evaluationId"], status="done")
         del row["id"]
     for update in (row, {**row, "newOutput": row["newOutput"][:1400]}):
         assert len(json.dumps(update | {"newOutput": ""}, ensure_ascii=False).encode()) < 6000
-    assert page.call("code", evaluation=asked["evaluationId"])["code"] == code
-    part = page.tool("get_evaluation", evaluationId=asked["evaluationId"], part="stdout", length=60_000)
+    assert page.call("code", evaluation=answer["evaluationId"])["code"] == code
+    part = page.tool("get_evaluation", evaluationId=answer["evaluationId"], part="stdout", length=60_000)
     assert part["totalCharacters"] == 100_001
 
 
@@ -388,21 +388,21 @@ def test_a_flood_is_sent_in_few_small_updates(page, client):
     code = "import time\nover = time.monotonic() + 2\nwhile time.monotonic() < over: print('x' * 10_000)"
     with Events(page) as events:
         events.next()
-        begun, times, sizes = client.begin_call("evaluate_code", code=code, who="flood", timeoutMs=60_000), [], []
+        pending, times, sizes = client.begin_call("evaluate_code", code=code, who="flood", timeoutMs=60_000), [], []
         while not any(row.get("who") == "flood" and row.get("status") == "done" for row in events.rows.values()):
             name, data = events.next()
             if name == "rows":
                 times.append(data["now"])
                 sizes += [len(json.dumps(row)) for row in data["rows"]]
-    assert client.answer(begun)
-    later = [(one, other) for one, other in zip(times, times[20:], strict=False)]
-    assert all(other - one >= 900 for one, other in later), times
+    assert client.answer(pending)
+    later = [(item, other) for item, other in zip(times, times[20:], strict=False)]
+    assert all(other - element >= 900 for element, other in later), times
     assert max(sizes) < 6000
 
 
 def test_a_row_of_a_query_answer_links_to_its_evaluation(page, client):
-    asked = client.call("evaluate_code", code="'where' + 'to'", timeoutMs=60_000)
-    identity, (_, last) = asked["evaluationId"], asked["outputLines"].values()
+    answer = client.call("evaluate_code", code="'where' + 'to'", timeoutMs=60_000)
+    identity, (_, last) = answer["evaluationId"], answer["outputLines"].values()
     for row in ([identity], [last, "x"], ["'whereto'"], [{"line": last, "text": "x"}]):
         assert page.call("lead", row=row) == {"evaluation": identity}
     assert page.call("lead", row=[1e9, "nothing of it"]) == {"evaluation": None}
@@ -421,10 +421,10 @@ def test_application_events_are_separate_rows(page, client):
 
 def test_recorded_calls_of_an_evaluation_are_a_tree(live, page, client):
     (live.workspace / "steps.py").write_text("def f(n):\n    return g(n) + 1\n\n\ndef g(n):\n    return n * 2\n")
-    asked = client.call("evaluate_code", code="import steps\nsteps.f(3)", trace="true", timeoutMs=60_000)
-    told = page.tool("get_evaluation", evaluationId=asked["evaluationId"], part="trace", length=60_000)
-    assert "steps.f(3) -> 7\n  #2 steps.g(3) -> 6" in told["text"]
-    assert "trace" in page.tool("get_evaluation", evaluationId=asked["evaluationId"])
+    answer = client.call("evaluate_code", code="import steps\nsteps.f(3)", trace="true", timeoutMs=60_000)
+    reply = page.tool("get_evaluation", evaluationId=answer["evaluationId"], part="trace", length=60_000)
+    assert "steps.f(3) -> 7\n  #2 steps.g(3) -> 6" in reply["text"]
+    assert "trace" in page.tool("get_evaluation", evaluationId=answer["evaluationId"])
 
 
 def test_kernel_output_keeps_its_media_type(tmp_path):
@@ -434,8 +434,8 @@ def test_kernel_output_keeps_its_media_type(tmp_path):
 
         def display(bundle):
             code = f"display({bundle!r}, raw=True)"
-            asked = client.call("evaluate_code", code=code, timeoutMs=60_000)
-            return page.call("rich-formats", evaluation=asked["evaluationId"])
+            answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
+            return page.call("rich-formats", evaluation=answer["evaluationId"])
 
         assert display({"text/plain": "x", "text/markdown": "**b**"}) == {
             "markdown": [{"tag": "p", "spans": [["strong", "b"]]}]
@@ -497,11 +497,11 @@ def test_a_test_run_reports_progress_and_failures(tmp_path, name):
         else:
             assert client.call("evaluate_code", code=code, timeoutMs=60_000)["ok"]
         page = opened(live)
-        begun = client.begin_call("run_tests", namespace=named, timeoutMs=120_000)
+        pending = client.begin_call("run_tests", namespace=named, timeoutMs=120_000)
         with Events(page) as events:
             row = events.row(kind="tests", done=2, total=3)
-            told = other.call("get_evaluation", evaluationId=row["id"], detail=True)
-            red, *others = told["results"]
+            answer = other.call("get_evaluation", evaluationId=row["id"], detail=True)
+            red, *others = answer["results"]
             assert row["failures"] == 1 + len(others)
             assert red["test"].rpartition("::")[2].removeprefix("test_")[0] == "b"
             if name == "ipykernel":  # a failure in the test itself has its line
@@ -509,7 +509,7 @@ def test_a_test_run_reports_progress_and_failures(tmp_path, name):
             else:
                 assert red.get("frames") or name == "nbb"  # whose errors have none
             (tmp_path / "go").touch()
-            client.answer(begun)
+            client.answer(pending)
             events.row(id=row["id"], tests=3, failures=row["failures"])
 
 
@@ -545,13 +545,13 @@ def test_secrets_are_redacted_on_the_page_as_for_agents(tmp_path):
             patch.setenv(name, value)
         with serving(tmp_path) as live, live.client() as client:
             client.call("evaluate_code", code="import os; print(os.environ['DEPLOY_TOKEN'])", timeoutMs=60_000)
-            asked = client.call("evaluate_code", code="'hunter2hunter2'", timeoutMs=60_000)
+            answer = client.call("evaluate_code", code="'hunter2hunter2'", timeoutMs=60_000)
             page = opened(live)
             with Events(page) as events:
-                events.row(id=asked["evaluationId"], status="done")
-                told = json.dumps(events.rows) + json.dumps(page.call("code", evaluation=asked["evaluationId"]))
-            told += json.dumps(page.tool("get_evaluation", evaluationId=asked["evaluationId"]))
-    assert "hunter2" not in told
+                events.row(id=answer["evaluationId"], status="done")
+                reply = json.dumps(events.rows) + json.dumps(page.call("code", evaluation=answer["evaluationId"]))
+            reply += json.dumps(page.tool("get_evaluation", evaluationId=answer["evaluationId"]))
+    assert "hunter2" not in reply
 
 
 def test_only_two_operations_are_allowed_from_the_page(page):
@@ -563,26 +563,26 @@ def test_only_two_operations_are_allowed_from_the_page(page):
 
 
 def test_an_interruption_from_the_page_is_logged_as_made_by_a_human(page, client, other):
-    begun = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.05)", who="ann")
+    pending = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.05)", who="ann")
     with Events(page) as events:
         running = events.row(status="running", who="ann")
         answer = page.tool("interrupt_evaluation", evaluationId=running["id"])
         assert answer["status"] == "interrupted"
         assert "human" in events.row(id=running["id"], status="interrupted")["error"]
-    assert client.answer(begun)["result"]["isError"]
-    said = other.call("get_evaluation", evaluationId=running["id"])
-    assert "human called interrupt_evaluation" in json.dumps(said)
+    assert client.answer(pending)["result"]["isError"]
+    reply = other.call("get_evaluation", evaluationId=running["id"])
+    assert "human called interrupt_evaluation" in json.dumps(reply)
 
 
 def test_an_evaluation_waiting_for_input_is_answered_from_the_page(page, client):
-    begun = client.begin_call("evaluate_code", code="input('name? ') + '!'", who="ann", timeoutMs=30_000)
+    pending = client.begin_call("evaluate_code", code="input('name? ') + '!'", who="ann", timeoutMs=30_000)
     with Events(page) as events:
         events.row(status="needs-input")
         # The prompt may come in a later update than the status.
         waiting = events.until(lambda rows: next((row for row in rows if "name? " in row.get("newOutput", "")), None))
         assert page.tool("send_input", evaluationId=waiting["id"], text="Eve\n")["ok"]
         assert events.row(id=waiting["id"], status="done")["result"] == "'Eve!'"
-    assert client.answer(begun)
+    assert client.answer(pending)
 
 
 def test_an_open_page_counts_as_a_client_only_while_somebody_watches_it(live, page, client):

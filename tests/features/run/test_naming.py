@@ -159,7 +159,7 @@ def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
         for named in name_processes("shop", [master, *workers], {"1": 2, "2": 3})
         if named.role == "serves"
     }
-    assert {slot: one.process.pid for slot, one in found.items()} == {"2": 3, "1": 4}
+    assert {slot: item.process.pid for slot, item in found.items()} == {"2": 3, "1": 4}
     assert found["1"].aliases[0] == "shop"
     (alone, _) = sorted(name_processes("shop", [master, workers[0]], {"2": 3}), key=lambda named: named.role)
     assert (alone.key, alone.aliases[0]) == ("shop/2", "shop"), "the plain name refers to the only worker"

@@ -38,10 +38,10 @@ def hurried(monkeypatch):
 
 def connect_as_asked(directory, hello, done):
     """Do what a program does when asked for a REPL, and send this."""
-    asked = directory / f"{os.getpid()}.request"
-    while not asked.exists():
+    requested = directory / f"{os.getpid()}.request"
+    while not requested.exists():
         pass
-    request = json.loads(asked.read_text())
+    request = json.loads(requested.read_text())
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(directory / request["socket"]))
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):  # it was hung up on

@@ -65,7 +65,9 @@ class Client:
             f"e{self.number}", code, session=session, extras=() if trace is None else (RecordingRequest(trace),)
         )
         await evaluate(self.adapter, request)
-        return [one.text for evaluation, one in self.events if evaluation == request.id and isinstance(one, Value)][-1]
+        return [item.text for evaluation, item in self.events if evaluation == request.id and isinstance(item, Value)][
+            -1
+        ]
 
     async def becomes_true(self, code):
         with anyio.fail_after(60):
@@ -74,8 +76,8 @@ class Client:
 
     def runs(self):
         """Return the calls of each reported run with arguments, result and error, or why there are none."""
-        told = [json.loads(one.text) for _, one in self.events if isinstance(one, FeatureReport)]
-        return [run.get("refused") or [call[5:8] for call in run["calls"]] for run in told]
+        reported = [json.loads(item.text) for _, item in self.events if isinstance(item, FeatureReport)]
+        return [run.get("refused") or [call[5:8] for call in run["calls"]] for run in reported]
 
 
 def killable(address):
@@ -88,7 +90,7 @@ async def client(lease_s=60.0):
     events = []
     endpoint = repl("jvm").endpoint
     hooks = AdapterHooks({RUN_REPLY_FIELD: RUN_REPORT}, {RecordingRequest: partial(CallTraces, lease_s=lease_s)})
-    async with connect(endpoint, listener=lambda *told: events.append(told), hooks=hooks) as adapter:
+    async with connect(endpoint, listener=lambda *message: events.append(message), hooks=hooks) as adapter:
         found = Client(adapter, events)
         await found.value(DEFINED)
         yield found
@@ -96,76 +98,76 @@ async def client(lease_s=60.0):
 
 
 async def test_wrappers_disappear_when_their_server_is_killed_and_the_lease_expires():
-    async with client() as one:
+    async with client() as item:
         server = killable(repl("jvm").address)
         try:
-            assert await one.value("@leased.shop/begun") == "1"
-            assert await one.value(IS_PLAIN) == "false"
+            assert await item.value("@leased.shop/begun") == "1"
+            assert await item.value(IS_PLAIN) == "false"
         finally:
             server.kill()
             server.wait(60)
-        await one.becomes_true(IS_PLAIN)
-        await one.becomes_true(IS_GONE)
+        await item.becomes_true(IS_PLAIN)
+        await item.becomes_true(IS_GONE)
 
 
 async def test_the_lease_is_renewed_during_a_run_and_then_everything_is_removed():
-    async with client(LEASE_S) as one:
-        assert await one.value(f"(do (Thread/sleep {1250 * LEASE_S:.0f}) (leased.shop/price 4))", ()) == "8"
-        assert one.runs() == [[[["4"], "8", None]]]
-        assert await one.value(IS_PLAIN) == "true"
-        await one.becomes_true(IS_GONE)
-        assert await one.value("(leased.shop/price 1)", ()) == "2"
-        assert one.runs()[1:] == [[[["1"], "2", None]]]
+    async with client(LEASE_S) as item:
+        assert await item.value(f"(do (Thread/sleep {1250 * LEASE_S:.0f}) (leased.shop/price 4))", ()) == "8"
+        assert item.runs() == [[[["4"], "8", None]]]
+        assert await item.value(IS_PLAIN) == "true"
+        await item.becomes_true(IS_GONE)
+        assert await item.value("(leased.shop/price 1)", ()) == "2"
+        assert item.runs()[1:] == [[[["1"], "2", None]]]
 
 
 async def test_two_concurrent_runs_share_wrappers_but_not_calls():
-    async with client() as one, anyio.create_task_group() as tasks:
-        await one.adapter.open_session("other")
-        tasks.start_soon(one.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate (leased.shop/price 1))", ())
+    async with client() as item, anyio.create_task_group() as tasks:
+        await item.adapter.open_session("other")
+        tasks.start_soon(item.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate (leased.shop/price 1))", ())
         code = "(do @leased.shop/begun (leased.shop/price 2) (deliver leased.shop/gate 1) (leased.shop/price 3))"
-        assert await one.value(code, ("leased.shop",), "other") == "6"
-    assert sorted(one.runs(), key=len) == [[[["1"], "2", None]], [[["2"], "4", None], [["3"], "6", None]]]
+        assert await item.value(code, ("leased.shop",), "other") == "6"
+    assert sorted(item.runs(), key=len) == [[[["1"], "2", None]], [[["2"], "4", None], [["3"], "6", None]]]
 
 
 async def test_a_definition_restored_during_a_run_loses_its_wrapper():
     def step(name):
         return dialects.CLOJURE.program_code("restore", hold="h1", step=name)
 
-    async with client() as one:
-        await one.adapter.open_session("other")
-        await one.value(f"(do (require 'clojure.java.io) {dialects.CLOJURE.program_code('hold')})")
+    async with client() as item:
+        await item.adapter.open_session("other")
+        await item.value(f"(do (require 'clojure.java.io) {dialects.CLOJURE.program_code('hold')})")
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(one.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate)", ())
+            tasks.start_soon(item.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate)", ())
             changed = "(intern 'leased.shop 'price (fn [x] x))"
             code = f"(do @leased.shop/begun {step('before')} {changed} {step('after')} (deliver leased.shop/gate 1) 1)"
-            assert await one.value(code, None, "other") == "1"
-        assert await one.value(step("restore")) == '"[]"'
-        assert await one.value(f"[{IS_PLAIN} (leased.shop/price 4)]") == "[true 8]"
+            assert await item.value(code, None, "other") == "1"
+        assert await item.value(step("restore")) == '"[]"'
+        assert await item.value(f"[{IS_PLAIN} (leased.shop/price 4)]") == "[true 8]"
 
 
 async def test_direct_linking_is_refused_with_an_explanation():
-    async with client() as one:
-        await one.value('(System/setProperty "clojure.compiler.direct-linking" "true")')
+    async with client() as item:
+        await item.value('(System/setProperty "clojure.compiler.direct-linking" "true")')
         try:
-            assert await one.value("(leased.shop/price 4)", ()) == "8"
+            assert await item.value("(leased.shop/price 4)", ()) == "8"
         finally:
-            await one.value('(System/clearProperty "clojure.compiler.direct-linking")')
-        (refused,) = one.runs()
+            await item.value('(System/clearProperty "clojure.compiler.direct-linking")')
+        (refused,) = item.runs()
         assert "direct linking" in refused
 
 
 async def test_a_watched_var_is_not_wrapped():
-    async with client() as one:
-        await one.value("(add-watch #'leased.shop/price :w (fn [& _] (deliver leased.shop/begun :watched)))")
-        assert await one.value("(leased.shop/price 4)", ()) == "8"
-        assert (one.runs(), await one.value("(realized? leased.shop/begun)")) == ([[]], "false")
+    async with client() as item:
+        await item.value("(add-watch #'leased.shop/price :w (fn [& _] (deliver leased.shop/begun :watched)))")
+        assert await item.value("(leased.shop/price 4)", ()) == "8"
+        assert (item.runs(), await item.value("(realized? leased.shop/begun)")) == ([[]], "false")
 
 
 async def test_the_clojure_programs_compile_without_reflection():
-    async with client() as one:
-        await one.value("(remove-ns 'codriver.traces)")
+    async with client() as item:
+        await item.value("(remove-ns 'codriver.traces)")
         code = json.dumps(dialects.CLOJURE.fill_program(PROGRAMS_BY_DIALECT["clojure"]["install"]))
         binding = "[*err* said *warn-on-reflection* true]"
-        said = f"(let [said (java.io.StringWriter.)] (binding {binding} (eval (read-string {code}))) (str said))"
-        assert await one.value(said) == '""'
-        await one.value("(remove-ns 'codriver.traces)")
+        text = f"(let [said (java.io.StringWriter.)] (binding {binding} (eval (read-string {code}))) (str said))"
+        assert await item.value(text) == '""'
+        await item.value("(remove-ns 'codriver.traces)")

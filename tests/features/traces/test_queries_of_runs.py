@@ -32,7 +32,7 @@ def test_a_query_about_runs_returns_its_expected_answer(row):
     question, query, inputs = row
     runs = RecordedRuns()
     runs.store("e1", TWO_PRICES)
-    asked = OutputLog()
-    asked.sources = asked.sources.with_sources([(QuerySource(RUNS_SOURCE, RUN_SCHEMA, QUERY_RULES), runs)])
-    found = asked.query(query, inputs=json.loads(inputs or "[]")).result
+    requested = OutputLog()
+    requested.sources = requested.sources.with_sources([(QuerySource(RUNS_SOURCE, RUN_SCHEMA, QUERY_RULES), runs)])
+    found = requested.query(query, inputs=json.loads(inputs or "[]")).result
     assert (sorted(found) if isinstance(found, list) else found) == FOUND_IN_RUNS[question]

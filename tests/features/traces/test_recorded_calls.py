@@ -112,8 +112,8 @@ def has_monitoring(python):
 def recorded(python, code, *names):
     """Return the recording of the calls that code makes."""
     answer = python.evaluate(code, **{"codriver/trace": list(names)})
-    (told,) = texts(answer, "codriver/run")
-    return json.loads(told)
+    (reported,) = texts(answer, "codriver/run")
+    return json.loads(reported)
 
 
 def rows(report):
@@ -198,11 +198,11 @@ def test_code_entered_at_the_repl_belongs_to_the_project(python):
 
 def test_describing_a_value_runs_no_user_code(python):
     python.evaluate(HOSTILE)
-    told = rows(
+    reported = rows(
         recorded(python, "hostile(Hostile(), Words('a'), Table(a=1), [Hostile()], {1: Words('b')})", "takes", "raising")
     )
     assert texts(python.evaluate("ran"), "value") == ["[]"]
-    assert [arguments for _, name, arguments, _ in told if name == "takes"] == [
+    assert [arguments for _, name, arguments, _ in reported if name == "takes"] == [
         ["<Hostile>"], ["Words('a')"], ["Table({'a': 1})"], ["[<Hostile>]"], ["{1: Words('b')}"],
     ]  # fmt: skip
 
@@ -221,8 +221,8 @@ def test_secrets_are_redacted_by_name_before_text_is_truncated(python):
 def test_a_recording_leaves_nothing_behind(python):
     recorded(python, "shop.square(1)")
     code = "[sys.getprofile(), [sys.monitoring.get_tool(n) for n in range(6)] if hasattr(sys, 'monitoring') else 0]"
-    shown = "[None, [None, None, None, None, None, None]]" if has_monitoring(python) else "[None, 0]"
-    assert texts(python.evaluate(code), "value") == [shown]
+    displayed = "[None, [None, None, None, None, None, None]]" if has_monitoring(python) else "[None, 0]"
+    assert texts(python.evaluate(code), "value") == [displayed]
     assert texts(python.evaluate("shop.square(1)"), "codriver/run") == []
 
 
@@ -230,9 +230,9 @@ def test_a_failure_and_an_interrupt_end_a_recording(python):
     answer = python.evaluate("shop.fails()", **{"codriver/trace": []})
     assert texts(answer, "ex") == ["ValueError"]
     assert "recordings" not in text(answer, "err")
-    (told,) = texts(answer, "codriver/run")
-    shown = "ValueError('no', 3)" if has_monitoring(python) else "an error"
-    assert rows(json.loads(told)) == [(0, "fails", [], shown)]
+    (reported,) = texts(answer, "codriver/run")
+    displayed = "ValueError('no', 3)" if has_monitoring(python) else "an error"
+    assert rows(json.loads(reported)) == [(0, "fails", [], displayed)]
 
 
 def test_another_monitoring_tool_is_not_disturbed_and_is_named_if_it_conflicts(python):
@@ -257,8 +257,8 @@ def test_events_disabled_by_another_tool_stay_disabled(python):
         "m.set_local_events(1, shop.square.__code__, m.events.LINE)\nshop.square(2)"
     )
     assert len(recorded(python, "shop.square(3)")["calls"]) == 1
-    shown = python.evaluate("shop.square(4)\nm.set_local_events(1, shop.square.__code__, 0); m.free_tool_id(1)\nseen")
-    assert texts(shown, "value")[-1] == "['square']"
+    answer = python.evaluate("shop.square(4)\nm.set_local_events(1, shop.square.__code__, 0); m.free_tool_id(1)\nseen")
+    assert texts(answer, "value")[-1] == "['square']"
 
 
 TRACERS = {"pytrace": "PyTracer", "sysmon": "SysMonitor"}
@@ -289,6 +289,6 @@ def test_coverage_py_records_the_same_lines_next_to_a_recording(tmp_path, name, 
         alone = texts(repl.evaluate(COVERED), "value")
         answer = repl.evaluate(COVERED, **{"codriver/trace": []})
         assert texts(answer, "value") == alone != []
-        (told,) = texts(answer, "codriver/run")
-        assert [row[1] for row in rows(json.loads(told))] == ["Cart.__init__", "Cart.total", "sum_of", "missing"]
+        (reported,) = texts(answer, "codriver/run")
+        assert [row[1] for row in rows(json.loads(reported))] == ["Cart.__init__", "Cart.total", "sum_of", "missing"]
         assert texts(repl.evaluate("lines._collector.tracer_name()"), "value") == [repr(TRACERS[core])]

@@ -47,7 +47,7 @@ def test_calls_leading_to_an_error_come_first():
 
 def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     functions = [
-        (*one, mark, changed) for one, mark, changed in zip(SHOP, (1, 2, 3), (5_000, 2_000, 9_000), strict=True)
+        (*item, mark, changed) for item, mark, changed in zip(SHOP, (1, 2, 3), (5_000, 2_000, 9_000), strict=True)
     ]
     calls = [(0, "total", ["bad"], "!KeyError('x')")]
     calls += [(1, "total" if n % 2 else "price", [str(n) * 60], str(n)) for n in range(20)]
@@ -159,11 +159,11 @@ LISP = (("my.shop", "total", [["items"]]), ("my.shop", "price", [["item"], ["ite
 
 def test_lisp_calls_are_written_as_forms_with_variadic_arguments():
     calls = [(0, "total", ["[1 2]"], "3"), (1, "price", ["1", "2", "3"], ":a"), (1, "price", ["1"], "!Error()")]
-    one = run(*calls, functions=LISP, lisp=True)
-    assert outline_run(one)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
-    assert list_calls(one, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
+    item = run(*calls, functions=LISP, lisp=True)
+    assert outline_run(item)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
+    assert list_calls(item, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
     for name in ("price", "shop/price", "my.shop/price"):
-        assert list_calls(one, [name], 9)[0] == "2 calls to my.shop/price"
+        assert list_calls(item, [name], 9)[0] == "2 calls to my.shop/price"
 
 
 def test_an_unrealized_lazy_result_matches_any_result():

@@ -112,9 +112,9 @@ def test_recorded_runs_can_be_queried_with_datalog(client):
 
 def test_a_missing_run_is_refused_with_an_explanation(client):
     answer = client.call("evaluate_code", code="1", replSessionKey="py", detail=True)
-    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="trace")
-    assert (told["ok"], told["reason"]) == (False, "forgotten")
-    assert "with trace" in told["hint"]
+    reply = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="trace")
+    assert (reply["ok"], reply["reason"]) == (False, "forgotten")
+    assert "with trace" in reply["hint"]
 
 
 def test_nothing_runs_if_the_repl_cannot_record_calls(tmp_path):

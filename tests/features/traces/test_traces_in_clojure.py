@@ -183,14 +183,14 @@ def recording(client):
     """Evaluate with recorded calls for the duration of the context."""
     user = {"namespace": "user", "isolate": True}
     assert client.call("evaluate_code", code="(def gate (promise))\n(def ready (promise))", **user)["ok"]
-    begun = client.begin_call("evaluate_code", code="(do (deliver user/ready 1) @user/gate)", trace="true",
+    pending = client.begin_call("evaluate_code", code="(do (deliver user/ready 1) @user/gate)", trace="true",
                               namespace="traced.shop", detail=True)  # fmt: skip
     assert client.call("evaluate_code", code="@ready", **user)["ok"]
     try:
         yield
     finally:
         assert client.call("evaluate_code", code="(deliver gate 1)", **user)["ok"]
-        client.answer(begun)
+        client.answer(pending)
 
 
 def changed(client):

@@ -17,14 +17,14 @@ def frames(*names):
 
 def test_repeated_frames_of_a_recursive_call_are_folded_into_one_with_a_count():
     deep = parse_frame("f (a.py:3)", ())
-    told = fold_repeated_frames([*[deep] * 987, parse_frame("main (a.py:9)", ())])
-    assert [format_frame(frame) for frame in told] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
+    reported = fold_repeated_frames([*[deep] * 987, parse_frame("main (a.py:9)", ())])
+    assert [format_frame(frame) for frame in reported] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
     assert fold_repeated_frames([deep, deep]) == (deep, deep), "twice is no recursion to speak of"
 
 
 def test_mutually_recursive_calls_are_folded():
-    told = fold_repeated_frames([*frames("even", "odd") * 40, *frames("main")])
-    assert [format_frame(frame) for frame in told] == [
+    reported = fold_repeated_frames([*frames("even", "odd") * 40, *frames("main")])
+    assert [format_frame(frame) for frame in reported] == [
         "even (a.py:0)",
         "odd (a.py:1) … 40 times, these 2",
         "main (a.py:0)",
@@ -37,7 +37,7 @@ def test_a_folded_frame_is_parsed_with_its_count():
 
 
 def test_the_jvm_frames_of_one_clojure_call_are_merged():
-    told = [
+    reported = [
         ("shop$f", "invokeStatic"),
         ("shop$f", "doInvoke"),
         ("clojure.lang.RestFn", "applyTo"),
@@ -50,7 +50,7 @@ def test_the_jvm_frames_of_one_clojure_call_are_merged():
         ("shop$g$fn__12", "invoke"),  # a function within, that calls itself
         ("java.lang.Thread", "run"),
     ]
-    assert call_start_indexes(told) == [0, 3, 5, 6, 8, 9, 10]
+    assert call_start_indexes(reported) == [0, 3, 5, 6, 8, 9, 10]
 
 
 def test_frames_name_functions_as_in_the_source():

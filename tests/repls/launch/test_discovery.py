@@ -273,8 +273,8 @@ def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeyp
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
 def test_a_missing_interpreter_is_reported_by_the_failing_start(tmp_path, name, kind):
     (tmp_path / name).touch()
-    wanted = choose_repl(tmp_path, recipe_in(tmp_path, str(tmp_path / "no-such-python")))
-    assert (wanted and wanted.repl) == kind
+    expected = choose_repl(tmp_path, recipe_in(tmp_path, str(tmp_path / "no-such-python")))
+    assert (expected and expected.repl) == kind
 
 
 CAN_START = {
@@ -361,7 +361,7 @@ def test_a_listener_that_is_not_a_repl_is_reported_by_status_doctor_and_log(tmp_
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     with silent, serving(tmp_path, "--nrepl", str(port)) as live:
-        told = f"the program at 127.0.0.1:{port} has not answered like a REPL"
-        live_until(lambda: told in live.run("status").stdout, "the word that nothing answers")
-        live_until(lambda: told in live.run("log").stdout, "the same in the log")
+        reported = f"the program at 127.0.0.1:{port} has not answered like a REPL"
+        live_until(lambda: reported in live.run("status").stdout, "the word that nothing answers")
+        live_until(lambda: reported in live.run("log").stdout, "the same in the log")
         assert f"127.0.0.1:{port}" in live.run("doctor").stdout

@@ -87,21 +87,21 @@ def test_the_first_answer_status_and_doctor_report_a_broken_environment(tmp_path
 
 def test_a_missing_environment_is_reported_once_per_workspace(tmp_path, workspace):
     (workspace / "pyproject.toml").touch()
-    told = "has no virtual environment"
+    reported = "has no virtual environment"
     with serving(tmp_path) as live, live.client() as client, live.client(name="other") as other:
         first = client.call("evaluate_code", code="1", timeoutMs=60_000)
-        assert any(told in note for note in first["notes"])
+        assert any(reported in note for note in first["notes"])
         again = client.call("get_evaluation", evaluationId=first["evaluationId"])
-        assert [note for note in again.get("notes", ()) if told not in note] == []
-        assert told not in str(client.call("evaluate_code", code="2"))
-        assert told not in str(other.call("evaluate_code", code="3"))
-        assert any(told in note for note in client.call("list_sessions")["sessions"][0]["notes"])
-        assert told in live.run("status").stdout
-        assert told in live.run("doctor").stdout
+        assert [note for note in again.get("notes", ()) if reported not in note] == []
+        assert reported not in str(client.call("evaluate_code", code="2"))
+        assert reported not in str(other.call("evaluate_code", code="3"))
+        assert any(reported in note for note in client.call("list_sessions")["sessions"][0]["notes"])
+        assert reported in live.run("status").stdout
+        assert reported in live.run("doctor").stdout
     with serving(tmp_path) as live, live.client() as client:
-        assert told not in live.greeting
-        assert told not in str(client.call("evaluate_code", code="1", timeoutMs=60_000))
-        assert told in str(client.call("list_sessions"))
+        assert reported not in live.greeting
+        assert reported not in str(client.call("evaluate_code", code="1", timeoutMs=60_000))
+        assert reported in str(client.call("list_sessions"))
 
 
 OPEN = [

@@ -21,25 +21,25 @@ WAIT = "import time\ntime.sleep(600)\n"
 
 @asynccontextmanager
 async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0, farewell=None):
-    heard = []
+    received = []
     async with processes.start_repl_process(
         command,
         cwd=tmp_path,
         env=dict(os.environ),
-        on_output=lambda stream, text: heard.append((stream, text)),
+        on_output=lambda stream, text: received.append((stream, text)),
         port_file=port_file,
         start_timeout_s=start_timeout_s,
         farewell=farewell,
     ) as running:
-        yield running, heard
+        yield running, received
 
 
 def python(code):
     return sys.executable, "-c", code
 
 
-def joined_output(heard):
-    return "".join(text for _, text in heard)
+def joined_output(received):
+    return "".join(text for _, text in received)
 
 
 async def until(condition):
@@ -49,10 +49,10 @@ async def until(condition):
 
 
 async def test_the_address_printed_by_a_repl_is_found(tmp_path):
-    async with started(tmp_path, *python(LISTEN + WAIT)) as (running, heard):
+    async with started(tmp_path, *python(LISTEN + WAIT)) as (running, received):
         assert await running.endpoint() == Endpoint("127.0.0.1", 4711)
-        await until(lambda: "4711" in joined_output(heard))
-        assert heard[0][0] == "out"
+        await until(lambda: "4711" in joined_output(received))
+        assert received[0][0] == "out"
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ async def test_the_exit_reason_names_the_signal(tmp_path):
 )
 async def test_the_address_line_is_not_part_of_the_exit_reason(tmp_path, more, words):
     code = f"{LISTEN}print({more!r}, flush=True)\nraise SystemExit(7)"
-    async with started(tmp_path, *python(code)) as (running, heard):
-        await until(lambda: joined_output(heard).endswith(f"4711\n{more}\n"))
+    async with started(tmp_path, *python(code)) as (running, received):
+        await until(lambda: joined_output(received).endswith(f"4711\n{more}\n"))
         with anyio.fail_after(60):
             assert await running.wait() == words
 
@@ -212,9 +212,9 @@ async def test_a_process_that_supports_shutdown_exits_by_itself(tmp_path):
     async def farewell():
         (tmp_path / "bye").touch()
 
-    async with started(tmp_path, *python(f"import time\n{code}"), farewell=farewell) as (running, heard):
+    async with started(tmp_path, *python(f"import time\n{code}"), farewell=farewell) as (running, received):
         await running.endpoint()
-    assert joined_output(heard).endswith("left by itself\n")
+    assert joined_output(received).endswith("left by itself\n")
 
 
 async def test_a_process_that_ignores_shutdown_is_terminated(tmp_path):
@@ -252,15 +252,15 @@ async def test_a_repl_can_clean_up_on_sigterm(tmp_path):
 
 async def test_a_repl_starts_with_default_signal_handlers(tmp_path):
     code = "import signal\nprint([signal.getsignal(n) == signal.SIG_DFL for n in (1, 15)], flush=True)\n"
-    async with started(tmp_path, *python(code)) as (running, heard):
+    async with started(tmp_path, *python(code)) as (running, received):
         await running.wait()
-        await until(lambda: joined_output(heard) == "[True, True]\n")
+        await until(lambda: joined_output(received) == "[True, True]\n")
 
 
 async def test_code_that_reads_stdin_gets_end_of_file(tmp_path):
-    async with started(tmp_path, *python("import sys; print(repr(sys.stdin.read()))")) as (running, heard):
+    async with started(tmp_path, *python("import sys; print(repr(sys.stdin.read()))")) as (running, received):
         await running.wait()
-        await until(lambda: joined_output(heard) == "''\n")
+        await until(lambda: joined_output(received) == "''\n")
 
 
 async def test_a_supervised_command_detects_the_end_of_codriver_on_stdin(tmp_path):
@@ -275,9 +275,9 @@ async def test_a_supervised_command_detects_the_end_of_codriver_on_stdin(tmp_pat
 
 async def test_a_multi_byte_character_split_across_reads_is_decoded(tmp_path):
     code = "import os, time\nos.write(1, b'\\xd0'); time.sleep(0.05); os.write(1, b'\\xb6\\n')\n"
-    async with started(tmp_path, *python(code)) as (running, heard):
+    async with started(tmp_path, *python(code)) as (running, received):
         await running.wait()
-        await until(lambda: joined_output(heard) == "ж\n")
+        await until(lambda: joined_output(received) == "ж\n")
 
 
 async def test_an_error_inside_the_context_is_not_wrapped(tmp_path):

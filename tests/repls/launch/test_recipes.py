@@ -156,11 +156,11 @@ def test_the_error_for_a_missing_hy_server_says_what_to_install(workspace_and_en
 def test_a_failed_start_is_reported_with_advice_and_not_retried_by_each_evaluation(tmp_path):
     workspace = tmp_path / "workspace"
     install(workspace / "venv" / "bin", "python")
-    told = "ImportError: (ModuleNotFoundError: No module named 'hy_nrepl')"
-    install(workspace / "venv" / "bin", "hy", f'#!/bin/sh\necho x >> starts\necho "{told}" >&2\nexit 1\n')
+    reported = "ImportError: (ModuleNotFoundError: No module named 'hy_nrepl')"
+    install(workspace / "venv" / "bin", "hy", f'#!/bin/sh\necho x >> starts\necho "{reported}" >&2\nexit 1\n')
     with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
-        said = str(client.call("evaluate_code", code="1", timeoutMs=60_000))
-        assert "run `pip install hy hy-nrepl` in that environment" in said
+        answer = str(client.call("evaluate_code", code="1", timeoutMs=60_000))
+        assert "run `pip install hy hy-nrepl` in that environment" in answer
         assert (workspace / "starts").read_text() == "x\n"
 
 
@@ -231,15 +231,15 @@ def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(workspace_and_
 
 def test_asking_a_python_shim_for_its_interpreter_reads_no_file_of_the_checkout(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
-    told = tmp_path / "told"
-    shim = f'#!/bin/sh\n/bin/pwd > {told}\nenv >> {told}\nexec {sys.executable} "$@"\n'
+    reported = tmp_path / "told"
+    shim = f'#!/bin/sh\n/bin/pwd > {reported}\nenv >> {reported}\nexec {sys.executable} "$@"\n'
     install(tmp_path / "bin", "python3", shim)
     environ |= {"PATH": f"{environ['PATH']}:/usr/bin:/bin", "PWD": str(workspace), "PYENV_DIR": str(workspace)}
     environ |= {"SHIM_FILE": f"{workspace}/.python-version", "PYTHONHOME": "x", "BASH_ENV": f"{workspace}/x"}
     assert find_recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
-    assert told.read_text().startswith("/\n")
-    assert str(workspace) not in told.read_text()
-    assert "PYTHONHOME" not in told.read_text()
+    assert reported.read_text().startswith("/\n")
+    assert str(workspace) not in reported.read_text()
+    assert "PYTHONHOME" not in reported.read_text()
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo", "echo relative/python", "echo {workspace}/.venv/bin/python"])

@@ -161,14 +161,14 @@ async def test_an_evaluation_can_start_the_next_from_its_end_callback():
 
 async def test_a_failing_end_callback_does_not_close_the_connection(caplog):
     async with adapter({**answering(VALUE, DONE), ("eval", "next"): [VALUE, DONE]}) as (opened, _, _):
-        told = []
+        received = []
 
         def failing(how):
-            told.append(how)
+            received.append(how)
             raise ValueError("nobody wants to know")
 
         opened.start_evaluation(code("code"), failing)
-        await until(lambda: told)
+        await until(lambda: received)
         assert (await evaluate(opened, code("next"))).status == "done"
         assert "the end of the evaluation e could not be reported" in caplog.text
 
@@ -197,8 +197,8 @@ async def test_a_late_value_does_not_belong_to_the_next_form():
     answers = {("eval", "first"): [(VALUE, DONE, late, DONE)], ("eval", "second"): [second, DONE]}
     async with adapter(answers) as (opened, events, _):
         assert (await evaluate(opened, code("first", "second"))).status == "done"
-        said = [(event.text, event.is_late) for _, event in events]
-        assert said == [("3", False), ("late", True), ("4", False)]
+        text = [(event.text, event.is_late) for _, event in events]
+        assert text == [("3", False), ("late", True), ("4", False)]
 
 
 async def test_a_value_sent_after_requested_input_belongs_to_the_evaluation():
@@ -641,15 +641,15 @@ async def test_a_cider_stack_trace_is_parsed():
 
 
 def cider_link(kind, message, *frames, **fields):
-    shown = [{"class": "a$f", "method": "invokeStatic", "var": "a/f", "file": "a.clj", "line": n} for n in frames]
-    return {"class": kind, "message": message, "stacktrace": shown, **fields}
+    displayed = [{"class": "a$f", "method": "invokeStatic", "var": "a/f", "file": "a.clj", "line": n} for n in frames]
+    return {"class": kind, "message": message, "stacktrace": displayed, **fields}
 
 
 async def test_a_cider_exception_chain_is_parsed():
     around = cider_link("clojure.lang.ExceptionInfo", "wrapped", 9, 3, 2, data="{:k 1}")
     wrapper = cider_link("clojure.lang.Compiler$CompilerException", "at a.clj", 10, 2)
-    told = [wrapper, around, cider_link("java.lang.Exception", "inner", 7, 3, 2), DONE]
-    async with adapter({"analyze-last-stacktrace": told}, ops=CIDER_OPS) as (opened, _, _):
+    reported = [wrapper, around, cider_link("java.lang.Exception", "inner", 7, 3, 2), DONE]
+    async with adapter({"analyze-last-stacktrace": reported}, ops=CIDER_OPS) as (opened, _, _):
         trace = await opened.query(LastError())
         assert (trace.type, trace.message, [frame.line for frame in trace.frames]) == (
             "java.lang.Exception", "inner", [7, 3, 2]

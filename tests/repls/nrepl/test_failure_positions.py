@@ -18,7 +18,7 @@ def where(phase, line, column, *, form=None, file=None, forms=FILE, counts_lines
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("message", "expected"),
     [
         (("compilation", 2, 8), (2, 2, 8)),
         (("compilation", 3, 3), (2, 3, 3)),
@@ -31,8 +31,8 @@ def where(phase, line, column, *, form=None, file=None, forms=FILE, counts_lines
         (("compilation", None, None), (None, None, None)),
     ],
 )
-def test_the_form_of_a_compile_error_is_found_by_position(told, expected):
-    phase, line, column = told
+def test_the_form_of_a_compile_error_is_found_by_position(message, expected):
+    phase, line, column = message
     assert where(phase, line, column, file="/w/f.clj") == expected
 
 

@@ -102,10 +102,10 @@ def test_the_whole_stack_is_available_with_marked_tool_frames():
 
 def test_the_position_is_extracted_from_a_basilisp_message():
     head = 'Traceback (most recent call last):\n  File "/x/site-packages/basilisp/a.py", line 1, in f\n'
-    said = "unable to resolve symbol 'foo' in this context "
+    text = "unable to resolve symbol 'foo' in this context "
     place = '{:file "<nREPL Input>", :end-col 11, :col 2, :form foo, :end-line 1, :phase :analyzing, :line 1}'
-    error = parse_failure(SentFailure(f"{head}basilisp.CompilerException: {said}{place}\n", "x"), dialects.BASILISP)
-    assert parts(error) == ("basilisp.CompilerException", said.strip(), "analyzing", None, 1, 2)
+    error = parse_failure(SentFailure(f"{head}basilisp.CompilerException: {text}{place}\n", "x"), dialects.BASILISP)
+    assert parts(error) == ("basilisp.CompilerException", text.strip(), "analyzing", None, 1, 2)
 
 
 def test_a_multi_line_message_stays_whole():

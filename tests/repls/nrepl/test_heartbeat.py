@@ -77,10 +77,10 @@ async def test_a_repl_that_stops_answering_is_lost_with_a_reason():
 
 
 async def test_a_single_threaded_repl_is_not_pinged_while_it_works():
-    asked = []
+    requests = []
 
     def listener(_evaluation, _event):
-        asked.append(len(server.seen("describe")))
+        requests.append(len(server.seen("describe")))
 
     async with (
         scripted({("eval", "code"): [1, VALUE, DONE]}) as server,
@@ -92,11 +92,11 @@ async def test_a_single_threaded_repl_is_not_pinged_while_it_works():
             while not any(request.get("code") == "code" for request in server.seen("eval")):
                 await anyio.lowlevel.checkpoint()
             server.answers["describe"] = []
-            asked.append(len(server.seen("describe")))
+            requests.append(len(server.seen("describe")))
 
         tasks.start_soon(go_silent)
         assert (await evaluate(opened, Request("e", "code"))).status == "done"
-        assert asked[0] == asked[1], "it was asked while it worked"
+        assert requests[0] == requests[1], "it was asked while it worked"
 
 
 async def test_a_broken_tunnel_is_detected_and_its_evaluation_reported_as_lost():

@@ -29,7 +29,7 @@ async def printed(server, code):
 
 async def evaluated(server, code):
     """Return what an evaluation prints, message by message, and how it ends."""
-    heard, endings, over = [], [], anyio.Event()
+    received, endings, over = [], [], anyio.Event()
 
     def ended(how):
         endings.append(how)
@@ -37,13 +37,13 @@ async def evaluated(server, code):
 
     def listener(_evaluation, event):
         if isinstance(event, Output):
-            heard.append(event.text)
+            received.append(event.text)
 
     async with connect(server.endpoint, listener=listener) as adapter:
         adapter.start_evaluation(Request("1", code), ended)
         with anyio.fail_after(60):
             await over.wait()
-    return heard, endings[0]
+    return received, endings[0]
 
 
 def ends(texts):
@@ -62,27 +62,27 @@ def ends(texts):
     ],
 )
 async def test_each_output_line_is_one_message_and_the_rest_is_flushed_before_the_value(server, code, messages):
-    heard = await printed(server, code)
-    assert "".join(heard) == "".join(messages)
-    assert ends(heard) <= ends(messages)  # messages that come at once are read as one
+    received = await printed(server, code)
+    assert "".join(received) == "".join(messages)
+    assert ends(received) <= ends(messages)  # messages that come at once are read as one
 
 
 async def test_output_of_a_failing_evaluation_precedes_its_error(server):
-    heard = await printed(server, '(print "before" :end "") (/ 1 0)')
-    assert heard[0] == "before"
-    assert "ZeroDivisionError" in "".join(heard[1:])
+    received = await printed(server, '(print "before" :end "") (/ 1 0)')
+    assert received[0] == "before"
+    assert "ZeroDivisionError" in "".join(received[1:])
 
 
 async def test_thread_output_is_attributed_to_the_running_evaluation_or_else_to_the_process(server, tmp_path):
-    begun = """
+    pending = """
         (import os threading time)
         (setv t (threading.Thread :target (fn []
           (while (not (os.path.exists "%s")) (time.sleep 0.01))
           (print "aside"))))
         (.start t)"""
-    assert await printed(server, f"{begun % tmp_path} (.join t)") == ["aside\n"]
+    assert await printed(server, f"{pending % tmp_path} (.join t)") == ["aside\n"]
     gate = tmp_path / "gate"
-    assert await printed(server, begun % gate) == []
+    assert await printed(server, pending % gate) == []
     gate.touch()
     with anyio.fail_after(60):
         while "aside" not in server.lines:
@@ -93,19 +93,19 @@ async def test_thread_output_is_attributed_to_the_running_evaluation_or_else_to_
 async def test_applying_the_output_fix_twice_has_no_further_effect(server, mend):
     stream = "(id hy.I.sys.stdout)"
     (before,) = await printed(server, f"(print {stream})")
-    heard, how = await evaluated(server, mend)
-    assert (heard, how.status) == ([], "done")
+    received, how = await evaluated(server, mend)
+    assert (received, how.status) == ([], "done")
     assert await printed(server, f"(print {stream})") == [before]
 
 
 async def test_an_evaluation_that_ends_after_the_fix_leaves_the_streams_of_other_evaluations_in_place(monkeypatch):
     """The evaluation that applies the fix is such a one: it may end while the next one prints."""
     monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
-    heard, over = [], anyio.Event()
+    received, over = [], anyio.Event()
 
     def listener(evaluation, event):
         if isinstance(event, Output):
-            heard.append((evaluation, event.text))
+            received.append((evaluation, event.text))
 
     sleep = '(.sleep (__import__ "time") %s)'
     with fresh("hy") as server:
@@ -119,7 +119,10 @@ async def test_an_evaluation_that_ends_after_the_fix_leaves_the_streams_of_other
             adapter.start_evaluation(Request("prints", code, session="apart"), lambda _how: over.set())
             with anyio.fail_after(60):
                 await over.wait()
-    assert ({evaluation for evaluation, _ in heard}, "".join(text for _, text in heard)) == ({"prints"}, "apart\n" * 20)
+    assert ({evaluation for evaluation, _ in received}, "".join(text for _, text in received)) == (
+        {"prints"},
+        "apart\n" * 20,
+    )
 
 
 async def test_a_long_message_does_not_make_the_server_print_anything(server):

@@ -51,11 +51,11 @@ def address(value):
 
 def spoken(values):
     """Return the values in order, with the texts of consecutive output merged."""
-    said = []
+    received = []
     for whose, run in groupby(values, address):
         texts = list(run)
-        said += texts if whose is None else [(whose, "".join([value[whose[0]] for value in texts]))]
-    return said
+        received += texts if whose is None else [(whose, "".join([value[whose[0]] for value in texts]))]
+    return received
 
 
 @given(st.lists(OUTPUT | OTHER, max_size=30))

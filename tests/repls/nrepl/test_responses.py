@@ -8,8 +8,8 @@ from codriver.repls.nrepl.responses import MAX_SEARCHED_CHARACTERS, describe_cut
 from codriver.repls.nrepl.test_runner import with_file_paths
 
 
-def located_file(workspace, told, namespace="shop.orders-test"):
-    result = test_run_values.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
+def located_file(workspace, message, namespace="shop.orders-test"):
+    result = test_run_values.TestResult(test="t", namespace=namespace, outcome="fail", file=message, line=3)
     return with_file_paths(test_run_values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
 
 
@@ -21,18 +21,18 @@ def workspace(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("told", [None, "orders_test.cljs", "shop/orders_test.cljs"])
-def test_the_file_of_a_namespace_is_found_in_the_usual_directories(workspace, told):
-    assert located_file(workspace, told) == str(workspace / "test/shop/orders_test.cljs")
+@pytest.mark.parametrize("message", [None, "orders_test.cljs", "shop/orders_test.cljs"])
+def test_the_file_of_a_namespace_is_found_in_the_usual_directories(workspace, message):
+    assert located_file(workspace, message) == str(workspace / "test/shop/orders_test.cljs")
     assert located_file(workspace, None, "shop.core") == str(workspace / "src/shop/core.clj")
     assert located_file(workspace, None, "shop.root") == str(workspace / "shop/root.cljc")
 
 
 @pytest.mark.parametrize(
-    "told", ["/elsewhere/orders_test.cljs", "jar:file:/a.jar!/shop/orders_test.cljs", "checks.cljs"]
+    "message", ["/elsewhere/orders_test.cljs", "jar:file:/a.jar!/shop/orders_test.cljs", "checks.cljs"]
 )
-def test_a_reported_path_is_kept_unless_it_is_only_the_file_name(workspace, told):
-    assert located_file(workspace, told) == told
+def test_a_reported_path_is_kept_unless_it_is_only_the_file_name(workspace, message):
+    assert located_file(workspace, message) == message
 
 
 def test_a_file_that_does_not_exist_is_reported_as_unknown(workspace):

@@ -115,8 +115,8 @@ async def test_the_next_connection_closes_only_sessions_of_a_killed_server(real,
 
 async def test_two_connections_to_one_repl_do_not_close_each_others_sessions(real, record):
     endpoint, others = real
-    async with connect(endpoint, listener=nobody, record=record) as one:
-        await one.open_session("mine")
+    async with connect(endpoint, listener=nobody, record=record) as item:
+        await item.open_session("mine")
         async with connect(endpoint, listener=nobody, record=record) as two:
             await two.open_session("mine")
             assert len(await others()) == 4

@@ -53,11 +53,11 @@ def test_sent_programs_have_no_placeholders_and_no_comments(dialect):
 
 
 def test_queries_with_different_arguments_use_the_same_function():
-    one, other = (dialects.BASILISP.program_code("source", ns="shop", name=name) for name in ("price", "$ns"))
-    (form,) = {re.search(r'"form-\w+"', code)[0] for code in (one, other)}
-    assert other == one.replace('"price"', '"$ns"')
-    assert HOLES.search(one) is None
-    assert form in one
+    item, other = (dialects.BASILISP.program_code("source", ns="shop", name=name) for name in ("price", "$ns"))
+    (form,) = {re.search(r'"form-\w+"', code)[0] for code in (item, other)}
+    assert other == item.replace('"price"', '"$ns"')
+    assert HOLES.search(item) is None
+    assert form in item
 
 
 @pytest.mark.parametrize("name", REMOVAL_PROGRAMS)
@@ -97,8 +97,8 @@ def test_clojure_and_the_worker_recognize_the_same_secret_names():
 def test_clj_kondo_finds_no_error_in_any_file():
     kondo = needs.program("clj-kondo", install="see its page of installations", is_expected=False)
     rules = "{:linters {:unresolved-symbol {:level :off} :unresolved-namespace {:level :off}}}"
-    said = subprocess.run(
+    text = subprocess.run(
         [kondo, "--lint", *map(str, LISP), "--config", rules, "--fail-level", "error"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    assert said.returncode == 0, said.stdout
+    assert text.returncode == 0, text.stdout

@@ -10,11 +10,11 @@ APP = "import codriver_seam as seam; seam.install(True)"
 FIELD = "codriver/app-events"
 
 
-def begin(repl, **asked):
+def begin(repl, **arguments):
     """Subscribe, and return the ids of the message and of the subscription."""
-    identity = repl.send("codriver/seam", name="subscribe", args=json.dumps(asked))
-    told = next(message["answer"] for message in repl.answer(identity) if "answer" in message)
-    return identity, json.loads(told)["subId"]
+    identity = repl.send("codriver/seam", name="subscribe", args=json.dumps(arguments))
+    answer = next(message["answer"] for message in repl.answer(identity) if "answer" in message)
+    return identity, json.loads(answer)["subId"]
 
 
 def pushed(repl, identity, count):
@@ -28,8 +28,8 @@ def pushed(repl, identity, count):
 
 
 def listed(repl):
-    told = repl.ask("codriver/seam", name="subscriptions")
-    return [row["id"] for row in json.loads(told[0]["answer"])["subs"]]
+    reported = repl.ask("codriver/seam", name="subscriptions")
+    return [row["id"] for row in json.loads(reported[0]["answer"])["subs"]]
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +89,8 @@ def test_pushed_and_dropped_events_of_a_flood_add_up_to_the_events_sent(repl):
     repl.send("stdin", stdin="go on\n")
     repl.answer(running_on)
     while True:
-        told = repl.ask("codriver/seam", name="subscriptions")
-        [row] = [row for row in json.loads(told[0]["answer"])["subs"] if row["id"] == sub]
+        reported = repl.ask("codriver/seam", name="subscriptions")
+        [row] = [row for row in json.loads(reported[0]["answer"])["subs"] if row["id"] == sub]
         if not row["queueDepth"]:
             break
     frames = [json.loads(m[FIELD]) for m in repl.received if m.get("id") == identity and FIELD in m]

@@ -74,7 +74,9 @@ def outcomes():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_an_edit_matches_a_fresh_import_or_is_reported(outcomes, name):
-    judged = [(one, *judge(outcome)) for one, outcome in zip(TABLES[name], outcomes[name], strict=True)]
+    judged = [(item, *judge(outcome)) for item, outcome in zip(TABLES[name], outcomes[name], strict=True)]
     silent = {"silent": "invisible"}
-    wrong = [(one.name, found, why) for one, found, why in judged if silent.get(found, found) != one.expects]
+    wrong = [
+        (element.name, found, why) for element, found, why in judged if silent.get(found, found) != element.expects
+    ]
     assert wrong == []

@@ -93,8 +93,8 @@ def test_a_stopped_repl_stops_listening_and_can_be_started_again(program):
 
 def test_a_forked_child_leaves_the_repl_and_its_file_to_the_program(program):
     program.evaluate("1")
-    said = "'child' if child == 0 else os.waitpid(child, 0)[1]"
-    fork = f"child = os.fork(); print({said}, flush=True) or child or sys.exit()"
+    output = "'child' if child == 0 else os.waitpid(child, 0)[1]"
+    fork = f"child = os.fork(); print({output}, flush=True) or child or sys.exit()"
     assert program.do(fork) == ["child", "0"]
     assert port_in(program.folder / ".nrepl-port") == program.port
     assert texts(program.evaluate("price(3)"), "value") == ["6"]
@@ -115,20 +115,20 @@ def test_a_forked_child_that_serves_requests_starts_its_own_repl(program):
     )
     program.process.stdin.write(start + "\n")
     program.process.stdin.flush()
-    said = {program.process.stdout.readline().strip(), program.process.stdout.readline().strip()} - {""}
-    said |= {program.process.stdout.readline().strip()} if len(said) < 2 else set()
-    (port,) = said - {"parent"}
+    output = {program.process.stdout.readline().strip(), program.process.stdout.readline().strip()} - {""}
+    output |= {program.process.stdout.readline().strip()} if len(output) < 2 else set()
+    (port,) = output - {"parent"}
     assert port_in(program.folder / ".codriver" / "app.port") == int(port)
     assert port_in(program.folder / ".nrepl-port") == program.port
 
 
 def test_a_helper_process_of_the_program_starts_no_repl(tmp_path):
     with running(tmp_path, UNGUARDED) as program:
-        said = program.do(
+        output = program.do(
             "import multiprocessing as m, operator; pool = m.get_context('spawn').Pool(1); "
             "print(pool.apply(eval, ('__import__(\"__main__\").repl',))); pool.terminate()"
         )
-        assert said == ["None"]
+        assert output == ["None"]
         assert port_in(tmp_path / ".nrepl-port") == program.port
         assert not (tmp_path / ".codriver").exists()
 
@@ -188,12 +188,12 @@ def linked(folder, outside):
     return folder
 
 
-@pytest.mark.parametrize("held", ["no port", "gone", "nothing"])
-def test_no_file_outside_the_project_is_changed_through_a_linked_directory(tmp_path, held):
+@pytest.mark.parametrize("retained", ["no port", "gone", "nothing"])
+def test_no_file_outside_the_project_is_changed_through_a_linked_directory(tmp_path, retained):
     folder, outside = linked(tmp_path / "project", tmp_path / "outside"), tmp_path / "outside"
     with socket.create_server(("127.0.0.1", 0)) as closed:
         gone = str(closed.getsockname()[1])
-    files = {} if held == "nothing" else {"app.port": gone if held == "gone" else held, "app-2.port": gone}
+    files = {} if retained == "nothing" else {"app.port": gone if retained == "gone" else retained, "app-2.port": gone}
     for name, content in files.items():
         (outside / name).write_text(content)
     with running(folder) as program:
@@ -205,8 +205,8 @@ def test_no_file_outside_the_project_is_changed_through_a_linked_directory(tmp_p
 
 def test_a_linked_directory_without_a_port_file_is_reported(tmp_path):
     folder = linked(tmp_path / "project", tmp_path / "outside")
-    said = PROGRAM.replace("    repl = ", "    import logging; logging.basicConfig(stream=sys.stdout)\n    repl = ")
-    (folder / "shop.py").write_text(said)
+    output = PROGRAM.replace("    repl = ", "    import logging; logging.basicConfig(stream=sys.stdout)\n    repl = ")
+    (folder / "shop.py").write_text(output)
     command = [sys.executable, "shop.py"]
     done = subprocess.run(command, cwd=folder, input="", capture_output=True, text=True, check=True, timeout=60)
     assert f"remove it: {str(folder / '.codriver')!r}" in done.stdout

@@ -45,8 +45,8 @@ def test_a_dump_of_all_threads_includes_the_evaluation(python):
 
 def test_a_failure_is_available_to_post_mortem_debuggers(python):
     python.evaluate("import sys\ndef boom():\n    inner = 42\n    raise ValueError('why')\nboom()")
-    said = python.evaluate("repr(sys.last_value), sys.last_exc is sys.last_value, sys.last_type is ValueError")
-    assert texts(said, "value") == ["(\"ValueError('why')\", True, True)"]
+    answer = python.evaluate("repr(sys.last_value), sys.last_exc is sys.last_value, sys.last_type is ValueError")
+    assert texts(answer, "value") == ["(\"ValueError('why')\", True, True)"]
     frames = "import traceback\n[f.name for f in traceback.extract_tb(sys.last_traceback)]"
     assert texts(python.evaluate(frames), "value") == ["['<module>', 'boom']"], "and none of the worker's"
 
@@ -70,11 +70,11 @@ def test_the_users_excepthook_is_used(python):
         assert texts(answer, "codriver/error")[0]["message"] == "why"
         assert "Traceback" in text(python.evaluate("exit(3)"), "err"), "the hook is not for those"
         python.evaluate("def broken(*_): raise KeyError('hook')\nsys.excepthook = broken")
-        said = text(python.evaluate("raise ValueError('why')"), "err")
-        assert "Error in sys.excepthook:" in said
-        assert "KeyError: 'hook'" in said
-        assert said.endswith("ValueError: why\n")
-        assert "codriver/repls/worker" not in said
+        reply = text(python.evaluate("raise ValueError('why')"), "err")
+        assert "Error in sys.excepthook:" in reply
+        assert "KeyError: 'hook'" in reply
+        assert reply.endswith("ValueError: why\n")
+        assert "codriver/repls/worker" not in reply
     finally:
         python.evaluate("sys.excepthook = sys.__excepthook__")
     assert "Traceback" in text(python.evaluate("raise ValueError('why')"), "err")
@@ -133,9 +133,9 @@ def test_only_the_nearest_errors_of_a_long_chain_are_included(python):
         "error = None\nfor n in range(900):\n    new = ValueError(str(n))\n    new.__cause__ = error\n    error = new\n"
         "raise error"
     )
-    told = chain_of(python, code)
-    assert [item[2] for item in told[:10]] == [str(n) for n in range(898, 888, -1)]
-    assert told[10:] == [("omitted", "…", "889 more errors are left out")]
+    reported = chain_of(python, code)
+    assert [item[2] for item in reported[:10]] == [str(n) for n in range(898, 888, -1)]
+    assert reported[10:] == [("omitted", "…", "889 more errors are left out")]
 
 
 def test_a_failing_message_of_a_cause_does_not_lose_the_error(python):

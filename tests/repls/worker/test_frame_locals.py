@@ -148,8 +148,8 @@ def test_references_to_locals_are_dropped_with_the_last_error(python):
     )
     assert told(python, "alive = []\nf()") == [(0, "f", {"big": "<Big>"})]
     assert told(python, "1 / 0") == []
-    said = python.evaluate("gc.collect()\n[one() for one in alive]")
-    assert texts(said, "value")[-1:] == ["[None]"]
+    answer = python.evaluate("gc.collect()\n[one() for one in alive]")
+    assert texts(answer, "value")[-1:] == ["[None]"]
 
 
 def test_no_locals_are_returned_for_a_session_without_an_error(python):
@@ -161,9 +161,9 @@ def test_lisp_locals_have_their_source_names(lisp):
         "(defn f [some-arg ok? & more]"
         ' (let [v [1 :k "s"] m {:a nil :token 1} l (map inc [1])] (throw (ex-info "x" {}))))'
     )
-    (one,) = told(lisp, "(f 1 true 4)")
-    assert one[1] == "f"
-    found = one[2]
+    (item,) = told(lisp, "(f 1 true 4)")
+    assert item[1] == "f"
+    found = item[2]
     assert (found["some-arg"], found["ok?"], found["v"], found["l"]) == ("1", "true", '[1 :k "s"]', "<LazySeq>")
     assert found["m"] in ("{:a nil :token <not shown>}", "{:token <not shown> :a nil}")
     assert seen(lisp, "(f 1 true 4)")[:2] == ["some-arg=1", "ok?=true"]

@@ -216,7 +216,7 @@ def test_a_failed_import_is_not_reported(project):
 def test_a_late_finding_is_included_once_in_the_next_answer(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     project.edit("m", "3", "4")
-    found = next(one for _ in range(10_000) if (one := texts(project.evaluate("1"), "codriver/fresh")))
+    found = next(item for _ in range(10_000) if (item := texts(project.evaluate("1"), "codriver/fresh")))
     assert json.loads(found[0])["rows"][0]["name"] == project.named("<n>.DOUBLE")
     assert texts(project.evaluate("1"), "codriver/fresh") == []
 

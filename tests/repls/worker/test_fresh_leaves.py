@@ -47,7 +47,7 @@ def leaves(module, text=""):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_same"),
+    ("item", "other", "is_same"),
     [
         ("def f(n): return n", "\n\n\ndef f(n): return n", True),
         ("def f(n): click.echo(n)", "import sys as click\ndef f(n): click.echo(n)", True),
@@ -62,8 +62,8 @@ def leaves(module, text=""):
         ("def f(): return 10 ** 5000", "def f(): return 10 ** 5000", True),
     ],
 )
-def test_the_description_of_code_depends_on_its_behaviour_and_not_on_its_line_numbers(one, other, is_same):
-    assert (code_digest(function(one).__code__) == code_digest(function(other).__code__)) is is_same
+def test_the_description_of_code_depends_on_its_behaviour_and_not_on_its_line_numbers(item, other, is_same):
+    assert (code_digest(function(item).__code__) == code_digest(function(other).__code__)) is is_same
 
 
 def test_leaves_include_contents_of_collections_instances_closures_and_classes(module):

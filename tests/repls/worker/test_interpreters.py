@@ -91,8 +91,8 @@ def test_a_load_applies_changes_without_recreating_objects(python):
         "[m.Status is kind, m.Status.PAID is paid, [one.name for one in m.Status], paid.label(), m.Status(2).label(), "
         "m.Right(3) == m.Right.READ | m.Right.WRITE, cart.limit, cart.total(), cart.name(), held(1), m.counted(1)]"
     )
-    said = "[True, True, ['PAID', 'OPEN'], 'new PAID', 'new OPEN', True, 6, 3, 'base!', -1, 12]"
-    assert texts(python.evaluate(code), "value") == [said]
+    output = "[True, True, ['PAID', 'OPEN'], 'new PAID', 'new OPEN', True, 6, 3, 'base!', -1, 12]"
+    assert texts(python.evaluate(code), "value") == [output]
     rows = python.ask("codriver/drift", root=str(python.folder))[-1]["rows"]
     assert [(row["name"], row["kind"]) for row in rows if row["module"] == name] == [("cached", "emptied")]
 

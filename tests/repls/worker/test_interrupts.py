@@ -25,10 +25,10 @@ from worker_client import WAIT_S, Repl, asked_for_input, text, texts, wait_for_o
 def test_an_interrupt_ends_the_running_evaluation(python, code):
     running = python.send("eval", code="print('begun', flush=True)\n" + code)
     until(lambda: wait_for_output(python, running), "the code to run")
-    asked = python.send("interrupt", **{"interrupt-id": running})
+    requested = python.send("interrupt", **{"interrupt-id": running})
     ended = python.answer(running)
     assert "interrupted" in ended[-1]["status"]
-    assert python.answer(asked)[-1]["status"] == ["done"]
+    assert python.answer(requested)[-1]["status"] == ["done"]
     assert texts(python.evaluate("1 + 1"), "value") == ["2"]
 
 
@@ -46,9 +46,9 @@ def test_a_queued_evaluation_can_be_interrupted_without_the_running_one(python):
     running = python.send("eval", code="print('begun', flush=True)\nimport time; time.sleep(100)")
     until(lambda: wait_for_output(python, running), "the code to run")
     waiting = python.send("eval", code="ran = 1")
-    asked = python.send("interrupt", **{"interrupt-id": waiting})
+    requested = python.send("interrupt", **{"interrupt-id": waiting})
     assert "interrupted" in python.answer(waiting)[-1]["status"]
-    assert python.answer(asked)[-1]["status"] == ["done"]
+    assert python.answer(requested)[-1]["status"] == ["done"]
     assert not any("done" in m.get("status", ()) for m in python.received if m["id"] == running)
     python.send("interrupt", **{"interrupt-id": running})
     assert "interrupted" in python.answer(running)[-1]["status"]
@@ -139,9 +139,9 @@ def test_an_interrupt_ends_a_wait_for_input(python, code):
     python.evaluate("1 / 0")
     running = python.send("eval", code=code)
     until(lambda: asked_for_input(python, running), "the prompt")
-    asked = python.send("interrupt", **{"interrupt-id": running})
+    requested = python.send("interrupt", **{"interrupt-id": running})
     assert "interrupted" in python.answer(running)[-1]["status"]
-    assert python.answer(asked)[-1]["status"] == ["done"], "before it gave up"
+    assert python.answer(requested)[-1]["status"] == ["done"], "before it gave up"
     assert texts(python.evaluate("import sys\nsys.gettrace(), 1"), "value") == ["(None, 1)"]
 
 
@@ -151,7 +151,7 @@ def test_an_interrupt_ends_code_continued_by_a_debugger(python):
     python.send("stdin", stdin="c\n")
     while "on\n" not in text([m for m in python.received if m.get("id") == running], "out"):
         python.received += python.decoder.feed(python.socket.recv(65536))
-    asked = python.send("interrupt")
+    requested = python.send("interrupt")
     assert "interrupted" in python.answer(running)[-1]["status"]
-    assert python.answer(asked)[-1]["status"] == ["done"]
+    assert python.answer(requested)[-1]["status"] == ["done"]
     assert texts(python.evaluate("1"), "value") == ["1"]

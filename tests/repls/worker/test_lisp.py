@@ -100,6 +100,6 @@ def test_a_reload_within_the_second_of_an_edit_uses_the_new_source(lisp, tmp_pat
         lisp.evaluate(f"(require 'quick{number})")
         file.write_text(f"(ns quick{number})\n(def rate 2)\n")
         os.utime(file, (stamp, stamp))
-        said = lisp.evaluate(f"(require 'quick{number} :reload) quick{number}/rate")
-        assert texts(said, "value")[-1:] == ["2"], said
+        answer = lisp.evaluate(f"(require 'quick{number} :reload) quick{number}/rate")
+        assert texts(answer, "value")[-1:] == ["2"], answer
     lisp.evaluate("(.pop sys/path 0)")

@@ -39,8 +39,8 @@ class Project:
             assert old in text
             text = text.replace(old, new)
         file.write_text(text)
-        held = self.holds.record_for(hold)
-        load = ModuleLoad(name, str(file), text, held, self.drift, home=sys)
+        retained = self.holds.record_for(hold)
+        load = ModuleLoad(name, str(file), text, retained, self.drift, home=sys)
         load.prepare()
         failed = True
         try:
@@ -153,7 +153,7 @@ table = {"a": lambda x: x + 1, "b": lambda x: x + 2}
 def test_a_changed_body_takes_effect_everywhere_without_running_anything(project):
     shop = project.load("shop_a", SHOP)
     cart, line = shop.Cart(), shop.Line(3)
-    held = [shop.rate, shop.traced_one, cart.total, shop.Cart.unit, shop.Cart.made, shop.First().work, line.total]
+    calls = [shop.rate, shop.traced_one, cart.total, shop.Cart.unit, shop.Cart.made, shop.First().work, line.total]
     classes = shop.Cart, shop.Line, shop.Status, shop.First
     add = shop.adder(10)
     rows = project.edit(
@@ -167,7 +167,7 @@ def test_a_changed_body_takes_effect_everywhere_without_running_anything(project
         ("return x + n", "return x - n"),
         ("\ndef adder", "\n\n# more\ndef adder"),
     )
-    assert [held[0](1), held[1](), held[2](), held[3](), held[4]()[1], held[5](), held[6]()] == [
+    assert [calls[0](1), *(call() for call in calls[1:4]), calls[4]()[1], calls[5](), calls[6]()] == [
         20, "new", 9, 9, 9, "new", -3,
     ]  # fmt: skip
     assert add(1) == -9
@@ -215,11 +215,11 @@ def test_enum_members_and_sentinels_keep_their_identity(project):
 
 def test_caches_around_changed_functions_are_cleared_and_reported(project):
     shop = project.load("shop_d", SHOP)
-    held = shop.cached
-    assert [held(1), held(2)] == [2, 3]
+    retained = shop.cached
+    assert [retained(1), retained(2)] == [2, 3]
     rows = project.edit("shop_d", ("return x + 1\n\ndef adder", "return x + 10\n\ndef adder"))
     assert ("cached", "emptied", "2") in rows
-    assert held(1) == 11
+    assert retained(1) == 11
 
 
 WRAPPED_IN_CACHES = """
@@ -250,11 +250,11 @@ def other(x):
 
 def test_only_the_cache_around_a_wrapper_of_the_changed_function_is_cleared(project):
     module = project.load("wrapped_in_caches", WRAPPED_IN_CACHES)
-    held = module.twice
-    assert [held(4), module.other(1)] == [8, 1]
+    retained = module.twice
+    assert [retained(4), module.other(1)] == [8, 1]
     rows = project.edit("wrapped_in_caches", ("return x * 2", "return x * 3"))
     assert ("twice", "emptied", "1") in rows
-    assert [held(4), module.other.cache_info().currsize] == [12, 1]
+    assert [retained(4), module.other.cache_info().currsize] == [12, 1]
 
 
 def test_running_generators_and_cached_values_are_reported(project):

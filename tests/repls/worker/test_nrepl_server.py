@@ -38,13 +38,13 @@ def test_a_changed_working_directory_is_reported_once(python, tmp_path):
     moved = python.evaluate(f"os.chdir({str(tmp_path)!r})")
     after = python.evaluate(f"os.chdir(before)\nos.chdir({str(tmp_path)!r})")
     python.evaluate("os.chdir(before)")
-    told = [texts(answer, "codriver/folder") for answer in (before, moved, after)]
-    assert told == [[], [str(tmp_path)], []]
+    reported = [texts(answer, "codriver/folder") for answer in (before, moved, after)]
+    assert reported == [[], [str(tmp_path)], []]
 
 
 def test_an_application_that_requests_a_repl_in_the_worker_is_declined_with_a_note(python):
     folder = Path(codriver_seam.__file__).parents[1]
     python.evaluate(f"import sys; sys.path.insert(0, {str(folder)!r}); import codriver_seam")
-    asked = python.evaluate("codriver_seam.start_repl(True)")
+    requested = python.evaluate("codriver_seam.start_repl(True)")
     later = python.evaluate("1")
-    assert [texts(answer, "codriver/declined") for answer in (asked, later)] == [["1"], []]
+    assert [texts(answer, "codriver/declined") for answer in (requested, later)] == [["1"], []]

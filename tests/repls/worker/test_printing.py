@@ -57,8 +57,8 @@ def printed(repl, code, **fields):
 )
 def test_a_collection_is_truncated_like_its_builtin_base_class_with_a_note(python, code, text, cut):
     python.evaluate(RECORDS)
-    shown = printed(python, code)
-    assert (shown[0] if text else None, shown[1]) == (text, cut)
+    displayed = printed(python, code)
+    assert (displayed[0] if text else None, displayed[1]) == (text, cut)
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_a_lazy_sequence_is_realized_only_as_far_as_printed(lisp):
 def test_the_users_own_print_limits_override_the_default(lisp):
     lisp.evaluate("(set! *print-length* 5)")
     assert printed(lisp, "(vec (range 9))") == ("[0 1 2 3 4 ...]", "4 of 9 elements")
-    asked = {"nrepl.middleware.print/options": {"print-length": 1}}
-    assert printed(lisp, "(vec (range 9))", **asked) == ("[0 ...]", "8 of 9 elements")
+    requested = {"nrepl.middleware.print/options": {"print-length": 1}}
+    assert printed(lisp, "(vec (range 9))", **requested) == ("[0 ...]", "8 of 9 elements")
 
 
 def test_parts_of_lisp_values_are_found_by_their_keys_as_printed(lisp):

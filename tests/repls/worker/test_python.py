@@ -74,8 +74,8 @@ def test_a_very_long_file_is_compiled_whole_and_returns_its_module(python):
     (value,) = texts(python.ask("load-file", file=f"kept = 1\ndef gone(): pass{long}kept + 1", **place), "value")
     assert value.startswith("<module 'long' from ")
     python.ask("load-file", file=f"kept = 3\nif kept: import json{long}", **place)
-    held = python.evaluate("import long\nlong.kept, 'gone' in dir(long), 'json' in dir(long)")
-    assert texts(held, "value") == ["(3, False, True)"]
+    retained = python.evaluate("import long\nlong.kept, 'gone' in dir(long), 'json' in dir(long)")
+    assert texts(retained, "value") == ["(3, False, True)"]
     failed = python.ask("load-file", file=f"kept = 2\n{long}1 / 0", **place)
     (failure,) = texts(failed, "codriver/error")
     assert (failure["type"], failure["line"]) == ("ZeroDivisionError", 2**20 + 2)
@@ -137,8 +137,8 @@ def test_the_users_displayhook_is_used(python):
 
 def test_a_task_of_one_evaluation_can_be_awaited_in_the_next(python):
     python.evaluate("import asyncio\nasync def w():\n    await asyncio.sleep(0)\n    return 7")
-    begun = python.evaluate("task = asyncio.create_task(w())\ntask.done()")
-    assert texts(begun, "value") == ["False"], "it makes progress only while something awaits"
+    pending = python.evaluate("task = asyncio.create_task(w())\ntask.done()")
+    assert texts(pending, "value") == ["False"], "it makes progress only while something awaits"
     assert texts(python.evaluate("await task"), "value") == ["7"]
     assert texts(python.evaluate("both = asyncio.gather(w(), w())\nawait both"), "value")[-1] == "[7, 7]"
 

@@ -46,7 +46,7 @@ def modules(request):
         before = dict(new.__dict__)
         exec(compile(text, f"{name}.py", "exec"), new.__dict__)
         rows = {(row["module"], row["name"], row.get("of")) for row in update_remaining_objects(new, before)}
-        return new, {(one.partition("_")[0], two, three) for one, two, three in rows}
+        return new, {(element.partition("_")[0], two, three) for element, two, three in rows}
 
     yield module
     for item in made.values():
@@ -79,10 +79,10 @@ def test_subclasses_in_other_modules_get_the_new_base(modules):
 
 def test_the_state_of_a_closure_is_kept(modules):
     low, _ = modules("low", LOW)
-    held = low.counter
-    assert [held(), held()] == [1, 2]
+    retained = low.counter
+    assert [retained(), retained()] == [1, 2]
     modules("low", LOW.replace("total += 1", "total += 10"))
-    assert held() == 12
+    assert retained() == 12
 
 
 def test_objects_that_cannot_be_updated_stay_unchanged(modules):
@@ -143,22 +143,22 @@ def test_old_closures_behave_like_new_ones(modules):
 
 
 def test_closures_that_cannot_be_updated_are_reported_while_they_exist(request):
-    former, name = PreviousClosures(), f"low_{request.node.name}"
+    previous, name = PreviousClosures(), f"low_{request.node.name}"
     low = sys.modules[name] = types.ModuleType(name)
     try:
         exec(MAKERS, low.__dict__)
-        held = [low.changed(), low.gone(), low.gone()]
+        retained = [low.changed(), low.gone(), low.gone()]
         before = dict(low.__dict__)
         text = MAKERS.replace("a = 1\n    return lambda: a", "a, b = 1, 2\n    return lambda: a + b")
         exec(text.replace("def one(): return 1\n    return one", "return 1"), low.__dict__)
-        update_remaining_objects(low, before, closures=former)
+        update_remaining_objects(low, before, closures=previous)
 
         def told():
-            return {(one, count) for _, one, count in former.count_outdated({name: (low, "low.py")})}
+            return {(item, count) for _, item, count in previous.count_outdated({name: (low, "low.py")})}
 
         assert told() == {("changed", 1), ("gone", 2)}
-        assert held[0]() == 1
-        del held[1:]
+        assert retained[0]() == 1
+        del retained[1:]
         assert told() == {("changed", 1)}
         exec(MAKERS, low.__dict__)
         assert told() == set(), "it is again what the function makes"

@@ -123,8 +123,15 @@ def work():
 @app.post("/orders")
 def order():
     """Take an order, which is placed a little later."""
-    asked, number = request.get_json(), next(numbers)
-    words = ["order/place", number, asked["customer"], asked["product"], asked["count"], asked.get("coupon")]
+    requested, number = request.get_json(), next(numbers)
+    words = [
+        "order/place",
+        number,
+        requested["customer"],
+        requested["product"],
+        requested["count"],
+        requested.get("coupon"),
+    ]
     events.put(seam.bind(handle, words))
     return jsonify(number=number), 202
 
