@@ -38,7 +38,7 @@ def sessions(endpoint):
     return set(request(endpoint, "ls-sessions")["sessions"])
 
 
-def work(live, has_begun=lambda: True):
+def work(live, has_started=lambda: True):
     """Run code of two clients: each in a lane, in an isolated session and in one endless evaluation."""
     with live.client(name="ann") as ann, live.client(name="bob") as bob:
         assert ann.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
@@ -46,7 +46,7 @@ def work(live, has_begun=lambda: True):
         assert bob.call("evaluate_code", code="2", isolate=True, timeoutMs=60_000)["ok"]
         assert bob.call("evaluate_code", code="(deref (promise))", timeoutMs=1000)["status"] == "running"
         # Who is gone opens no session any more.
-        until(has_begun, "the session of the last evaluation")
+        until(has_started, "the session of the last evaluation")
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "stop"])

@@ -103,7 +103,7 @@ class Hunt:
         put(self.client, file, text)
         named = contains_call(name, displayed), contains_call(name, first)
         size = len(displayed.encode())
-        return Result(self.name, name, row["test"], size, calls, *named, first, "", is_said=False, is_kept=is_kept)
+        return Result(self.name, name, row["test"], size, calls, *named, first, "", is_reported=False, is_kept=is_kept)
 
     def keeps_original(self, file, text, wrong, name, tests):
         """Return whether the original text is kept out of three candidates, two of which make a test fail."""

@@ -22,7 +22,7 @@ from live_server import serving, until
 
 TESTS_MS = 30_000
 """Time limit for one run. Even with the time that an interrupt takes, it is answered before the client gives up."""
-SAID_S = 10
+POLLS_PER_CALL = 10
 TRY_MS = 30_000
 DRAWS = 80
 """Maximum number of draws in one library for one bug. Many make no test fail."""
@@ -223,7 +223,7 @@ class Result:
     differs_first: bool
     first: str
     unasked: str
-    is_said: bool
+    is_reported: bool
     is_kept: bool
 
 
@@ -381,7 +381,7 @@ class Hunt:
         red = self.run(test, test=red_test)
         if "evaluationId" not in red:
             return ""
-        for _ in range(SAID_S):
+        for _ in range(POLLS_PER_CALL):
             answer = self.client.call("get_evaluation", evaluationId=red["evaluationId"])
             text = [note for note in answer.get("notes", ()) if note.startswith("since it was green: ")]
             if text:

@@ -46,7 +46,7 @@ def main():
             sys.stdout.write(json.dumps(asdict(bug)) + "\n")
             sys.stdout.flush()
     at_hand = sum(item.is_named and item.size <= MAX_BYTES for item in found)
-    by_trace, unasked = sum(item.differs_first for item in found), sum(item.is_said for item in found)
+    by_trace, unasked = sum(item.differs_first for item in found), sum(item.is_reported for item in found)
     kept = sum(item.is_kept for item in found)
     sys.stdout.write(
         f"{len(found)} bugs: the wrong call found in {at_hand}, named first by the difference in {by_trace}, "

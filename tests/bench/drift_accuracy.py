@@ -28,13 +28,13 @@ INVISIBLE = {"closure default", "bound method", "new hash", "old instance", "laz
 
 @dataclass(frozen=True)
 class Case:
-    """One edit: `old` becomes `new` in the source of `m`; `asked` is compared, after `use` before the edit."""
+    """One edit: `old` becomes `new` in the source of `m`; `expression` is compared, after `use` before the edit."""
 
     name: str
     m: str
     old: str
     new: str
-    asked: str
+    expression: str
     n: str = ""
     use: str = "1"
 
@@ -154,8 +154,8 @@ def judged(case, python):
                 return "failed", [failure.splitlines()[-1]]
             rows = [row for item in texts(repl.ask("codriver/drift", root=place, only="old"), "rows") for row in item]
             (found,) = texts(repl.ask("codriver/fresh", wait=WAIT_MS, patient=1), "finding")
-            live = text(repl.evaluate(f"print(repr(({case.asked})))"), "out")
-        code = f"import m, n\n{case.use}\nprint(repr(({case.asked})))"
+            live = text(repl.evaluate(f"print(repr(({case.expression})))"), "out")
+        code = f"import m, n\n{case.use}\nprint(repr(({case.expression})))"
         ran = subprocess.run(
             [python, "-B", "-X", f"pycache_prefix={place}/none", "-c", code],
             cwd=folder,

@@ -116,7 +116,7 @@ class Bug:
                 return "".join(lines[first : self.line])
         return ""
 
-    def is_shown_in(self, texts):
+    def is_displayed_in(self, texts):
         """Return whether the texts show the wrong line."""
         line = json.dumps(self.wrong.splitlines()[self.line - 1].strip(), ensure_ascii=False)[1:-1]
         return any(line in text for text in texts)
@@ -349,12 +349,12 @@ def fix_with_codriver(live, client, bug, failed, way):
     ask(client, Way(), "run_tests", paths=[bug.tests])  # the REPL has been used before
     file.write_text(bug.wrong)
     check_failures(way, ask(client, way, "run_tests", paths=[bug.tests]), failed)
-    if not bug.is_shown_in(way.texts):
+    if not bug.is_displayed_in(way.texts):
         ask(client, way, "symbol_info", symbol=f"{bug.source}:{bug.line}")
-    if not bug.is_shown_in(way.texts):
+    if not bug.is_displayed_in(way.texts):
         module = bug.source.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         ask(client, way, "symbol_info", symbol=f"{module}.{bug.function}")
-    if not bug.is_shown_in(way.texts):
+    if not bug.is_displayed_in(way.texts):
         way.untrue.append("no answer showed the line")
     edit = {"filePath": bug.source, "oldText": bug.changed_lines(bug.wrong)}
     act = {"load": True, "test": ["affected"], "onFailure": "restore"}

@@ -72,14 +72,14 @@ def cases():
 
 
 @given(st.lists(cases(), max_size=6), texts())
-def test_an_xml_report_with_arbitrary_text_is_valid_and_has_the_same_counts(told, output):
-    content = render_junit_xml(told, BEGAN, output).decode()
+def test_an_xml_report_with_arbitrary_text_is_valid_and_has_the_same_counts(reported_cases, output):
+    content = render_junit_xml(reported_cases, BEGAN, output).decode()
     schema().validate(content)
     read = junitparser.JUnitXml.fromstring(content.encode())
     results = [type(result).__name__ for suite in read for case in suite for result in case.result]
     for outcome, name in {"skip": "Skipped", "fail": "Failure", "error": "Error"}.items():
-        assert results.count(name) == sum(case.outcome == outcome for case in told)
-    assert sum(suite.tests for suite in read) == len(told)
+        assert results.count(name) == sum(case.outcome == outcome for case in reported_cases)
+    assert sum(suite.tests for suite in read) == len(reported_cases)
     assert (read.failures, read.errors) == (results.count("Failure"), results.count("Error"))
 
 

@@ -406,26 +406,26 @@ LINES = st.text("ab\n\r\x0b\u2028", max_size=200)
 
 
 @given(LINES, st.sampled_from(["a", "ab", "aba", "bbbb"]), st.integers(1, 9))
-def test_lines_are_found_as_in_the_whole_text(said, wanted, at_once):
+def test_lines_are_found_as_in_the_whole_text(text, part, at_once):
     transcript = Transcripts(stored=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
-    transcript.out.append(said)
+    transcript.out.append(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "PART_CHARACTERS", at_once)
-        found = matching_lines(transcript, wanted, max_bytes=100_000)
-    lines = enumerate(said.splitlines(), 1)
-    expected = [{"part": "stdout", "line": number, "text": line} for number, line in lines if wanted in line]
+        found = matching_lines(transcript, part, max_bytes=100_000)
+    lines = enumerate(text.splitlines(), 1)
+    expected = [{"part": "stdout", "line": number, "text": line} for number, line in lines if part in line]
     assert found == {"matches": expected, "count": len(expected)}
 
 
 @given(LINES, st.sampled_from(["a$", "^b+$", "a.b", "(", "[ab]"]), st.integers(1, 9))
-def test_lines_match_a_regular_expression_or_contain_its_text(said, wanted, at_once):
+def test_lines_match_a_regular_expression_or_contain_its_text(text, part, at_once):
     transcript = Transcripts(stored=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
-    transcript.out.append(said.replace("a", "(") if wanted == "(" else said)
+    transcript.out.append(text.replace("a", "(") if part == "(" else text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "PART_CHARACTERS", at_once)
-        found: Any = matching_lines(transcript, wanted, max_bytes=100_000)
+        found: Any = matching_lines(transcript, part, max_bytes=100_000)
     lines = enumerate("".join(transcript.out.chunks()).splitlines(), 1)
-    expected = [number for number, line in lines if wanted in line or (wanted != "(" and re.search(wanted, line))]
+    expected = [number for number, line in lines if part in line or (part != "(" and re.search(part, line))]
     assert [match["line"] for match in found["matches"]] == expected
 
 

@@ -233,8 +233,8 @@ async def test_an_internal_error_is_answered_without_details(caplog):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("meanwhile", "is_told"), [("nothing", True), ("cancelled", False), ("left", False)])
-async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_told):
+@pytest.mark.parametrize(("meanwhile", "is_delivered"), [("nothing", True), ("cancelled", False), ("left", False)])
+async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_delivered):
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
     session.handshake_version = "2025-11-25"
     received = []
@@ -255,7 +255,7 @@ async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_
     plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)
     assert plain.accept(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
     await anyio.wait_all_tasks_blocked()
-    assert bool(received) is is_told
+    assert bool(received) is is_delivered
 
 
 @pytest.mark.anyio

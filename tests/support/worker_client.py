@@ -101,7 +101,7 @@ def wait_for_output(repl, identity):
     return True
 
 
-def asked_for_input(repl, identity):
+def wait_for_input_request(repl, identity):
     """Wait until the request asks for input."""
     while not any(m.get("id") == identity and "need-input" in m.get("status", ()) for m in repl.received):
         repl.received += repl.decoder.feed(repl.socket.recv(65536))

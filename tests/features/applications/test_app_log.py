@@ -169,12 +169,12 @@ def test_pulls_support_attributes_of_both_logs(log, app):
 
 @pytest.mark.parametrize("wrong", ["[?e :output/nope]", "[?e :output/line] [(missing? $ ?e :output/nope)]"])
 def test_an_unknown_attribute_error_lists_event_attributes_only_if_events_are_queried(log, app, wrong):
-    for sources, is_told in (("$", False), ("$ $app", True)):
+    for sources, is_included in (("$", False), ("$ $app", True)):
         with pytest.raises(RefusedError) as error:
             log.query(f"[:find ?e :in {sources} :where {wrong}]")
         expected = str(error.value)
         assert ":output/notebook" in expected
-        assert (":output/op" in expected) == is_told
+        assert (":output/op" in expected) == is_included
 
 
 def test_a_rule_can_query_events(log, app):

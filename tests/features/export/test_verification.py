@@ -533,11 +533,11 @@ def test_magic_lines_are_steps_that_are_written_only_to_a_notebook(code, steps):
 
 
 @pytest.mark.parametrize(
-    ("as_told", "verdict"), [("[Line2D(_child1)]", "varies"), ("[Line2D(_child9)]", "differs"), (None, "differs")]
+    ("recorded_str", "verdict"), [("[Line2D(_child1)]", "varies"), ("[Line2D(_child9)]", "differs"), (None, "differs")]
 )
-def test_a_value_recorded_by_its_str_is_also_compared_by_its_str(as_told, verdict):
+def test_a_value_recorded_by_its_str_is_also_compared_by_its_str(recorded_str, verdict):
     evaluation = RecordedEvaluation("e-1", "plot()", values=("[Line2D(_child1)]",))
-    answers = {"plot()": StepResult("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": StepResult(as_told)}
+    answers = {"plot()": StepResult("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": StepResult(recorded_str)}
     (checked,), requested = verified([evaluation], answers)
     assert checked.verdict == verdict
     assert [request.prints_for_agents for request in requested] == [False, True]

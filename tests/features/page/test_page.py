@@ -812,11 +812,11 @@ def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser
 class TrapPage(http.server.BaseHTTPRequestHandler):
     """A page on another port of this machine that tries to attack the page and records all that it receives."""
 
-    heard: ClassVar[list[str]] = []
+    received: ClassVar[list[str]] = []
     text = ""
 
     def do_GET(self):
-        self.heard.append(f"{self.path} {self.headers}")
+        self.received.append(f"{self.path} {self.headers}")
         text = self.text.encode()
         self.send_response(200)
         self.send_header("content-type", "text/html")
@@ -837,16 +837,16 @@ def test_a_page_on_another_local_port_gets_no_token(browser, served_page):
         with browser.page(served_page.address) as page:
             page.shows("live", "#connection")
             page.run(f"fetch({json.dumps(other)}, {{ mode: 'no-cors' }}).catch(() => 0)")
-            assert not TrapPage.heard, "the page's policy lets it ask nobody else"
+            assert not TrapPage.received, "the page's policy lets it ask nobody else"
             page.run(f"location.href = {json.dumps(other)}")
             page.until(f"location.href === {json.dumps(other)}")
             page.until("typeof framed !== 'undefined' || document.readyState === 'complete'")
             assert page.run("sessionStorage.length + document.cookie.length") == 0
             inner = "(() => { try { return frames[0].sessionStorage.token } catch (e) { return '' } })()"
             assert page.run(inner) in ("", None)
-        assert TrapPage.heard
-        assert served_page.token not in "".join(TrapPage.heard)
-        assert not any("ookie" in item or "odriver" in item for item in TrapPage.heard)
+        assert TrapPage.received
+        assert served_page.token not in "".join(TrapPage.received)
+        assert not any("ookie" in item or "odriver" in item for item in TrapPage.received)
     finally:
         trap.shutdown()
         trap.server_close()

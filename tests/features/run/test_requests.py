@@ -36,7 +36,7 @@ def hurried(monkeypatch):
     monkeypatch.setattr(os, "kill", lambda _pid, _number: None)
 
 
-def connect_as_asked(directory, hello, done):
+def connect_as_requested(directory, hello, done):
     """Do what a program does when asked for a REPL, and send this."""
     requested = directory / f"{os.getpid()}.request"
     while not requested.exists():
@@ -51,7 +51,7 @@ def connect_as_asked(directory, hello, done):
 
 async def answered(directory, hello, pid=None):
     done = []
-    thread = threading.Thread(target=connect_as_asked, args=(directory, hello, done), daemon=True)
+    thread = threading.Thread(target=connect_as_requested, args=(directory, hello, done), daemon=True)
     thread.start()
     try:
         return await requests.request_stream(directory, pid or os.getpid())
@@ -72,7 +72,7 @@ async def test_the_requested_process_is_accepted_and_no_byte_of_its_repl_is_lost
             done.append(await requests.request_stream(directory, os.getpid()))
 
         tasks.start_soon(ask)
-        thread = threading.Thread(target=connect_as_asked, args=(directory, hello, []), daemon=True)
+        thread = threading.Thread(target=connect_as_requested, args=(directory, hello, []), daemon=True)
         thread.start()
     ((stream, applications),) = done
     assert applications == ["Flask shop.app"]

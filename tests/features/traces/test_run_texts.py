@@ -39,10 +39,10 @@ def test_calls_leading_to_an_error_come_first():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!KeyError('x')"), (31, "price", ["{}", "9"], "!KeyError('x')"),
               (32, "stored", ["'x'"], "!KeyError('x')")]  # fmt: skip
-    told_lines = outline_run(run(*calls))
-    assert "    #33 shop.stored('x') raised KeyError('x')" in told_lines
-    assert "raised first in #33 shop.stored('x'): KeyError('x') < shop.price < shop.total" in told_lines
-    assert len(told_lines) == MAX_OUTLINE_LINES
+    outline = outline_run(run(*calls))
+    assert "    #33 shop.stored('x') raised KeyError('x')" in outline
+    assert "raised first in #33 shop.stored('x'): KeyError('x') < shop.price < shop.total" in outline
+    assert len(outline) == MAX_OUTLINE_LINES
 
 
 def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
@@ -52,11 +52,11 @@ def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     calls = [(0, "total", ["bad"], "!KeyError('x')")]
     calls += [(1, "total" if n % 2 else "price", [str(n) * 60], str(n)) for n in range(20)]
     calls += [(2, "stored", ["'x'"], "None")]
-    told_lines = outline_run(run(*calls, functions=functions))
-    assert told_lines[-1] == "changed last: #22 shop.stored('x') -> None"
-    assert len("\n".join(told_lines).encode()) <= MAX_OUTLINE_BYTES
+    outline = outline_run(run(*calls, functions=functions))
+    assert outline[-1] == "changed last: #22 shop.stored('x') -> None"
+    assert len("\n".join(outline).encode()) <= MAX_OUTLINE_BYTES
     redefined = run_text(*calls).replace('"/shop.py", 3, ["name"]', '"<eval 4>", 1, ["name"]')
-    assert outline_run(parse_run("e1", redefined))[-1] == told_lines[-1]
+    assert outline_run(parse_run("e1", redefined))[-1] == outline[-1]
     green = [(*call[:3], "1") for call in calls]
     assert not any("changed last" in line for line in outline_run(run(*green, functions=functions)))
     assert not any(

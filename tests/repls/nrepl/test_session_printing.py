@@ -65,9 +65,9 @@ async def test_changed_print_limits_are_sent_again_and_limits_of_one_call_are_no
             (three, "(0 1 2 ...)", True), (three, "(0 1 2 ...)", False), (FIVE, "(0 1 2 3 4 ...)", True),
             (PrintLimits(), "(0 1 2 3 4 5 6 7 8)", True), (PrintLimits(), "(0 1 2 3 4 5 6 7 8)", False),
         ]  # fmt: skip
-        for limits, text, is_told in steps:
+        for limits, text, is_included in steps:
             assert await printed_value(opened, reported, "(range 9)", limits) == text
-            assert (PRINT in sent[-1]) == is_told
+            assert (PRINT in sent[-1]) == is_included
 
 
 async def test_print_limits_are_sent_again_if_no_value_was_received():

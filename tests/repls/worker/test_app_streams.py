@@ -4,7 +4,7 @@ import json
 
 import pytest
 from application import running
-from worker_client import Repl, asked_for_input, wait_for_output
+from worker_client import Repl, wait_for_input_request, wait_for_output
 
 APP = "import codriver_seam as seam; seam.install(True)"
 FIELD = "codriver/app-events"
@@ -85,7 +85,7 @@ def test_the_subscriptions_of_a_client_end_when_it_leaves(worker, repl):
 def test_pushed_and_dropped_events_of_a_flood_add_up_to_the_events_sent(repl):
     identity, sub = begin(repl, topic="fx", maxEvents=150)
     running_on = repl.send("eval", code="for _ in range(100_000): seam.emit('fx', 'busy', text='x' * 200)\ninput()")
-    assert asked_for_input(repl, running_on)
+    assert wait_for_input_request(repl, running_on)
     repl.send("stdin", stdin="go on\n")
     repl.answer(running_on)
     while True:

@@ -8,7 +8,7 @@ from codriver.repls.worker.basics.printing import value_text
 ADDRESS = "at 0x"
 
 
-def shown(value):
+def displayed(value):
     return displayed_text(value, value_text(value), value_text)
 
 
@@ -55,7 +55,7 @@ HTML = "<table><tr><td>one</td><td>two &amp; 3</td></tr></table>"
     ],
 )  # fmt: skip
 def test_an_object_without_its_own_repr_is_displayed_by_its_display_methods(body, text):
-    assert shown(make(body)) == text
+    assert displayed(make(body)) == text
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,15 @@ def test_an_object_without_its_own_repr_is_displayed_by_its_display_methods(body
     ],
 )
 def test_an_object_without_display_methods_is_printed_by_its_default_repr(body):
-    assert ADDRESS in shown(make(body))
+    assert ADDRESS in displayed(make(body))
 
 
 def test_a_class_itself_is_not_displayed_like_its_instances():
-    assert shown(type(make("def _repr_markdown_(self): return '**7**'"))) == "<class 'X'>"
+    assert displayed(type(make("def _repr_markdown_(self): return '**7**'"))) == "<class 'X'>"
 
 
 def test_a_long_display_is_truncated():
-    text = shown(make("def _repr_markdown_(self): return 'x' * 5000"))
+    text = displayed(make("def _repr_markdown_(self): return 'x' * 5000"))
     assert text == "x" * 2000 + "... (3000 more characters)"
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from application import PROGRAM, SEAM, running
 from needs import interpreter
-from worker_client import NAMES, asked_for_input, text, texts, wait_for_output
+from worker_client import NAMES, text, texts, wait_for_input_request, wait_for_output
 
 
 @pytest.fixture(scope="module")
@@ -68,11 +68,11 @@ def test_an_evaluation_captures_only_its_own_output(program):
 
 def test_input_is_requested_from_the_client_and_can_be_interrupted(program):
     reading = program.send("eval", code="input('how many? ')")
-    assert asked_for_input(program, reading)
+    assert wait_for_input_request(program, reading)
     program.ask("stdin", stdin="12\n")
     assert texts(program.answer(reading), "value") == ["'12'"]
     reading = program.send("eval", code="input()")
-    assert asked_for_input(program, reading)
+    assert wait_for_input_request(program, reading)
     program.ask("interrupt")
     assert "interrupted" in program.answer(reading)[-1]["status"]
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from live_server import until
-from worker_client import asked_for_input, text, texts, wait_for_output
+from worker_client import text, texts, wait_for_input_request, wait_for_output
 
 
 def test_a_traceback_includes_user_code_and_excludes_worker_code(python):
@@ -54,7 +54,7 @@ def test_a_failure_is_available_to_post_mortem_debuggers(python):
 def test_post_mortem_debugging_works(python):
     python.evaluate("def boom():\n    inner = 42\n    raise ValueError('why')\nboom()")
     running = python.send("eval", code="import pdb\npdb.pm()")
-    until(lambda: asked_for_input(python, running), "the prompt")
+    until(lambda: wait_for_input_request(python, running), "the prompt")
     python.send("stdin", stdin="p inner\nwhere\nq\n")
     answer = python.answer(running)
     assert "42\n" in text(answer, "out")

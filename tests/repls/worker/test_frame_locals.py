@@ -20,7 +20,7 @@ class Text(str):
 """
 
 
-def told(repl, code, **fields):
+def locals_of_frames(repl, code, **fields):
     """Return what is reported of each frame, by its function, innermost first."""
     repl.evaluate(code)
     ((found),) = texts(repl.ask("codriver/locals", **fields), "locals")
@@ -30,7 +30,7 @@ def told(repl, code, **fields):
 def values(repl, *lines):
     """Return the locals of a function that fails after these lines."""
     body = "".join(f"    {line}\n" for line in lines)
-    ((_, _, found),) = told(repl, f"def f():\n{body}    1 / 0\nf()")
+    ((_, _, found),) = locals_of_frames(repl, f"def f():\n{body}    1 / 0\nf()")
     return found
 
 
@@ -133,27 +133,27 @@ def test_every_user_frame_of_every_error_in_the_chain_is_included(python):
         "    except KeyError as error:\n        raise ValueError from error\n"
         "high(1)"
     )
-    found = told(python, code)
+    found = locals_of_frames(python, code)
     assert [(place, name) for place, name, _ in found] == [(0, "high"), (1, "low"), (1, "high")]
     assert (found[0][2]["b"], found[1][2]) == ("1", {"a": "2"})
 
 
 def test_only_the_innermost_of_recursive_calls_is_included(python):
-    assert told(python, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(300)") == [(0, "f", {"n": "0"})]
+    assert locals_of_frames(python, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(300)") == [(0, "f", {"n": "0"})]
 
 
 def test_references_to_locals_are_dropped_with_the_last_error(python):
     python.evaluate(
         "import weakref, gc\nclass Big: pass\ndef f():\n    big = Big()\n    alive.append(weakref.ref(big))\n    1/0"
     )
-    assert told(python, "alive = []\nf()") == [(0, "f", {"big": "<Big>"})]
-    assert told(python, "1 / 0") == []
+    assert locals_of_frames(python, "alive = []\nf()") == [(0, "f", {"big": "<Big>"})]
+    assert locals_of_frames(python, "1 / 0") == []
     answer = python.evaluate("gc.collect()\n[one() for one in alive]")
     assert texts(answer, "value")[-1:] == ["[None]"]
 
 
 def test_no_locals_are_returned_for_a_session_without_an_error(python):
-    assert told(python, "1") == []
+    assert locals_of_frames(python, "1") == []
 
 
 def test_lisp_locals_have_their_source_names(lisp):
@@ -161,7 +161,7 @@ def test_lisp_locals_have_their_source_names(lisp):
         "(defn f [some-arg ok? & more]"
         ' (let [v [1 :k "s"] m {:a nil :token 1} l (map inc [1])] (throw (ex-info "x" {}))))'
     )
-    (item,) = told(lisp, "(f 1 true 4)")
+    (item,) = locals_of_frames(lisp, "(f 1 true 4)")
     assert item[1] == "f"
     found = item[2]
     assert (found["some-arg"], found["ok?"], found["v"], found["l"]) == ("1", "true", '[1 :k "s"]', "<LazySeq>")
@@ -171,7 +171,7 @@ def test_lisp_locals_have_their_source_names(lisp):
 
 @pytest.mark.parametrize("characters", [5, 40])
 def test_a_value_is_truncated_to_the_requested_number_of_characters(python, characters):
-    ((_, _, found),) = told(python, "def f(t):\n    1 / 0\nf('x' * 100)", characters=characters)
+    ((_, _, found),) = locals_of_frames(python, "def f(t):\n    1 / 0\nf('x' * 100)", characters=characters)
     assert found == {"t": "'" + "x" * (characters - 1)}
 
 

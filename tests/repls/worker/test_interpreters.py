@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from linked_tree import linked_tree
 from needs import interpreter
-from worker_client import NAMES, Repl, asked_for_input, text, texts, wait_for_output
+from worker_client import NAMES, Repl, text, texts, wait_for_input_request, wait_for_output
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -43,7 +43,7 @@ def test_errors_are_reported_and_available_to_debuggers(python):
 def test_code_and_prompts_can_be_interrupted(python):
     for code, wait in (
         ("print('begun', flush=True)\nwhile True: pass", wait_for_output),
-        ("breakpoint()", asked_for_input),
+        ("breakpoint()", wait_for_input_request),
     ):
         running = python.send("eval", code=code)
         assert wait(python, running)

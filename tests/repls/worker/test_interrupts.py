@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from live_server import until
-from worker_client import WAIT_S, Repl, asked_for_input, text, texts, wait_for_output
+from worker_client import WAIT_S, Repl, text, texts, wait_for_input_request, wait_for_output
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ PROMPTS = {
 def test_an_interrupt_ends_a_wait_for_input(python, code):
     python.evaluate("1 / 0")
     running = python.send("eval", code=code)
-    until(lambda: asked_for_input(python, running), "the prompt")
+    until(lambda: wait_for_input_request(python, running), "the prompt")
     requested = python.send("interrupt", **{"interrupt-id": running})
     assert "interrupted" in python.answer(running)[-1]["status"]
     assert python.answer(requested)[-1]["status"] == ["done"], "before it gave up"
@@ -147,7 +147,7 @@ def test_an_interrupt_ends_a_wait_for_input(python, code):
 
 def test_an_interrupt_ends_code_continued_by_a_debugger(python):
     running = python.send("eval", code="import pdb, time\npdb.set_trace()\nprint('on', flush=True)\ntime.sleep(100)")
-    until(lambda: asked_for_input(python, running), "the prompt")
+    until(lambda: wait_for_input_request(python, running), "the prompt")
     python.send("stdin", stdin="c\n")
     while "on\n" not in text([m for m in python.received if m.get("id") == running], "out"):
         python.received += python.decoder.feed(python.socket.recv(65536))

@@ -4,12 +4,12 @@ import os
 
 import pytest
 from live_server import until
-from worker_client import asked_for_input, text, texts, wait_for_output
+from worker_client import text, texts, wait_for_input_request, wait_for_output
 
 
 def test_lisp_can_be_interrupted_at_a_prompt(lisp):
     running = lisp.send("eval", code="(read-line)")
-    until(lambda: asked_for_input(lisp, running), "the prompt")
+    until(lambda: wait_for_input_request(lisp, running), "the prompt")
     lisp.send("interrupt")
     assert "interrupted" in lisp.answer(running)[-1]["status"]
     assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]

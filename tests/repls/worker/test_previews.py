@@ -35,8 +35,8 @@ def table():
     return libraries().table
 
 
-def printed(value, asked=None, start=0):
-    printer = Printer(25, 7, asked)
+def printed(value, size=None, start=0):
+    printer = Printer(25, 7, size)
     return printer.print_from(value, start), printer.cuts.describe()
 
 
@@ -85,21 +85,21 @@ def test_output_of_a_library_configured_without_limits_is_still_truncated(np, pd
 
 def test_the_programs_own_print_limits_are_kept(np, pd, table):
     before = pd.get_option("display.max_rows"), np.get_printoptions()["threshold"]
-    printed(table, asked=500)
+    printed(table, size=500)
     assert (pd.get_option("display.max_rows"), np.get_printoptions()["threshold"]) == before
 
 
 def test_as_many_rows_as_requested_are_printed(np, table):
-    text, words = printed(table, asked=100)
+    text, words = printed(table, size=100)
     assert [int(line.split()[0]) for line in text.splitlines() if re.match(r"\d", line)] == list(range(100))
     assert words == "900 of 1000 rows"
-    text, words = printed(np.arange(5000), asked=2000)
+    text, words = printed(np.arange(5000), size=2000)
     assert [int(number) for number in re.findall(r"\d+", text)] == list(range(2000))
     assert words == "3000 of 5000 elements"
 
 
 def test_rows_from_an_offset_keep_their_labels(table):
-    text, words = printed(table, asked=2, start=998)
+    text, words = printed(table, size=2, start=998)
     assert [line.split()[0] for line in text.splitlines()] == ["n", "998", "999"]
     assert words == "998 of 1000 rows"
 

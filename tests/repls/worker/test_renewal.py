@@ -153,14 +153,14 @@ def test_closures_that_cannot_be_updated_are_reported_while_they_exist(request):
         exec(text.replace("def one(): return 1\n    return one", "return 1"), low.__dict__)
         update_remaining_objects(low, before, closures=previous)
 
-        def told():
+        def outdated():
             return {(item, count) for _, item, count in previous.count_outdated({name: (low, "low.py")})}
 
-        assert told() == {("changed", 1), ("gone", 2)}
+        assert outdated() == {("changed", 1), ("gone", 2)}
         assert retained[0]() == 1
         del retained[1:]
-        assert told() == {("changed", 1)}
+        assert outdated() == {("changed", 1)}
         exec(MAKERS, low.__dict__)
-        assert told() == set(), "it is again what the function makes"
+        assert outdated() == set(), "it is again what the function makes"
     finally:
         del sys.modules[name]
