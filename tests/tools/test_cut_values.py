@@ -178,7 +178,7 @@ def test_clojure_refuses_a_missing_or_evicted_part_with_a_reason(jvm):
     assert "the PersistentVector has no 30, which is the next step of the path" in missing["message"]
     for n in range(8):
         evaluate(jvm, f"(vec (range {n} 100))", key="clj")
-    assert "keeps the 8 newest" in part(jvm, answer, path=[])["message"]
+    assert "only stores the 8 newest" in part(jvm, answer, path=[])["message"]
 
 
 @pytest.mark.parametrize(

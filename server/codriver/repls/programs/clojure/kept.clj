@@ -12,7 +12,7 @@
       (let [part (nth (seq v) index ::none)] (if (= part ::none) (fail) part))
      :else (fail))))]
  (if (empty? rows)
-  {:missing "the value is no longer stored; the REPL stores the 8 newest truncated values"}
+  {:missing "it is no longer stored, because the REPL only stores the 8 newest truncated values"}
   (try
    (let [v (reduce step (nth (last rows) 2) $path)
          from (Long/parseLong $from)
