@@ -184,7 +184,7 @@ def pytest_collection_modifyitems(config, items):
         out = alike.omitted_tests(items, path_of)
         if not weight.names_files(config):
             out |= weight.omitted_tests([item for item in items if item not in out], path_of)
-    if needs.are_all_that_run():
+    if needs.runs_only_tests_with_requirements():
         out |= {item for item in items if not needs.may_lack_something(item)}
     config.hook.pytest_deselected(items=[item for item in items if item in out])
     run = (item for item in items if item not in out)

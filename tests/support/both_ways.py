@@ -38,7 +38,7 @@ CLIENTS = [
 ]
 """Two of them get answers of their own shape."""
 ALL_CHANGES = {"toolsListChanged": True, "resourceSubscriptions": ["codriver://log"]}
-ASKED = [
+REQUESTS = [
     ("ping", [{}]),
     ("server/discover", [{}]),
     ("tools/list", [{}, {"cursor": "x"}]),
@@ -64,14 +64,14 @@ ASKED = [
     ("tasks/list", [{}]),
     ("no/such/method", [{}]),
 ]  # fmt: skip
-TOLD = [
+NOTIFICATIONS = [
     ("notifications/initialized", [{}]),
     ("notifications/cancelled", [{"requestId": 999, "reason": "late"}, {"requestId": "nobody"}, {"requestId": None}]),
     ("notifications/roots/list_changed", [{}]),
     ("notifications/no/such", [{}]),
 ]
-ODD = [None, True, False, 0, -1, 1.5, 2**70, "", "x", [], [1], {}, {"a": None}]
-BESIDE = [{"traceparent": "00-1"}, {"progressToken": 5}, {"progressToken": "t"}, {"progressToken": True}]
+UNUSUAL_VALUES = [None, True, False, 0, -1, 1.5, 2**70, "", "x", [], [1], {}, {"a": None}]
+EXTRA_META_MEMBERS = [{"traceparent": "00-1"}, {"progressToken": 5}, {"progressToken": "t"}, {"progressToken": True}]
 
 
 class WithoutPlainWay(Live):
@@ -106,15 +106,15 @@ class Author:
         who = self.envelope()
         text = [] if is_modern or pick.random() < 0.1 else self.handshake()
         for _ in range(pick.randint(1, 7)):
-            method, choices = pick.choice(ASKED if pick.random() < 0.85 else TOLD)
+            method, choices = pick.choice(REQUESTS if pick.random() < 0.85 else NOTIFICATIONS)
             message = {"jsonrpc": "2.0", "method": method}
             params = dict(pick.choice(choices))
-            if (method, choices) in ASKED:
+            if (method, choices) in REQUESTS:
                 message["id"] = pick.choice([len(text) + 1, f"id {len(text)}"])
             if is_modern and "id" in message:
-                params["_meta"] = {**who, **(pick.choice(BESIDE) if pick.random() < 0.2 else {})}
+                params["_meta"] = {**who, **(pick.choice(EXTRA_META_MEMBERS) if pick.random() < 0.2 else {})}
             elif pick.random() < 0.1:
-                params["_meta"] = pick.choice(BESIDE)
+                params["_meta"] = pick.choice(EXTRA_META_MEMBERS)
             if params or pick.random() < 0.5:
                 message["params"] = params
             text.append(message)
@@ -166,9 +166,9 @@ class Author:
             case "out":
                 del holder[name]
             case "odd":
-                holder[name] = pick.choice(ODD)
+                holder[name] = pick.choice(UNUSUAL_VALUES)
             case "more":
-                holder[pick.choice(["beside", "task", "_meta", "id"])] = pick.choice(ODD)
+                holder[pick.choice(["beside", "task", "_meta", "id"])] = pick.choice(UNUSUAL_VALUES)
         return copy
 
 

@@ -74,7 +74,7 @@ class LyingKernel:
             return
         header, _, _, content = (json.loads(part) for part in parts[parts.index(DELIMITER) + 2 :][:4])
         kind = header["msg_type"]
-        self.say("status", {"execution_state": "busy"}, header)
+        self.publish("status", {"execution_state": "busy"}, header)
         reply = {"status": "ok"}
         if kind == "kernel_info_request":
             reply = INFO
@@ -83,12 +83,12 @@ class LyingKernel:
         elif kind == "execute_request":
             LIES.get(content["code"], lambda *_: None)(self, header)
         peer.sendall(encode(self._parts(kind.replace("_request", "_reply"), reply, header)))
-        self.say("status", {"execution_state": "idle"}, header)
+        self.publish("status", {"execution_state": "idle"}, header)
 
     def _parts(self, kind, content, parent):
         return self._signer.sign_parts(new_header(kind, self._session), parent, {}, content)
 
-    def say(self, kind, content, parent):
+    def publish(self, kind, content, parent):
         """Publish a message."""
         self.write(encode([b"topic", *self._parts(kind, content, parent)]))
 
@@ -96,7 +96,7 @@ class LyingKernel:
         """Publish the first parts of an incomplete message."""
         self.write(b"".join(b"\x03" + len(part).to_bytes(8, "big") + part for part in self._parts(kind, {}, parent)))
 
-    def say_raw(self, kind, content, parent):
+    def publish_bytes(self, kind, content, parent):
         """Publish a message whose content is these bytes, signed."""
         header, metadata = json.dumps(new_header(kind, self._session)).encode(), b"{}"
         parts = (header, json.dumps(parent).encode(), metadata, content)
@@ -124,7 +124,7 @@ def one_gib_before_the_message(kernel, parent):
     kernel.write(b"\x03" + (1024 * MIB).to_bytes(8, "big"))
     for _ in range(1024 // 8):
         kernel.write(BLOCK)
-    kernel.say("stream", {"name": "stdout", "text": "after it"}, parent)
+    kernel.publish("stream", {"name": "stdout", "text": "after it"}, parent)
 
 
 def three_million_parts(kernel, parent):
@@ -142,11 +142,11 @@ def unsigned_garbage(kernel, parent):
 
 
 def deep(kernel, parent):
-    kernel.say_raw("display_data", b'{"data": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", parent)
+    kernel.publish_bytes("display_data", b'{"data": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", parent)
 
 
 def many_elements(kernel, parent):
-    kernel.say_raw("display_data", b'{"data": [' + b"[]," * (4 * MIB) + b"1]}", parent)
+    kernel.publish_bytes("display_data", b'{"data": [' + b"[]," * (4 * MIB) + b"1]}", parent)
 
 
 def states_without_end(kernel, parent):

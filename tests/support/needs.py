@@ -23,7 +23,7 @@ WORDS = re.compile(
 """Programs and kinds of REPLs, and the helpers by which tests need them."""
 PROJECTS = ("deps.edn", "project.clj")
 """Files whose REPL needs such a program; tests that are about reading them name them too."""
-TAKEN_OUT = Path(__file__).parents[1] / "taken_out.txt"
+REMOVED_FEATURES = Path(__file__).parents[1] / "removed_features.txt"
 """The features that `without_features.py` took out of a copy of the product."""
 INSTALLED = ("python", "lisp", "basilisp", "hy", "memory")
 """The kinds of REPLs that come with what Codriver's developers install."""
@@ -43,13 +43,13 @@ def features(*names):
     """Skip if a feature was removed from the product: see `without_features.py`."""
     missing = [name for name in names if find_spec(f"codriver.features.{name}") is None]
     if missing:
-        pytest.skip(f"the feature {missing[0]} is taken out", allow_module_level=True)
+        pytest.skip(f"the feature {missing[0]} was removed", allow_module_level=True)
 
 
 def every_feature():
     """Skip in a copy of the product from which features were removed: the test needs all of them."""
-    if TAKEN_OUT.exists():
-        pytest.skip(f"features are taken out: {TAKEN_OUT.read_text(encoding='utf-8')}")
+    if REMOVED_FEATURES.exists():
+        pytest.skip(f"features were removed: {REMOVED_FEATURES.read_text(encoding='utf-8')}")
 
 
 def program(*names, install, is_expected=True):
@@ -112,7 +112,7 @@ def windows_python():
     return shlex.split(command) if command else do_without(words, is_expected=False)
 
 
-def are_all_that_run():
+def runs_only_tests_with_requirements():
     """Return whether only tests with requirements run, as `.ci/run` requests where nothing is installed."""
     return os.environ.get("CODRIVER_TESTS") == "needs"
 

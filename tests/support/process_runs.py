@@ -13,7 +13,7 @@ from codriver.testing.plain_process import start_plain
 
 LIMIT_S = 120
 """A run that takes longer counts as hung."""
-UNSEEN = {"PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_VERSION"}
+REMOVED_VARIABLES = {"PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_VERSION"}
 """Variables of the run that these tests are part of."""
 
 
@@ -48,7 +48,7 @@ def write_project(folder, files):
 
 
 def spec_of(folder, *arguments, env=None, **fields):
-    seen = {key: value for key, value in os.environ.items() if key not in UNSEEN}
+    seen = {key: value for key, value in os.environ.items() if key not in REMOVED_VARIABLES}
     # When a session of pytest ends, it removes folders of earlier sessions, which takes long after whole runs of these
     # tests.
     environment = {**seen, "PYTEST_DEBUG_TEMPROOT": str(folder.parent), **(env or {})}

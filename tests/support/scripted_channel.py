@@ -50,13 +50,13 @@ class ScriptedChannel(Channel):
     def answer(self, parent, request_type, content, *, socket="shell"):
         """Send all messages that answer a request: busy, the reply, idle."""
         self.state("busy", parent, request_type)
-        self.say(socket, request_type.replace("_request", "_reply"), content, parent, request_type)
+        self.deliver(socket, request_type.replace("_request", "_reply"), content, parent, request_type)
         self.state("idle", parent, request_type)
 
     def state(self, state, parent, request_type="execute_request", session="us"):
-        self.say("iopub", "status", {"execution_state": state}, parent, request_type, session)
+        self.deliver("iopub", "status", {"execution_state": state}, parent, request_type, session)
 
-    def say(self, socket, kind, content, parent="", request_type="execute_request", session="us"):
+    def deliver(self, socket, kind, content, parent="", request_type="execute_request", session="us"):
         self.on_message(
             Message(
                 socket,

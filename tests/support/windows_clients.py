@@ -23,7 +23,7 @@ from codriver.setup.environment import Environment
 
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 HANDSHAKE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}) + "\n"
-BEGUN = re.compile(r'"((?:[^"\\]|\\.)*codriver_hook(?:[^"\\]|\\.)* (?:[\w-]+ )?started)"')
+START_HOOK = re.compile(r'"((?:[^"\\]|\\.)*codriver_hook(?:[^"\\]|\\.)* (?:[\w-]+ )?started)"')
 """Matches the command of a hook for the start of a session in the text of a file."""
 WAIT_S = 120
 
@@ -49,7 +49,7 @@ def hooks(folder):
         for item in files:
             file = folder / item.path
             if file.suffix == ".json" and file.is_file():
-                yield from (json.loads(f'"{line}"') for line in BEGUN.findall(file.read_text("utf-8")))
+                yield from (json.loads(f'"{line}"') for line in START_HOOK.findall(file.read_text("utf-8")))
 
 
 def output_of(command, given, *, shell=False):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from needs import TAKEN_OUT
+from needs import REMOVED_FEATURES
 
 ROOT = Path(__file__).parents[2]
 LIST = re.compile(r"NAMES: Final = \((.*?)\)", re.DOTALL)
@@ -47,7 +47,7 @@ def copy(folder, names=()):
     remove_features(folder / "server", names)
     for name in names:
         shutil.rmtree(folder / "tests" / "features" / name, ignore_errors=True)
-    (folder / TAKEN_OUT.relative_to(ROOT)).write_text(", ".join(names))
+    (folder / REMOVED_FEATURES.relative_to(ROOT)).write_text(", ".join(names))
     for name in INSTALLED:
         if (ROOT / name).exists():
             (folder / name).symlink_to(ROOT / name, target_is_directory=True)

@@ -46,7 +46,7 @@ async def over(endings, count=1):
 def run(channel, identity, *, status="ok", idle=True, **content):
     """Play all messages of an evaluation."""
     channel.state("busy", identity)
-    channel.say("shell", "execute_reply", {"status": status, **content}, identity)
+    channel.deliver("shell", "execute_reply", {"status": status, **content}, identity)
     if idle:
         channel.state("idle", identity)
 
@@ -129,7 +129,7 @@ async def test_forms_are_sent_one_by_one_until_one_fails():
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1\n2\n3", forms=forms), endings.append)
         identity = await sent(channel, 1)
-        channel.say("shell", "execute_reply", {"status": "ok"}, identity)
+        channel.deliver("shell", "execute_reply", {"status": "ok"}, identity)
         await anyio.wait_all_tasks_blocked()
         assert len(channel.sent) == 1
         channel.state("idle", identity)
@@ -144,7 +144,7 @@ async def test_a_published_error_is_a_failure_even_if_the_reply_is_ok():
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
         identity = await sent(channel, 1)
-        channel.say("iopub", "error", {"ename": "<class 'KeyError'>", "evalue": "\x1b[31m1\x1b[0m"}, identity)
+        channel.deliver("iopub", "error", {"ename": "<class 'KeyError'>", "evalue": "\x1b[31m1\x1b[0m"}, identity)
         run(channel, identity)
         failure = (await over(endings)).failure
         assert (failure.type, failure.message) == ("KeyError", "1")
@@ -157,8 +157,8 @@ async def test_a_value_received_after_the_end_of_the_execution_is_marked_late():
         identity = await sent(channel, 1)
         run(channel, identity)
         await over(endings)
-        channel.say("iopub", "execute_result", {"data": {"text/plain": "1"}}, identity)
-        channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, identity)
+        channel.deliver("iopub", "execute_result", {"data": {"text/plain": "1"}}, identity)
+        channel.deliver("iopub", "stream", {"name": "stdout", "text": "late"}, identity)
         assert events == [("e", Value("1", is_late=True)), ("e", Output("out", "late"))]
 
 
@@ -169,7 +169,7 @@ async def test_deno_values_are_awaited_slightly_longer():
         identity = await sent(channel, 1)
         run(channel, identity)
         await anyio.lowlevel.checkpoint()
-        channel.say("iopub", "execute_result", {"data": {"text/plain": "\x1b[33m1\x1b[39m"}}, identity)
+        channel.deliver("iopub", "execute_result", {"data": {"text/plain": "\x1b[33m1\x1b[39m"}}, identity)
         await over(endings)
         assert events == [("e", Value("1"))]
 
@@ -180,7 +180,7 @@ async def test_text_and_images_from_r_are_values_and_displays():
         adapter.start_evaluation(Request("e", "1"), endings.append)
         identity = await sent(channel, 1)
         for bundle in ({"text/plain": "[1] 3", "text/html": "3"}, {"text/plain": "plot", "image/png": "iVBO"}):
-            channel.say("iopub", "display_data", {"data": bundle}, identity)
+            channel.deliver("iopub", "display_data", {"data": bundle}, identity)
         run(channel, identity)
         await over(endings)
         assert [type(event) for _, event in events] == [Value, Display]
@@ -191,7 +191,7 @@ async def test_output_omitted_by_the_server_adds_a_note():
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
         identity = await sent(channel, 1)
-        channel.say("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded.\nThe…"}, identity)
+        channel.deliver("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded.\nThe…"}, identity)
         run(channel, identity)
         assert CUT_BY_SERVER_MESSAGE in (await over(endings)).notes
 
@@ -212,8 +212,8 @@ async def test_comm_messages_and_silent_code_are_ignored():
     channel = ScriptedChannel()
     async with opened(channel) as (_, events):
         channel.state("busy", "theirs", session="them")
-        channel.say("iopub", "comm_msg", {"data": {}}, "theirs", session="them")
-        channel.say("iopub", "execute_result", {"data": {"text/plain": "1"}}, "theirs", session="them")
+        channel.deliver("iopub", "comm_msg", {"data": {}}, "theirs", session="them")
+        channel.deliver("iopub", "execute_result", {"data": {"text/plain": "1"}}, "theirs", session="them")
         channel.state("idle", "theirs", session="them")
         assert events == []
 
@@ -221,7 +221,7 @@ async def test_comm_messages_and_silent_code_are_ignored():
 async def test_output_at_kernel_start_belongs_to_no_evaluation():
     channel = ScriptedChannel()
     async with opened(channel) as (_, events):
-        channel.say("iopub", "stream", {"name": "stderr", "text": "warning\n"})
+        channel.deliver("iopub", "stream", {"name": "stderr", "text": "warning\n"})
         assert events == [(None, Output("err", "warning\n"))]
 
 
@@ -229,10 +229,10 @@ async def test_code_of_another_client_is_reported_with_its_outcome():
     channel = ScriptedChannel()
     async with opened(channel) as (_, events):
         channel.state("busy", "theirs", session="them")
-        channel.say("iopub", "execute_input", {"code": "boom", "execution_count": 3}, "theirs", session="them")
-        channel.say("iopub", "error", {"ename": "E", "evalue": "no", "traceback": []}, "theirs", session="them")
+        channel.deliver("iopub", "execute_input", {"code": "boom", "execution_count": 3}, "theirs", session="them")
+        channel.deliver("iopub", "error", {"ename": "E", "evalue": "no", "traceback": []}, "theirs", session="them")
         channel.state("idle", "theirs", session="them")
-        channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, "theirs", session="them")
+        channel.deliver("iopub", "stream", {"name": "stdout", "text": "late"}, "theirs", session="them")
         (_, code), (_, report), (_, ending), (_, late) = events
         assert {identity for identity, _ in events} == {"theirs"}
         assert report == Output("err", "E: no\n")

@@ -96,7 +96,7 @@ async def test_a_lost_idle_message_of_another_client_does_not_block_the_kernel_f
             requests.start_soon(partial(kernel.request, "complete_request", {}, timeout_s=30))
             _, kind, _, identity = await sent(channel, 1)
             assert kind == "kernel_info_request"
-            channel.say("shell", "kernel_info_reply", channel.info, identity, kind)
+            channel.deliver("shell", "kernel_info_reply", channel.info, identity, kind)
             _, kind, _, identity = await sent(channel, 2)
             channel.answer(identity, kind, {})
 
@@ -122,10 +122,10 @@ async def test_a_request_during_execution_uses_a_subshell_if_available():
         tasks.start_soon(evaluate)
         socket, kind, _, identity = await sent(channel, 1)
         assert (socket, kind) == ("control", "create_subshell_request")
-        channel.say("control", "create_subshell_reply", {"status": "ok", "subshell_id": "s1"}, identity, kind)
+        channel.deliver("control", "create_subshell_reply", {"status": "ok", "subshell_id": "s1"}, identity, kind)
         _, kind, content, identity = await sent(channel, 2)
         assert (channel.subshells[identity], content["silent"]) == ("s1", True)
-        channel.say("shell", "execute_reply", {"user_expressions": {"it": {"status": "ok"}}}, identity, kind)
+        channel.deliver("shell", "execute_reply", {"user_expressions": {"it": {"status": "ok"}}}, identity, kind)
         await anyio.wait_all_tasks_blocked()
         assert values == [{"status": "ok"}]
 
@@ -138,10 +138,10 @@ async def test_an_exchange_ends_with_reply_and_idle_in_any_order():
         channel.state("busy", exchange.id)
         channel.state("idle", exchange.id)
         assert (exchange.idle.is_set(), exchange.replied.is_set()) == (True, False)
-        channel.say("shell", "execute_reply", {"status": "ok"}, exchange.id)
+        channel.deliver("shell", "execute_reply", {"status": "ok"}, exchange.id)
         assert exchange.replied.is_set()
         kernel.finish(exchange)
-        channel.say("iopub", "stream", {"text": "late"}, exchange.id)
+        channel.deliver("iopub", "stream", {"text": "late"}, exchange.id)
         assert [message.type for message in messages] == ["status", "status", "execute_reply", "stream"]
 
 
@@ -149,8 +149,8 @@ async def test_an_exchange_ends_with_reply_and_idle_in_any_order():
     "replace_kernel",
     [
         lambda channel: (setattr(channel, "kernel_session", "kernel-2"), channel.state("starting", "")),
-        lambda channel: channel.say("iopub", "status", {"execution_state": "restarting"}),
-        lambda channel: channel.say("iopub", "shutdown_reply", {"restart": True}, "theirs", session="them"),
+        lambda channel: channel.deliver("iopub", "status", {"execution_state": "restarting"}),
+        lambda channel: channel.deliver("iopub", "shutdown_reply", {"restart": True}, "theirs", session="them"),
         lambda channel: (setattr(channel, "kernel_session", "kernel-2"), channel.state("busy", "x", session="them")),
     ],
     ids=["starting", "restarting", "another client", "another session"],
@@ -172,7 +172,7 @@ async def test_a_restart_by_anyone_ends_the_connection_and_pending_requests(repl
 async def test_a_late_starting_status_does_not_count_as_a_restart():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
-        channel.say("iopub", "status", {"execution_state": "starting"})
+        channel.deliver("iopub", "status", {"execution_state": "starting"})
         await anyio.wait_all_tasks_blocked()
         assert kernel.cause is None
 
@@ -181,7 +181,7 @@ async def test_messages_from_the_jupyter_server_itself_do_not_count_as_a_restart
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, foreign):
         channel.kernel_session = "the server's"
-        channel.say("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded."}, "x", session="them")
+        channel.deliver("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded."}, "x", session="them")
         assert kernel.cause is None
         assert len(foreign) == 1
 
