@@ -237,7 +237,7 @@ def test_a_run_in_which_pytest_crashes_prints_the_same_as_in_a_shell(tmp_path, n
     folder = write_project(tmp_path, {name: text, "test_a.py": "def test_a(): pass\n"})
     ran = run(folder)
     command = [sys.executable, "-m", "pytest"]
-    environment = {key: value for key, value in os.environ.items() if key not in process_runs.UNSEEN}
+    environment = {key: value for key, value in os.environ.items() if key not in process_runs.REMOVED_VARIABLES}
     shell = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert (ran.report.exit_status, ran.output) == (shell.returncode, shell.stdout + shell.stderr)
 
