@@ -7,7 +7,7 @@ import sys
 from typing import Generic
 
 from ..basics.held_definitions import is_class, order_of, space_of
-from .python_names import module_dict
+from .stored_attributes import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

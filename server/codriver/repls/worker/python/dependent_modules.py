@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Mapping
 
-    from .loaded_sources import Load
+    from .load_records import Load
     from .module_text import Text
 
 

@@ -9,9 +9,9 @@ import types
 
 from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
 from .effects.pure_calls import is_immutable_kind
-from .python_names import attribute_dict, instance_dict_of
 from .remembered_names import is_plain_value
 from .renewal import is_same_code
+from .stored_attributes import attribute_dict, instance_dict_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 import types
 
 from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
-from .python_names import instance_dict_of, module_dict
+from .stored_attributes import instance_dict_of, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -30,10 +30,11 @@ from ..basics.frame_spaces import FrameSpaces, check_frame_code, error_frames
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.plain_values import PYTHON_PRINTER
 from ..basics.stacks import describe_failed_tasks, describe_waiting_tasks
+from .definition_sources import find_definition
 from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import complete_name, describe_name, find_definition, list_names, resolve_name
+from .python_names import complete_name, describe_name, list_names, resolve_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

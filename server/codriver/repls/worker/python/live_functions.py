@@ -13,9 +13,9 @@ import types
 import weakref
 
 from ..basics.held_definitions import defining_module_name, is_class, space_of
-from .python_names import attribute_dict
 from .renewal import are_all_objects, find_referrers, is_same_code
 from .statements import CLASS, GUARD, line_range
+from .stored_attributes import attribute_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

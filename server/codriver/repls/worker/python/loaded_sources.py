@@ -2,18 +2,11 @@
 
 A source that is read later is used if the file still has the same stamp as when it was loaded. Otherwise the source is
 unknown, and considered different from any other. For loads that were not observed, the file's age is used instead.
-Stamps are taken when the loader gets the file's status, so Codriver's code is not on the stack during the import.
-
-Python itself accepts bytecode for any file with the same modification second and size. For project files, bytecode is
-ignored if it was written before its source, or so soon afterwards that a process may have read a previous version
-within the same second as the edit.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import threading
@@ -24,35 +17,27 @@ import zlib
 from importlib.machinery import ModuleSpec
 
 from ..basics.held_definitions import (
-    INSTALLED_DIRECTORIES,
     defining_module_name,
     is_class,
     space_of,
     unwrap_descriptor,
     unwrap_functions,
 )
-from ..basics.source_files import read_regular_file
-from ..basics.systems import creation_ns, process_start_ns
-from .bound_names import BoundNames
-from .python_names import module_dict
+from ..basics.systems import process_start_ns
+from .import_stamps import ImportStamps, file_stamp, read_file
+from .load_records import COMPRESSION_LEVEL, Load, loaded_content
 from .recorded_calls import code_mark
-from .remembered_names import Names
 from .renewal import is_same_code
-from .statements import PARSE_ERRORS, SourceText, decode_source
+from .statements import PARSE_ERRORS
+from .stored_attributes import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any, Dict, Tuple
+    from typing import Any
 
-    from .module_text import Outline
+    from .import_stamps import Stamp
     from .remembered_names import RememberedValue
-
-    Stamp = Tuple[int, int, int, int]
-
-    """The modification and status change times in ns, the size, and the inode."""
-
-    Stats = Dict[str, Any]
 
 
 MAX_CLOCK_DIFFERENCE_NS = 3 * 10**9
@@ -61,106 +46,9 @@ WORKER_MODULE_PREFIX = __name__.rpartition(".")[0].rpartition(".")[0] + "."
 """Name prefix of the worker's own modules, which are not part of the project."""
 MAX_IMMEDIATE_READS = 20
 """Maximum number of files that are read before an answer is sent. More files are read afterwards."""
-COMPRESSION_LEVEL = 1
-"""Compression level. Level 1 compresses a megabyte to 30% in 7 ms."""
 QUIET_PERIOD_S = 0.3
 """Seconds without a load after which a thread reads sources, so that a running import is not delayed."""
-MAX_PARSED_BYTES = 2**20
-"""Maximum size of a file whose statements are parsed. A larger file was probably generated."""
 EMPTY_MAPPING: Mapping[str, Any] = types.MappingProxyType({})
-REWRITING_LOADERS = ("AssertionRewritingHook",)
-"""Loaders that change the code of a file. Source: pytest, `_pytest.assertion.rewrite`."""
-
-
-class Load:
-    """A load of a module, with the file at that time and the names in the module after the load.
-
-    `stamp` is None if unknown. `gone` are names that the source no longer binds although an earlier source did.
-    """
-
-    __slots__ = (
-        "_before",
-        "_bound",
-        "_data",
-        "file",
-        "gone",
-        "is_read",
-        "is_rewritten",
-        "left",
-        "module",
-        "outline",
-        "stamp",
-    )
-
-    def __init__(self, module: types.ModuleType, file: str, stamp: Stamp | None, before: Load | None = None) -> None:
-        space = module_dict(module)
-        self.module = weakref.ref(module)
-        self.file, self.stamp = file, stamp
-        self.left = Names(space)
-        self.gone: set[str] = set()
-        self._before = before
-        self.is_read = False
-        self.outline: Outline | None = None
-        self.is_rewritten = type(getattr(space.get("__spec__"), "loader", None)).__name__ in REWRITING_LOADERS
-        self._data: bytes | None = None
-        self._bound: BoundNames | None = None
-
-    def read(self) -> None:
-        """Read the source of the file if its stamp is still that of the load."""
-        if self.is_read:
-            return
-        self.is_read = True
-        self.left.release()
-        before, self._before = self._before, None
-        if self.stamp is not None and self.file.endswith(".py"):
-            found = read_file(self.file)
-            if found is not None and found[0] == self.stamp:
-                self.store(found[1], before)
-
-    def store(self, data: bytes, before: Load | None = None) -> None:
-        """Store the loaded source. `before` is the load that this load replaces."""
-        self._data, self._bound, self.is_read = zlib.compress(data, COMPRESSION_LEVEL), None, True
-        self.outline = None
-        if before is not None and (before.gone or before.data != data):
-            old, new = before.bound_names(), self.bound_names()
-            names = {kind for kind in old.kinds if "." not in kind} if old is not None else set()
-            self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
-
-    def with_present_names(self) -> Load:
-        """Return a load of the same source with the module's current names."""
-        module = self.module()
-        if module is None:
-            return self
-        again = Load(module, self.file, self.stamp)
-        again._data, again._bound, again.is_read, again.gone = self._data, self._bound, self.is_read, self.gone
-        again.outline = self.outline
-        again.left.release()
-        return again
-
-    @property
-    def data(self) -> bytes | None:
-        """Return the loaded source as bytes, or None if unknown."""
-        return None if self._data is None else zlib.decompress(self._data)
-
-    @property
-    def compressed_source(self) -> bytes | None:
-        """Return the loaded source in compressed form, or None if unknown."""
-        return self._data
-
-    @property
-    def stored_bytes(self) -> int:
-        """Return the size of the compressed source in bytes."""
-        return len(self._data or b"")
-
-    def bound_names(self) -> BoundNames | None:
-        """Return the names that the source binds, or None if the source is unknown."""
-        data = self.data if self._bound is None else None
-        if data is not None and len(data) <= MAX_PARSED_BYTES:
-            try:
-                self._bound = BoundNames(SourceText(data, self.file).tree)
-            except PARSE_ERRORS:  # it was loaded by something other than Python
-                return None
-        return self._bound
 
 
 MAX_PREVIOUS_SOURCES = 20
@@ -455,122 +343,3 @@ def _is_being_loaded(module: types.ModuleType) -> bool:
 def _may_be_defined_in(value: object, module: str) -> bool:
     """Return whether an object from a previous load may have been defined in this module rather than imported."""
     return defining_module_name(value) == module if is_class(value) or type(value) is types.FunctionType else True
-
-
-def loaded_content(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
-    """Return the content of a loaded file. If it equals `text`, also store the stamp of the file in the load."""
-    if found is not None:
-        try:
-            if decode_source(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
-                load.stamp = found[0]
-                return found[1]
-        except (SyntaxError, ValueError, LookupError):
-            pass
-    load.stamp = None
-    return b"\xef\xbb\xbf" + text.lstrip("\ufeff").encode("utf-8", "surrogatepass")
-
-
-def read_file(file: str) -> tuple[Stamp, bytes] | None:
-    """Return the stamp and content of a regular file, or None if the file cannot be read or is too large."""
-    try:
-        found = read_regular_file(file)
-    except (OSError, ValueError):
-        return None
-    return None if found is None else (file_stamp(found[0]), found[1])
-
-
-LOADER_CLASS: Any = importlib.machinery.SourceFileLoader
-STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.__file__) + os.sep
-IMPOSSIBLE_SIZE = -1
-"""A size that no file has, so that bytecode is ignored and rewritten. Source: `SourceLoader.get_code`."""
-MAX_COMPILATION_NS = 10 * 10**9
-"""The assumed maximum duration of a compilation, in ns.
-
-Bytecode written this long after the source cannot be from a previous version.
-"""
-MAX_SEARCHED_FRAMES = 4
-"""Maximum number of frames that are searched for `exec_module`, including those of subclasses of the loader."""
-
-
-class ImportStamps:
-    """Records the modification times and sizes of files when Python loads them, except for installed packages."""
-
-    def __init__(self, notify: Callable[[], object]) -> None:
-        self.count = 0
-        """The number of loads so far, used to detect new ones."""
-        self.of: dict[str, Stamp] = {}
-        self._notify = notify
-        self._is_project: dict[str, bool] = {}
-        self._previous: Any = None
-        self._installed: Any = None
-
-    def install(self) -> None:
-        """Start recording the stamps of loaded files."""
-        previous = self._previous = LOADER_CLASS.path_stats
-        is_pythons = previous.__code__.co_filename.startswith("<frozen ")
-
-        def path_stats(loader: object, path: Any) -> Stats:
-            if not self.is_project_file(path):
-                stats: Stats = previous(loader, path)
-                return stats
-            status = os.stat(path)
-            stats = {"mtime": status.st_mtime, "size": status.st_size} if is_pythons else previous(loader, path)
-            caller = sys._getframe(1)  # noqa: SLF001  # no other way to it
-            if _is_load(caller):
-                self.of[path] = file_stamp(status)
-                self.count += 1
-                self._notify()
-            if not _is_settled(path, caller, status):
-                stats["size"] = IMPOSSIBLE_SIZE
-            return stats
-
-        self._installed = LOADER_CLASS.path_stats = path_stats
-
-    def remove(self) -> None:
-        """Stop recording stamps, unless other code has patched the loader in the meantime."""
-        if LOADER_CLASS.path_stats is self._installed:
-            LOADER_CLASS.path_stats = self._previous
-
-    def is_project_file(self, file: object) -> bool:
-        """Return whether a file may belong to a project, rather than to Python or an installed package."""
-        if type(file) is not str:
-            return False
-        directory = file.rpartition(os.sep)[0]
-        known = self._is_project.get(directory)
-        if known is None:
-            real = os.path.realpath(directory) + os.sep
-            parts = real.split(os.sep)
-            known = not real.startswith(STANDARD_LIBRARY_DIRECTORY) and not any(
-                part in INSTALLED_DIRECTORIES for part in parts
-            )
-            self._is_project[directory] = known and os.path.isabs(file)
-        return self._is_project[directory]
-
-
-def file_stamp(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file, which changes whenever the file is written."""
-    return status.st_mtime_ns, creation_ns(status), status.st_size, status.st_ino
-
-
-def _is_load(frame: types.FrameType | None) -> bool:
-    """Return whether a file's status is requested in order to load the file.
-
-    Other callers only get its code without running it.
-    """
-    for _ in range(MAX_SEARCHED_FRAMES):
-        if frame is None:
-            return False
-        if frame.f_code.co_name == "exec_module":
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
-    """Return whether bytecode is missing, or so much newer than its source that the timestamps can be trusted."""
-    bytecode_path = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
-    try:
-        compiled = os.stat(bytecode_path or importlib.util.cache_from_source(path))
-    except (OSError, NotImplementedError, ValueError):
-        return True
-    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + MAX_COMPILATION_NS

@@ -22,10 +22,10 @@ from .follow_failures import Reporting, explain_unfollowed_change
 from .follow_up.followers import Followers
 from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_url_caches
-from .loaded_sources import MAX_PARSED_BYTES
-from .python_names import instance_dict_of, module_dict
+from .load_records import MAX_PARSED_BYTES
 from .renewal import remove_previous_definitions, update_remaining_objects
 from .statements import PARSE_ERRORS, SourceText, imported_names, names_bound_by
+from .stored_attributes import instance_dict_of, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import types
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .enum_members import is_enum
 from .equal_values import CONSTANT_IDS, is_alike
-from .python_names import attribute_dict, module_dict
 from .remembered_names import is_plain_value
+from .stored_attributes import attribute_dict, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

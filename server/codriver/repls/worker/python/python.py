@@ -25,12 +25,14 @@ from ..basics.frame_spaces import FRAME_OP, FrameSpace, check_frame_code, error_
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.printing import QUOTA_FIELD, Printer, get_part, print_limits, requested_print_limits, value_text
 from ..basics.source_files import Sources
+from .definition_sources import find_definition
 from .follow_failures import Reporting
 from .images import Figures, append_image, get_image
 from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import SharedNames, complete_name, describe_name, find_definition, list_names, resolve_name
+from .python_names import complete_name, describe_name, list_names, resolve_name
+from .shared_names import SharedNames
 from .statements import is_docstring
 from .unimported_names import unimported_source
 

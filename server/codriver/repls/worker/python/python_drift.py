@@ -17,19 +17,22 @@ from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, defining_mo
 from .bound_names import DEFINITION, BoundNames, assignment_pattern, code_file, is_evaluated
 from .deferred_reports import DeferredReports
 from .holders import find_holder_paths, is_in_use
-from .loaded_sources import MAX_PARSED_BYTES, LoadedSources, file_stamp, read_file
+from .import_stamps import file_stamp, read_file
+from .load_records import MAX_PARSED_BYTES
+from .loaded_sources import LoadedSources
 from .module_text import Text
-from .python_names import module_dict
 from .remembered_names import changed_names
 from .renewal import PreviousClosures, is_same_code
 from .statements import PARSE_ERRORS, SourceText, compare, difference_rows, imported_names
+from .stored_attributes import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .loaded_sources import Load, Stamp
+    from .import_stamps import Stamp
+    from .load_records import Load
     from .remembered_names import RememberedValue
 
     Row = Dict[str, str]

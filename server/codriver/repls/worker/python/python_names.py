@@ -1,35 +1,31 @@
 """Complete names in Python modules, look up their definitions, and list them by module or pattern.
 
-Attributes are read as stored, without running user code, so that no user-defined `__getattr__`, `__dir__` or metaclass
-affects the results. A module can read the names in another one while its own names stay separate. An additional session
-uses this to read the first session's names.
+Attributes are read as stored, without running user code.
 """
 
 from __future__ import annotations
 import __future__
 
-import ast
 import builtins
 import contextlib
-import importlib.machinery
 import itertools
 import keyword
-import linecache
-import os
 import sys
 import types
 
 from ..basics.dialect import MAX_COMPLETIONS, MAX_LISTED_NAMES, first_doc_line, name_matcher, value_kind
-from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of, unwrap_functions
+from ..basics.held_definitions import is_class, space_of
 from ..basics.plain_values import PYTHON_PRINTER, SECRET_NAME_PATTERN
 from ..basics.previews import describe_value
-from ..basics.source_files import source_lines
+from .definition_sources import lines_that_define, source_file, unwrap_function
+from .shared_names import usable_names
+from .stored_attributes import MISSING, attribute_names, is_module, module_dict, stored_attribute, string_attribute
 from .unimported_names import describe_unimported, unimported_members
 from .workspace_definitions import workspace_definitions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     Names = dict[str, Any]
@@ -379,242 +375,3 @@ class _Dots:
 
     def __repr__(self) -> str:
         return "..."
-
-
-SOURCELESS_SUFFIXES = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
-MAX_SEARCHED_CHARACTERS = 2**20
-"""Maximum number of characters in a source that is searched. Parsing a longer one would block for seconds."""
-
-
-def find_definition(
-    value: object, dotted: str, module: types.ModuleType, sources: Iterable[str]
-) -> tuple[str, str, int] | None:
-    """Return the source that defines a value, with its file and first line, or None if it is unknown.
-
-    `dotted` is the name of the value in the module. If the value has no position of its own, the module's file and the
-    evaluated `sources`, by name, are searched in order.
-    """
-    lines, line = lines_that_define(value)
-    if lines:
-        return "".join(lines), source_file(value) or "", line
-    file = module_dict(module).get("__file__")
-    for name in (*((file,) if isinstance(file, str) else ()), *sources):
-        lines = source_lines(name)
-        if not any(dotted.rpartition(".")[2] in entry for entry in lines):
-            continue
-        found = _find_lines("".join(lines), dotted)
-        if found is not None:
-            first, last = found
-            return "".join(lines[first - 1 : last]), name, first
-    return None
-
-
-def source_file(value: object) -> str | None:
-    """Return the source file of a module, class or function, or None. For evaluated code, this is a display name."""
-    function = unwrap_function(value)
-    module = sys.modules.get(str(defining_module_name(value))) if is_class(value) else value
-    if function is not None:
-        file: object = function.__code__.co_filename
-    else:
-        file = module_dict(module).get("__file__") if is_module(module) else None
-    if not isinstance(file, str) or file.endswith(SOURCELESS_SUFFIXES):
-        return None
-    return file if file in linecache.cache or os.path.exists(file) else None
-
-
-def unwrap_function(value: object) -> types.FunctionType | None:
-    """Return the innermost function in a method or a decorated function with `__wrapped__`, or None."""
-    functions = list(unwrap_functions(value.__func__ if type(value) is types.MethodType else value))
-    return functions[-1] if functions else None
-
-
-def lines_that_define(value: object) -> tuple[list[str], int]:
-    """Return the lines that define a module, class or function in its file, and the number of the first line."""
-    file, function = source_file(value), unwrap_function(value)
-    lines = source_lines(file) if file else []
-    if is_module(value):
-        return lines, 1
-    if function is not None:
-        return _block(lines, function.__code__.co_firstlineno)
-    found = _find_lines("".join(lines), str(qualified_name(value))) if lines and is_class(value) else None
-    return (lines[found[0] - 1 : found[1]], found[0]) if found else ([], 1)
-
-
-def _block(lines: list[str], first: int) -> tuple[list[str], int]:
-    """Return the lines of the definition that starts on line `first`, and `first` itself."""
-    import inspect
-    import tokenize
-
-    try:
-        return (inspect.getblock(lines[first - 1 :]) if 0 < first <= len(lines) else []), first
-    except (SyntaxError, tokenize.TokenError):
-        return [], first
-
-
-def _find_lines(text: str, dotted: str) -> tuple[int, int] | None:
-    """Return the first and last line of the last statement that defines a name. The name may be in a class."""
-    if len(text) > MAX_SEARCHED_CHARACTERS:
-        return None
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    node = None
-    for name in dotted.replace("<locals>.", "").split("."):
-        node = next(
-            (statement for statement in reversed([*_statements(body)]) if name in _defined_names(statement)), None
-        )
-        if node is None:
-            return None
-        body = getattr(node, "body", [])
-    if node is None:
-        return None
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
-    return first, getattr(node, "end_lineno", None) or node.lineno
-
-
-def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements and the statements nested in them, but do not enter functions and classes."""
-    for node in body:
-        yield node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        for part in ("body", "handlers", "orelse", "finalbody", "cases"):
-            yield from _statements(getattr(node, part, ()))
-
-
-def _defined_names(node: ast.stmt) -> list[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    names = [entry for target in targets if target is not None for entry in ast.walk(target)]
-    return [name.id for name in names if isinstance(name, ast.Name)]
-
-
-MISSING = object()
-C_DESCRIPTOR_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
-"""Types of attributes computed by Python or a C library, such as the module of a function."""
-
-
-def is_module(value: object) -> bool:
-    """Return whether a value is a module. Unlike `isinstance`, this runs no user code."""
-    return issubclass(type(value), types.ModuleType)
-
-
-def class_and_bases(kind: Any) -> tuple[type, ...]:
-    """Return a class and its bases in method resolution order."""
-    classes: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-    return classes
-
-
-def attribute_dict(value: object) -> dict[str, Any]:
-    """Return a copy of an object's instance attributes, or {} if its class overrides `__dict__`."""
-    space = instance_dict_of(value)
-    return {} if space is None else dict.copy(space)
-
-
-def instance_dict_of(value: object) -> dict[str, Any] | None:
-    """Return an object's instance dictionary, or None if it has none or its class overrides `__dict__`."""
-    for kind in class_and_bases(type(value)):
-        found = space_of(kind).get("__dict__")
-        if found is not None:
-            space = found.__get__(value) if type(found) in C_DESCRIPTOR_TYPES else None
-            return space if isinstance(space, dict) else None
-    return None
-
-
-def attribute_names(value: object) -> list[str]:
-    """Return the names of all attributes of a value and its classes."""
-    if is_module(value):
-        found: list[Any] = list(module_dict(value))
-    else:
-        module = [] if is_class(value) else [attribute_dict(value)]
-        kinds = class_and_bases(value if is_class(value) else type(value))
-        found = [name for space in (*module, *map(space_of, kinds)) for name in list(space)]
-    return [name for name in found if type(name) is str]
-
-
-def stored_attribute(value: object, name: str) -> Any:
-    """Return an attribute as stored in an object or its classes, or MISSING. Methods are not bound."""
-    spaces = map(space_of, class_and_bases(value)) if is_class(value) else iter((attribute_dict(value),))
-    for space in (*spaces, *map(space_of, class_and_bases(type(value)))):
-        if name in space:
-            return space[name]
-    return MISSING
-
-
-def string_attribute(value: object, name: str) -> str | None:
-    """Return the value of an attribute if it is a string, such as `__doc__`, or None."""
-    found = stored_attribute(value, name)
-    if type(found) in C_DESCRIPTOR_TYPES:
-        try:
-            found = found.__get__(value, type(value))
-        except Exception:  # it is not supported for this value
-            return None
-    return found if type(found) is str else None
-
-
-MODULE_DICT_DESCRIPTOR: Any = vars(types.ModuleType)["__dict__"]
-"""The descriptor for the namespace of a module.
-
-Reading the attribute `__dict__` could run code in a user-defined module class.
-"""
-
-
-class SharedNames(Names):
-    """A `__builtins__` mapping that lets a module's code also read the names in another module, `home`.
-
-    Python looks up each name that is neither local nor global in the builtins, at module level as well as in functions,
-    classes and comprehensions. Because this is not a plain dict, Python uses `__missing__`. Assignments, `global`
-    declarations and deletions only affect the module itself, which has a plain `__dict__`.
-
-    Dunder names, and names for which `is_hidden` returns True, are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME`
-    and `LOAD_GLOBAL`.
-    """
-
-    def __init__(self, home: dict[str, Any], is_hidden: Callable[[str], bool]) -> None:
-        super().__init__()
-        self._home = home
-        self._is_hidden = is_hidden
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Copy Python's builtins, except those that `home` redefines, because some are read without `__missing__`."""
-        shared = {name: value for name, value in vars(builtins).items() if not self._shares(name)}
-        for name in set(self).difference(shared):
-            del self[name]
-        self.update(shared)
-
-    def shared_names(self) -> dict[str, Any]:
-        """Return the names in `home` that can be read through this object, with their values."""
-        return {name: value for name, value in list(self._home.items()) if self._shares(name)}
-
-    def _shares(self, name: object) -> bool:
-        if not isinstance(name, str) or (name[:2] == name[-2:] == "__"):
-            return False
-        return name in self._home and not self._is_hidden(name)
-
-    def __missing__(self, name: str) -> Any:
-        if self._shares(name):
-            return self._home[name]
-        return vars(builtins)[name]
-
-    def __repr__(self) -> str:
-        return f"<the builtins, and {len(self.shared_names())} shared names>"
-
-
-def module_dict(module: Any) -> dict[str, Any]:
-    """Return the dictionary of a module without triggering the loading of a lazy module."""
-    # IPython's class of main modules stores the names elsewhere, as do objects that imitate modules.
-    made_in = type.__dict__["__module__"].__get__(type(module))
-    is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"
-    space: dict[str, Any] = MODULE_DICT_DESCRIPTOR.__get__(module) if is_module else module.__dict__
-    return space
-
-
-def usable_names(module: types.ModuleType) -> dict[str, Any]:
-    """Return all names that code in a module can use, with their values."""
-    space_name = module_dict(module)
-    names = space_name.get("__builtins__")
-    shared = names.shared_names() if type(names) is SharedNames else {}
-    return {**vars(builtins), **shared, **space_name}

@@ -7,8 +7,8 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
-from .python_names import attribute_dict, module_dict
 from .statements import FUNCTION_NODES, names_bound_by
+from .stored_attributes import attribute_dict, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import types
 from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
 from .enum_members import is_enum
 from .equal_values import is_alike
-from .python_names import attribute_dict, instance_dict_of, module_dict
 from .registrations import EMPTY_CELL, REGISTRY_TYPES
 from .statements import BODY, DOCSTRING, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
+from .stored_attributes import attribute_dict, instance_dict_of, module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import ast
 import types
 
 from ...basics.held_definitions import is_class, space_of
-from ..python_names import attribute_dict
+from ..stored_attributes import attribute_dict
 from .function_wrappers import wrappers_in
 
 TYPE_CHECKING = False

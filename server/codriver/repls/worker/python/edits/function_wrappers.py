@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..python_names import attribute_dict
+from ..stored_attributes import attribute_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

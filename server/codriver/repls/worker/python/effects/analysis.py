@@ -10,8 +10,8 @@ import ast
 import types
 
 from ...basics.held_definitions import defining_module_name, is_class, order_of
-from ..python_names import module_dict
 from ..statements import FUNCTION_NODES
+from ..stored_attributes import module_dict
 from .abstract_values import Value, class_value
 from .effects import Effects, class_read
 from .interpreter import Interpreter

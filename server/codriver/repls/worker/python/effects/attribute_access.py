@@ -10,7 +10,7 @@ import sys
 import types
 
 from ...basics.held_definitions import defining_module_name, is_class, order_of, space_of
-from ..python_names import attribute_dict, module_dict
+from ..stored_attributes import attribute_dict, module_dict
 from .abstract_values import UNKNOWN_ROOTS, Value, either, roots_of
 from .effects import class_read, function_read
 from .static_attributes import UNKNOWN_OBJECT, function_in, slot_value, unbound_attribute

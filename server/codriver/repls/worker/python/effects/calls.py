@@ -8,7 +8,7 @@ import itertools
 import types
 
 from ...basics.held_definitions import defining_module_name, is_class
-from ..python_names import attribute_dict, instance_dict_of, module_dict
+from ..stored_attributes import attribute_dict, instance_dict_of, module_dict
 from .abstract_values import MAX_NAMED, NO_ROOTS, Value, either, has_roots, roots_of
 from .call import Call
 from .constructors import Constructors

@@ -7,7 +7,7 @@ import types
 
 from ...basics.held_definitions import order_of, space_of
 from ..class_renewal import is_plain_class
-from ..python_names import attribute_dict
+from ..stored_attributes import attribute_dict
 from .abstract_values import NO_ROOTS, Value, roots_of
 from .pure_calls import is_pure_callable
 from .static_attributes import defaults_of, slot_value, unbound_attribute

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ..python_names import attribute_dict
+from ..stored_attributes import attribute_dict
 from .abstract_values import NO_ROOTS, Value, cell_value, distinct, either, roots_of
 from .effects import Effects, code_position_name, function_read
 from .scopes import Scope

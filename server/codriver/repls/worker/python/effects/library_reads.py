@@ -6,7 +6,7 @@ import ast
 import types
 
 from ...basics.held_definitions import is_class, order_of, space_of
-from ..python_names import attribute_dict
+from ..stored_attributes import attribute_dict
 from .effects import class_read, function_read
 from .pure_calls import CONFIGURATION_READING_METHODS, SIGNATURE_READING_LIBRARIES
 from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, slot_value, unbound_attribute

@@ -8,8 +8,8 @@ import importlib.util
 import sys
 
 from ...basics.held_definitions import is_class
-from ..python_names import module_dict
 from ..statements import FUNCTION_NODES
+from ..stored_attributes import module_dict
 from .abstract_values import NO_ROOTS, Value, roots_of
 from .expressions import MAX_VISITED_NODES
 from .iterated_values import iterated_values

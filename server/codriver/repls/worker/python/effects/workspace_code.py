@@ -7,7 +7,7 @@ import sys
 import types
 
 from ...basics.held_definitions import defining_module_name, is_class, space_of
-from ..python_names import module_dict
+from ..stored_attributes import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

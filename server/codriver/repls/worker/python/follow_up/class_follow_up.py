@@ -13,8 +13,8 @@ from ..edits.statement_syntax import dotted_name
 from ..effects.static_attributes import is_generic_class
 from ..enum_members import is_enum
 from ..equal_values import is_alike
-from ..python_names import module_dict
 from ..statements import CLASS, FUNCTION, VALUE, assigned_names
+from ..stored_attributes import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ..edits.signature_updates import without_body
 from ..edits.statement_syntax import dotted_name
 from ..equal_values import is_alike
 from ..live_functions import annotation_attribute, count_instances_with
-from ..python_names import attribute_dict
+from ..stored_attributes import attribute_dict
 from .retained_objects import LRU_CACHE_TYPE
 
 TYPE_CHECKING = False

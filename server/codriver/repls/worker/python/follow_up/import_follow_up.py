@@ -8,7 +8,7 @@ import types
 
 from ...basics.held_definitions import ABSENT
 from ..bound_names import BoundNames
-from ..python_names import module_dict
+from ..stored_attributes import module_dict
 from .import_syntax import is_bound_again, is_star, source_of_import
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..edits.edited_module import EditedModule
-    from ..loaded_sources import Load
+    from ..load_records import Load
     from ..python_drift import Drift
 
 

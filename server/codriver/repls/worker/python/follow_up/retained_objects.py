@@ -8,9 +8,9 @@ import functools
 from ...basics.held_definitions import ABSENT, defining_module_name, order_of, qualified_name
 from ..enum_members import is_enum
 from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of, stores_more
-from ..python_names import instance_dict_of
 from ..rebuilds import refers_to_function
 from ..registrations import REGISTRY_TYPES
+from ..stored_attributes import instance_dict_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

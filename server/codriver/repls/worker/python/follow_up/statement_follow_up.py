@@ -10,9 +10,9 @@ import weakref
 
 from ...basics.held_definitions import ABSENT, order_of, space_of
 from ..equal_values import is_alike
-from ..python_names import module_dict
 from ..rebuilds import is_setattr
 from ..statements import BLOCK_STATEMENTS, assigned_names, comparable_dump, line_range, names_bound_by
+from ..stored_attributes import module_dict
 from .import_syntax import is_bound_again
 from .retained_objects import refill
 
