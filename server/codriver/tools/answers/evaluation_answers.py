@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.core.evaluations import Evaluation, Failure
-    from codriver.log.transcripts import Transcript
+    from codriver.log.evaluation_transcripts import Transcript
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.arguments import Schema
     from codriver.tools.calls.call import Call
