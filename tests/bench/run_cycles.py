@@ -97,11 +97,11 @@ def main():
 
 
 def fill(live):
-    """Evaluate until the server drops old evaluations and log entries."""
+    """Evaluate code like that of the cycles until the server drops old evaluations and log entries."""
     with contextlib.closing(live.client(name="bench")) as client:
         for number in range(FILLING):
-            answer = client.call("evaluate_code", code=f"{number} + 0", replSessionKey="shop")
-            assert answer.get("result") == str(number), answer
+            answer = client.call("evaluate_code", code=f"_ = {number}, {HANG_UP!r}; {COUNTS}", replSessionKey="shop")
+            assert answer["ok"], answer
 
 
 def measure(live, pid, cycles):
