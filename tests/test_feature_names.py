@@ -123,8 +123,8 @@ def names_in_base(names: frozenset[str], found_in: Callable[[ast.AST], Iterator[
 def literals_in(tree: ast.AST) -> Iterator[str]:
     """Yield the string literals of a module."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            yield node.value if isinstance(node.value, str) else node.value.decode("latin-1")
 
 
 @cache
@@ -153,6 +153,15 @@ def test_no_base_module_reads_an_argument_of_a_feature(feature):
 def test_no_base_command_has_the_name_of_a_feature_command(feature):
     names = frozenset(command.name for command in feature.commands)
     assert names_in_base(names, commands_named, under="commands/") == {}
+
+
+@pytest.mark.parametrize("feature", features.features(), ids=lambda item: item.name)
+def test_no_base_module_mentions_a_command_or_variable_of_a_feature(feature):
+    names = [rf"codriver {re.escape(command.name)}\b" for command in feature.commands]
+    names += [re.escape(repls.variable) for repls in feature.server().accepted]
+    mentioned = re.compile("|".join(names) or r"(?!)")
+    found = {path: [text for text in literals_in(tree) if mentioned.search(text)] for path, tree in trees().items()}
+    assert {path: texts for path, texts in found.items() if texts} == {}
 
 
 def test_uses_of_arguments_and_commands_in_a_module_are_found():

@@ -154,6 +154,10 @@ class AcceptedRepls(Generic[T]):
 
     Raises a `ReplUnreachableError` if nobody connects.
     """
+    variable: str
+    """An environment variable by which programs with such a REPL are recognized."""
+    start_advice: str
+    """A clause on how to start a program with such a REPL, for `ListeningProgram.start_advice`."""
 
 
 @dataclass(frozen=True, slots=True)

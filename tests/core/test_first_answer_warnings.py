@@ -15,13 +15,13 @@ def python_repl(**fields):
     return Repl("r1", "py", Origin("process", "python"), phase="connected", profile=profile, **fields)
 
 
-SHOP = ListeningProgram(20, "127.0.0.1:8000")
+SHOP = ListeningProgram(20, "127.0.0.1:8000", start_advice="start it with `launch`")
 
 
 def test_a_repl_started_by_codriver_warns_of_a_program_listening_in_the_workspace():
     (words,) = first_answer_warnings(state_of(python_repl(), programs=(SHOP,)), python_repl())
     assert "127.0.0.1:8000 (pid 20)" in words
-    assert "codriver run --" in words
+    assert words.endswith("start it with `launch`, or call codriver_seam.start_repl(True) in it")
 
 
 def test_a_program_with_a_repl_causes_no_warning():

@@ -172,6 +172,11 @@ def edit_languages() -> Mapping[str, ApplyText]:
     return {suffix: apply for hooks in server_hooks() for suffix, apply in hooks.edit_languages}
 
 
+def connecting_program_variables() -> Mapping[str, str]:
+    """Return the environment variables by which programs with REPLs are recognized, with the advice to start them."""
+    return {repls.variable: repls.start_advice for hooks in server_hooks() for repls in hooks.accepted}
+
+
 def attach_features(services: Services, tasks: TaskGroup) -> None:
     """Create the state of all features, and connect it to the log and the REPLs of a server."""
     from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands only need the declarations

@@ -366,7 +366,8 @@ class Server:
         for part in features.feature_parts():
             if part.search is not None:
                 self._tasks.start_soon(part.search, self._parts.services.part(part.kind))
-        self._tasks.start_soon(watch_listening_programs, self._core, self._workspace)
+        variables = features.connecting_program_variables()
+        self._tasks.start_soon(watch_listening_programs, self._core, self._workspace, variables)
 
     async def _print_arrivals(self) -> None:
         """Print a line for each REPL or client that connects or disconnects."""

@@ -44,7 +44,7 @@ POLL_INTERVAL_S = 0.02
 def stop_command(*, workspace: Path, for_good: bool) -> None:
     """Stop the workspace's server.
 
-    A server that `codriver run` is starting is stopped, too. If an MCP client keeps a relay with --start open, the
+    A server that is still starting is stopped, too. If an MCP client keeps a relay with --start open, the
     relay starts another server immediately, except with --for-good.
     """
     workspace = workspace.resolve()

@@ -12,4 +12,6 @@ class ListeningProgram:
     pid: int
     address: str
     can_connect: bool = False
-    """Whether the program gives Codriver a REPL when asked, because `codriver run` started it."""
+    """Whether the program gives Codriver a REPL when asked, because a feature started it."""
+    start_advice: str = ""
+    """A clause on how to start the program so that it gives Codriver a REPL, or an empty string."""

@@ -502,9 +502,10 @@ def _nearby_programs_warning(state: State, repl: Repl) -> str:
     if not others:
         return ""
     where = " and ".join(f"{listening.address} (pid {listening.pid})" for listening in others[:MAX_NEARBY_PROGRAMS])
+    start = f"{others[0].start_advice}, or " if others[0].start_advice else ""
     return (
-        f"this REPL is not part of the application listening on {where}. To get a REPL in that application, start "
-        "it with `codriver run --` before its command, or call codriver_seam.start_repl(True) in it"
+        f"this REPL is not part of the application listening on {where}. To get a REPL in that application, {start}"
+        "call codriver_seam.start_repl(True) in it"
     )
 
 

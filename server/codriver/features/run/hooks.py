@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from codriver.features.run.programs import RUN_PROTOCOL, Programs, connect_before_call, find_programs
+from codriver.features.run.run_directory import DIRECTORY_VARIABLE
 from codriver.server_hooks import AcceptedRepls, Part, ServerHooks
 from codriver.tools.calls.call import CallHooks
 
 SERVER: Final = ServerHooks(
     parts=(Part(Programs, lambda services, _tasks: Programs(services), run=Programs.follow),),
-    accepted=(AcceptedRepls(RUN_PROTOCOL, Programs, Programs.accept),),
+    accepted=(
+        AcceptedRepls(
+            RUN_PROTOCOL,
+            Programs,
+            Programs.accept,
+            variable=DIRECTORY_VARIABLE,
+            start_advice="start it with `codriver run --` before its command",
+        ),
+    ),
     calls=CallHooks(before=(connect_before_call,), sessions=(find_programs,)),
 )

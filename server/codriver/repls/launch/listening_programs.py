@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.actions import ProgramsFound
@@ -27,16 +28,21 @@ MIN_REST_RATIO: Final = 2000
 """Minimum ratio of the time between searches to the duration of a search."""
 PROC_DIRECTORY: Final = Path("/proc")
 INTERPRETER_PREFIX: Final = "python"
-RUN_VARIABLE: Final = b"CODRIVER_RUN="
-"""The start of an environment variable that `codriver run` sets for the programs that it starts."""
+NO_VARIABLES: Final[Mapping[str, str]] = MappingProxyType({})
 TOOL_NAME_PREFIXES: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
 """Prefixes of names in the command lines of tools that listen on a port but are not applications."""
 
 
 class ListeningPrograms:
-    """Finds the listening programs in one workspace. Not thread-safe."""
+    """Finds the listening programs in one workspace. Not thread-safe.
 
-    def __init__(self, workspace: Path) -> None:
+    `variables` are environment variables of programs that give Codriver a REPL when asked, with the advice on how to
+    start other programs in the same way.
+    """
+
+    def __init__(self, workspace: Path, variables: Mapping[str, str] = NO_VARIABLES) -> None:
+        self._marks = [f"{variable}=".encode() for variable in variables]
+        self._start_advice = ", or ".join(variables.values())
         self._workspace = workspace.resolve()
         self._sockets: Mapping[int, str] = {}
         self._found: tuple[ListeningProgram, ...] = ()
@@ -66,13 +72,14 @@ class ListeningPrograms:
                 if not self._is_program(directory, this_pid):
                     continue
                 links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
-                can_connect = RUN_VARIABLE in (directory / "environ").read_bytes()
+                environ = (directory / "environ").read_bytes()
             except OSError:  # it has ended, or is another user's
                 continue
             inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
             for address in sorted({sockets[inode] for inode in inodes if inode in sockets} - seen):
                 seen.add(address)
-                yield ListeningProgram(int(directory.name), address, can_connect)
+                can_connect = any(mark in environ for mark in self._marks)
+                yield ListeningProgram(int(directory.name), address, can_connect, self._start_advice)
 
     def _process_ids(self) -> Iterator[str]:
         """Yield the ids of processes whose working directory is in the workspace.
@@ -99,9 +106,12 @@ class ListeningPrograms:
         return int(parent) != codriver_pid
 
 
-async def watch_listening_programs(core: Core, workspace: Path) -> None:
-    """Report the listening programs to the core, immediately and then after each change."""
-    programs = ListeningPrograms(workspace)
+async def watch_listening_programs(core: Core, workspace: Path, variables: Mapping[str, str]) -> None:
+    """Report the listening programs to the core, immediately and then after each change.
+
+    See `ListeningPrograms` for `variables`.
+    """
+    programs = ListeningPrograms(workspace, variables)
     seen: tuple[ListeningProgram, ...] = ()
 
     def is_changed(found: tuple[ListeningProgram, ...]) -> bool:
