@@ -195,6 +195,12 @@ def find_kind(words: str, added: Iterable[ReplKind] = ()) -> ReplKind | None:
     return None if colon and found is not None and not found.variant else found
 
 
+def kind_of_program(command: str) -> ReplKind | None:
+    """Return the first kind of REPL that the program of a command line starts, or None."""
+    program = next(iter(command.split()), "")
+    return next((kind for kind in REPL_KINDS if program in kind.programs), None)
+
+
 def display_name(words: str) -> str:
     """Return the display name of the REPL that a `repl` setting selects. A command line is displayed unchanged."""
     found = find_kind(words) or next((kind for kind in REPL_KINDS if kind.repl == words), None)

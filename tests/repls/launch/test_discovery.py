@@ -250,6 +250,31 @@ async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("command", ["clojure", "clojure -M:dev:nrepl"])
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_a_configured_repl_is_not_started_while_its_port_file_leads_to_a_running_one(
+    tmp_path, command, is_running
+):
+    shell = Shell()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1] if is_running else closed_port()
+        (tmp_path / ".nrepl-port").write_text(str(port))
+        finder = Discovery(
+            core=shell.core, workspace=tmp_path, addresses=(), commands=(command,), port_files=(),
+            recipe_of=recipe_in(tmp_path),
+        )  # fmt: skip
+        finder.report_configured()
+        assert shell.core.state.lifecycle.is_searching == is_running
+        assert (f"process:{command}" in shell.core.state.repls) != is_running
+        if is_running:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(finder.run)
+                await until(lambda: not shell.core.state.lifecycle.is_searching)
+                tasks.cancel_scope.cancel()
+            assert [repl.address for repl in shell.core.state.repls.values()] == [f"127.0.0.1:{port}"]
+            assert any(".nrepl-port leads to a running REPL" in text for text in shell.log_texts())
+
+
 def recipe_in(workspace, python="auto"):
     return partial(find_recipe, workspace=workspace, environ=os.environ, python=python)
 

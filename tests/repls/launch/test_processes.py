@@ -101,6 +101,19 @@ async def test_only_the_port_file_of_the_process_itself_is_removed(tmp_path, wri
     assert file.exists() is is_left
 
 
+async def test_a_port_file_overwritten_by_another_repl_survives_a_process_that_removes_it(tmp_path):
+    file = tmp_path / ".nrepl-port"
+    code = (
+        "import os, signal, sys\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: (os.remove({str(file)!r}), sys.exit()))\n"
+        f"open({str(file)!r}, 'w').write('8123')\n{LISTEN.replace('4711', '8123')}{WAIT}"
+    )
+    async with started(tmp_path, *python(code), port_file=file) as (running, _):
+        await running.endpoint()
+        file.write_text("8124")
+    assert file.read_text() == "8124"
+
+
 async def test_a_stale_port_file_is_not_trusted(tmp_path):
     file = tmp_path / ".nrepl-port"
     file.write_text("8123")

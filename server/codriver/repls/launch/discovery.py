@@ -11,9 +11,10 @@ import anyio
 from codriver.core.actions import AddRepl, AddServerLine, DropRepl, PortFilesScanned, ReplSearchChanged
 from codriver.core.records import replace
 from codriver.core.state import Origin
+from codriver.net.server_record import MAX_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.processes import find_port_files, watch_port_files
-from codriver.repls.launch.projects import repls_to_start
+from codriver.repls.launch.projects import read_port_text, repls_to_start
 from codriver.repls.launch.recipes import NotAcceptedError, RecipeError
 
 if TYPE_CHECKING:
@@ -60,21 +61,48 @@ class Discovery:
         self._port_files = (*kinds.port_file_names(), *port_files)
         self._found: tuple[FoundPortFile, ...] = ()
         self._found_event = anyio.Event()
+        self._replaced: set[str] = set()
+        """The configured commands that are not started because their REPL is already running."""
         self._errors: dict[str, str] = {}
         self._written: dict[str, int] = {}
         """When each port file was written, as of the last check, by REPL id."""
 
     def report_configured(self) -> None:
-        """Report the configured REPLs to the core. If there are none, report that a search has started."""
+        """Report the configured REPLs to the core. Report a search if there are none, or if one is already running."""
         if not self._is_configured:
             self._dispatch(ReplSearchChanged(is_under_way=True))
         self.configure(self._addresses, self._commands, self._named)
+        if self._is_configured and self._replaced:
+            self._dispatch(ReplSearchChanged(is_under_way=True))
 
     def configure(self, addresses: Sequence[str], commands: Sequence[str], named: Sequence[AddRepl] = ()) -> None:
-        """Report configured REPLs that the core does not know yet."""
-        found = [_configured_address(text) for text in addresses]
-        found += [_configured_command(text, self._added_kinds) for text in commands if text != kinds.NO_REPL_SETTING]
-        self._dispatch(*found, *named)
+        """Report configured REPLs that the core does not know yet.
+
+        An nREPL whose port file leads to a running REPL is not started, because it would overwrite the file, which may
+        be that of the user's editor. The file is found like any other.
+        """
+        actions: list[Action] = [_configured_address(text) for text in addresses]
+        for text in commands:
+            if text == kinds.NO_REPL_SETTING:
+                continue
+            if (name := self._port_file_of_running(text)) is not None:
+                self._replaced.add(text)
+                words = f"{kinds.display_name(text)} is not started, because {name} leads to a running REPL"
+                actions.append(AddServerLine(words))
+                continue
+            actions.append(_configured_command(text, self._added_kinds))
+        self._dispatch(*actions, *named)
+
+    def _port_file_of_running(self, text: str) -> str | None:
+        """Return the name of a port file that a command writes and that leads to a running REPL, or None."""
+        kind = kinds.find_kind(text, self._added_kinds) or kinds.kind_of_program(text)
+        if kind is None or kind.protocol != kinds.NREPL_PROTOCOL:
+            return None
+        for name in kind.port_files:
+            port = read_port_text(self._workspace, name)
+            if port.isascii() and port.isdecimal() and 0 < int(port) <= MAX_PORT and _is_listening(int(port)):
+                return name
+        return None
 
     async def run(self) -> None:
         """Watch the port files. Start a REPL if none is configured or found."""
@@ -83,6 +111,7 @@ class Discovery:
             await self._found_event.wait()
             if not self._is_configured:
                 await self._choose()
+            if not self._is_configured or self._replaced:
                 self._dispatch(ReplSearchChanged(is_under_way=False))
             while True:
                 self._found_event = anyio.Event()
@@ -97,6 +126,7 @@ class Discovery:
         self._found = find_port_files(self._workspace, self._port_files)
         if not self._is_configured:
             self._report(None if _lead_to_listener(self._found) else choose_repl(self._workspace, self._recipe_of))
+        if not self._is_configured or self._replaced:
             self._dispatch(ReplSearchChanged(is_under_way=False))
         self._reconcile()
 
@@ -252,15 +282,18 @@ def _lead_to_listener(found: Sequence[FoundPortFile]) -> bool:
     running = [item for item in found if item.port is not None]
     if any(kinds.split_address(item.address)[0] != kinds.NREPL_PROTOCOL for item in running):
         return True
-    for port in {item.port for item in running}:
-        try:
-            socket.create_connection(("127.0.0.1", port), CONNECT_TIMEOUT_S).close()
-        except ConnectionRefusedError:
-            continue
-        except (OSError, OverflowError):  # a slow port may be alive, and other hosts are checked elsewhere
-            pass
-        return True
-    return False
+    return any(_is_listening(port) for port in {item.port for item in running} if port is not None)
+
+
+def _is_listening(port: int) -> bool:
+    """Return whether connections to a local port are not refused. This blocks."""
+    try:
+        socket.create_connection(("127.0.0.1", port), CONNECT_TIMEOUT_S).close()
+    except ConnectionRefusedError:
+        return False
+    except (OSError, OverflowError):  # a slow port may be alive, and other hosts are checked elsewhere
+        pass
+    return True
 
 
 def _configured_address(text: str) -> AddRepl:

@@ -113,6 +113,7 @@ class ReplProcess:
         self._crash: list[str] | None = None
         self._line = {"out": "", "err": ""}
         self._printed: Endpoint | None = None
+        self._endpoint: Endpoint | None = None
         self._exit: str | None = None
         self._is_swept = False
         self.over = anyio.Event()
@@ -128,6 +129,7 @@ class ReplProcess:
         with anyio.move_on_after(self._start_timeout_s):
             while not self.over.is_set():
                 if found := self._printed or await anyio.to_thread.run_sync(self._read_port_file):
+                    self._endpoint = found
                     return found
                 with anyio.move_on_after(ADDRESS_POLL_INTERVAL_S):
                     await self.over.wait()
@@ -206,10 +208,24 @@ class ReplProcess:
 
     def remove_port_file(self) -> None:
         """Remove the port file that the process left behind. This blocks."""
-        found = self._read_port_file()
-        if self._port_file is not None and found is not None and self._printed in (None, found):
+        found, endpoint = self._read_port_file(), self._endpoint or self._printed
+        if self._port_file is not None and found is not None and endpoint in (None, found):
             with suppress(OSError):
                 files.remove(self._port_file)
+
+    def read_replaced_port_file(self) -> bytes | None:
+        """Return the content of the port file if another REPL has overwritten it, or None. This blocks."""
+        found, endpoint = self._read_port_file(), self._endpoint or self._printed
+        return str(found.port).encode() if found is not None and endpoint not in (None, found) else None
+
+    def restore_port_file(self, content: bytes) -> None:
+        """Write the port file of another REPL again, because the process removed it when it exited. This blocks.
+
+        nREPL removes its port file without reading it.
+        """
+        if self._port_file is not None and not self._port_file.exists():
+            with suppress(OSError):
+                files.replace(self._port_file, content, links=Links.NEVER, is_durable=False)
 
     def _read_port_file(self) -> Endpoint | None:
         stamp = _port_file_stamp(self._port_file)
@@ -282,9 +298,13 @@ async def start_repl_process(
                 yield running
             finally:
                 with anyio.CancelScope(shield=True):
+                    replaced = await anyio.to_thread.run_sync(running.read_replaced_port_file)
                     await running.stop()
                     await process.aclose()
-                    await anyio.to_thread.run_sync(running.remove_port_file)
+                    if replaced is None:
+                        await anyio.to_thread.run_sync(running.remove_port_file)
+                    else:
+                        await anyio.to_thread.run_sync(running.restore_port_file, replaced)
     finally:
         if reading is not None:
             os.close(reading)  # the reading task may be cancelled before it starts
