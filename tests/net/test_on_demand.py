@@ -1,9 +1,11 @@
 """Servers that commands and relays start on demand, and that end by themselves."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import forked
@@ -11,8 +13,15 @@ import pytest
 from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
 
 from codriver.files.codriver_paths import server_directory
-from codriver.net.registration import allow_start, is_stopped_for_good, stop_for_good
-from codriver.net.server_record import is_claimed
+from codriver.net.registration import (
+    allow_start,
+    is_stopped_for_good,
+    mark_start,
+    record_stop,
+    stop_for_good,
+    was_stopped_since,
+)
+from codriver.net.server_record import STOPPED_WHILE_STARTING_STATUS, is_claimed
 from codriver.protocol.calls import NEW_SERVER_NOTE
 
 
@@ -104,6 +113,45 @@ main()
             assert (found[0].returncode, found[0].stdout) == (0, "42\n"), found[0].stderr
         finally:
             starting.terminate()
+
+
+def test_stop_ends_servers_that_have_not_claimed_the_workspace_yet(run, workspace):
+    release = workspace.parent / "release"
+    slow = f"""
+import os, time
+from codriver.commands import serve
+load = serve._load_server
+def wait():
+    print("starting", flush=True)
+    while not os.path.exists({str(release)!r}): time.sleep(0.01)
+    load()
+serve._load_server = wait
+from codriver.__main__ import main
+main()
+"""
+    env = environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    given = {"env": env, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    words = [sys.executable, "-c", slow, "serve", "--workspace", str(workspace)]
+    with subprocess.Popen(words, **given) as first, subprocess.Popen(words, **given) as second:
+        assert [first.stdout.readline(), second.stdout.readline()] == ["starting\n"] * 2
+        assert run("stop").stdout == "stopped a server that was still starting\n"
+        release.touch()
+        for server in (first, second):
+            output, errors = server.communicate(timeout=WAIT_S)
+            assert "listens" not in output
+            assert "was stopped with `codriver stop` while it was starting" in errors
+            assert server.returncode == STOPPED_WHILE_STARTING_STATUS
+    assert run("status").returncode == 3
+
+
+def test_a_stop_recorded_before_the_clock_was_set_back_does_not_count(workspace, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(workspace.parent / "state"))
+    os.close(mark_start(workspace))  # creates the state directory
+    requested_ms = time.time_ns() // 10**6
+    record_stop(workspace)
+    assert was_stopped_since(workspace, requested_ms)
+    monkeypatch.setattr(time, "time_ns", lambda: (requested_ms - 3_600_000) * 10**6)
+    assert not was_stopped_since(workspace, requested_ms - 3_600_000)
 
 
 def test_a_server_started_by_a_relay_outlives_it(tmp_path):

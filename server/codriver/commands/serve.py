@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,7 +18,7 @@ from codriver.commands.options import WholeNumberRange, exact_workspace_option, 
 from codriver.commands.terminal import echo, waiting_line
 from codriver.files.codriver_paths import server_directory
 from codriver.log.control_characters import escape_to_one_line
-from codriver.net import server_record
+from codriver.net import registration, server_record
 from codriver.systems.other_processes import daemonize, do_nothing
 from codriver.systems.programs import complete_path
 
@@ -102,7 +104,10 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     """
     if is_quiet and is_verbose:
         raise click.UsageError("--quiet and --verbose cannot be used together")
+    if not on_demand:
+        requested_ms = requested_ms or time.time_ns() // 1_000_000
     on_reached = daemonize() if detach else do_nothing
+    mark = None if on_demand else registration.mark_start(workspace.resolve())
     complete_path()
     watch = MistakenClientDetector()
     if not (on_demand or detach):
@@ -122,6 +127,8 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     }
     overrides = {name: value for name, value in given.items() if value is not None} | dict(added)
     with ExitStack() as waiting:
+        if mark is not None:
+            waiting.callback(os.close, mark)
         waiting.enter_context(waiting_line(lambda: STARTING_MESSAGE))
 
         def reached() -> None:

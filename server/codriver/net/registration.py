@@ -266,9 +266,12 @@ def record_stop(workspace: Path) -> None:
 
 
 def was_stopped_since(workspace: Path, requested_ms: int) -> bool:
-    """Return whether the user has stopped the server of this workspace since a time in epoch milliseconds."""
+    """Return whether the user has stopped the server of this workspace since a time in epoch milliseconds.
+
+    A stop in the future does not count. It was recorded before the clock was set back.
+    """
     try:
-        return int(files.read(_last_stop_file(workspace), LAST_STOP_RULES)) >= requested_ms
+        return requested_ms <= int(files.read(_last_stop_file(workspace), LAST_STOP_RULES)) <= time.time_ns() // 10**6
     except (OSError, ValueError):
         return False
 
