@@ -29,7 +29,7 @@ from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import known_clients
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import (
-    OWN_COPY_ADVICE,
+    SEPARATE_CHECKOUT_ADVICE,
     CapabilityRow,
     Check,
     Report,
@@ -479,14 +479,14 @@ def test_a_project_of_another_user_is_reported_with_advice_that_this_user_can_fo
     directory = launch.workspace / ".calva" / "mcp-server"
     os.chown(directory, NOBODY, NOBODY)
     (check,) = of(examine(), "permissions")
-    assert (check.text, check.fix) == (f"{directory} belongs to another user", OWN_COPY_ADVICE)
+    assert (check.text, check.fix) == (f"{directory} belongs to another user", SEPARATE_CHECKOUT_ADVICE)
     os.chown(launch.workspace, NOBODY, NOBODY)
     real = os.access
     # Nothing is unwritable for root, so the system's answer is simulated.
     monkeypatch.setattr(os, "access", lambda path, mode: path != launch.workspace and real(path, mode))
     (check,) = of(examine(), "permissions")
     assert check.text == f"{launch.workspace} belongs to another user and cannot be written by this one"
-    assert check.fix == OWN_COPY_ADVICE
+    assert check.fix == SEPARATE_CHECKOUT_ADVICE
     os.chown(launch.workspace, os.geteuid(), os.getegid())
     (check,) = of(examine(), "permissions")
     assert check.text == f"{launch.workspace} cannot be written by this user"

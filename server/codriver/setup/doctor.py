@@ -33,7 +33,7 @@ from codriver.settings.layers import SettingsError, load_settings, withheld_mess
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     CLIENT_NAME,
-    OWN_COPY_ADVICE,
+    SEPARATE_CHECKOUT_ADVICE,
     CapabilityRow,
     Check,
     ReplReport,
@@ -291,9 +291,11 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
     """Check the permissions of the files with which clients find and trust the server."""
     directory = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
-        is_own = is_mine(workspace.stat().st_uid)
+        is_of_user = is_mine(workspace.stat().st_uid)
         reason = (
-            "cannot be written by this user" if is_own else "belongs to another user and cannot be written by this one"
+            "cannot be written by this user"
+            if is_of_user
+            else "belongs to another user and cannot be written by this one"
         )
         yield Check("permissions", "wrong", f"{workspace} {reason}", access_advice(workspace))
         return
@@ -334,15 +336,15 @@ def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Che
         yield Check("permissions", "wrong", f"{directory}: {error.strerror}", access_advice(directory))
         return
     of_directory = directory.lstat()
-    is_own = is_mine(of_directory.st_uid)
-    if is_own and not is_directory_private and not _others_may_write(of_directory):
+    is_of_user = is_mine(of_directory.st_uid)
+    if is_of_user and not is_directory_private and not _others_may_write(of_directory):
         text = f"others can access {directory}, so its content is ignored: "
         text += "the directory came with a checkout, or its permissions were changed"
         yield Check("permissions", "note", text, "codriver serve makes it private and removes left-over files")
     for entry in entries:
         status = entry.lstat()
         if not is_mine(status.st_uid):
-            fix = f"rm -r {directory} && codriver serve" if is_own else OWN_COPY_ADVICE
+            fix = f"rm -r {directory} && codriver serve" if is_of_user else SEPARATE_CHECKOUT_ADVICE
             yield Check("permissions", "wrong", f"{entry} belongs to another user", fix)
         elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")

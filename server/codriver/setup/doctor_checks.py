@@ -200,7 +200,7 @@ MIN_SERVER_FREE_BYTES: Final = 64 * 2**10
 MEMORY_ONLY_WARNING: Final = "code and output are kept only in memory and are lost when the server stops"
 
 
-OWN_COPY_ADVICE: Final = "work in a checkout of your own, because a directory serves one user"
+SEPARATE_CHECKOUT_ADVICE: Final = "work in a checkout of your own, because a directory serves one user"
 """What to do in a project that belongs to another user."""
 
 
@@ -208,8 +208,8 @@ def access_advice(directory: Path) -> str:
     """Return advice for getting access to a directory in a project, which depends on who owns it."""
     for path in (directory, *directory.parents):
         with suppress(OSError):  # a directory above it cannot be entered, and its owner decides
-            return grant_access_command(path) if is_mine(path.lstat().st_uid) else OWN_COPY_ADVICE
-    return OWN_COPY_ADVICE
+            return grant_access_command(path) if is_mine(path.lstat().st_uid) else SEPARATE_CHECKOUT_ADVICE
+    return SEPARATE_CHECKOUT_ADVICE
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
