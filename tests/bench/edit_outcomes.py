@@ -33,6 +33,7 @@ TABLES = (
     "workflows",
     "weeks",
     "layouts",
+    "tutorials",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

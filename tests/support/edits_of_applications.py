@@ -246,7 +246,6 @@ ALL = [
         "PREFIX = '/v2'",
         (RULES, GET),
         needs=F,
-        expects="reported",
     ),
     Edit(
         "flask app: methods of a route",
@@ -255,7 +254,6 @@ ALL = [
         "methods=['GET']",
         ("sorted(sorted(one.methods) for one in m.app.url_map.iter_rules() if 'items' in str(one))",),
         needs=F,
-        expects="reported",
     ),
     Edit(
         "flask app: a handler of another code",
@@ -267,7 +265,6 @@ ALL = [
             "m.app.test_client().post('/api/items/1').is_json",
         ),
         needs=F,
-        expects="reported",
     ),
     Edit(
         "flask app: a body of an error handler",
@@ -292,7 +289,6 @@ ALL = [
         "",
         ("m.app.before_request_funcs", "hasattr(m, 'check')"),
         needs=F,
-        expects="reported",
     ),
     Edit(
         "flask app: a command is renamed",
@@ -301,12 +297,9 @@ ALL = [
         "'load')",
         ("sorted(m.app.cli.commands)",),
         needs=F,
-        expects="reported",
     ),
     Edit("flask app: data that a view reads", FLASK, "{1: 'pen'}", "{1: 'ink'}", (GET,), needs=F),
-    Edit(
-        "flask app: a route's converter", FLASK, "<int:item_id>", "<item_id>", (RULES, GET), needs=F, expects="reported"
-    ),
+    Edit("flask app: a route's converter", FLASK, "<int:item_id>", "<item_id>", (RULES, GET), needs=F),
     Edit(
         "flask app: a view is renamed",
         FLASK,
@@ -314,7 +307,6 @@ ALL = [
         "def show(item_id)",
         ("sorted(m.app.view_functions)", GET),
         needs=F,
-        expects="reported",
     ),
     Edit(
         "fastapi app: a page size",
@@ -323,7 +315,6 @@ ALL = [
         "PAGE = 50",
         ("m.Page().size", CALL + ".get('/items/').json()['size']"),
         needs=FA,
-        expects="reported",
     ),
     Edit(
         "fastapi app: a dependency's constraint",
@@ -332,11 +323,8 @@ ALL = [
         "Query(le=10)",
         (CALL + ".get('/items/?size=50').status_code",),
         needs=FA,
-        expects="reported",
     ),
-    Edit(
-        "fastapi app: a prefix", FASTAPI, "prefix='/items'", "prefix='/things'", (PATHS,), needs=FA, expects="reported"
-    ),
+    Edit("fastapi app: a prefix", FASTAPI, "prefix='/items'", "prefix='/things'", (PATHS,), needs=FA),
     Edit(
         "fastapi app: a status code",
         FASTAPI,
@@ -344,7 +332,6 @@ ALL = [
         "status_code=202",
         (CALL + ".post('/items/', json={'name': 'a'}).status_code",),
         needs=FA,
-        expects="reported",
     ),
     Edit(
         "fastapi app: a field's constraint",
@@ -353,7 +340,6 @@ ALL = [
         "max_length=2",
         (CALL + ".post('/items/', json={'name': 'abc'}).status_code",),
         needs=FA,
-        expects="reported",
     ),
     Edit(
         "fastapi app: a field more",
@@ -362,7 +348,6 @@ ALL = [
         "    price: float = 1.0\n    tags: list[str] = []\n",
         (CALL + ".post('/items/', json={'name': 'a', 'tags': ['x']}).json()",),
         needs=FA,
-        expects="reported",
     ),
     Edit(
         "fastapi app: a body",
@@ -379,7 +364,6 @@ ALL = [
         "",
         (PATHS,),
         needs=FA,
-        expects="reported",
     ),
     Edit(
         "fastapi app: a tag",
@@ -388,7 +372,6 @@ ALL = [
         "tags=['things']",
         ("m.app.openapi()['paths']['/items/']['get']['tags']",),
         needs=FA,
-        expects="reported",
     ),
     Edit(
         "fastapi app: the dependency's code",

@@ -374,7 +374,6 @@ ALL = [
         "'/b'",
         RULES,
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a blueprint's route in another module",
@@ -384,7 +383,6 @@ ALL = [
         RULES.replace("m.app", "user.app"),
         {"user": "import flask\nfrom m import bp\napp = flask.Flask('user')\napp.register_blueprint(bp)\n"},
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a blueprint's new route in another module",
@@ -394,7 +392,6 @@ ALL = [
         RULES.replace("m.app", "user.app"),
         {"user": "import flask\nfrom m import bp\napp = flask.Flask('user')\napp.register_blueprint(bp)\n"},
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a configuration by a constant",
@@ -404,7 +401,6 @@ ALL = [
         "SIZE = 5\n",
         ("m.app.config['SIZE']", "m.app.config['TWICE']"),
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a configuration from an object",
@@ -413,7 +409,6 @@ ALL = [
         "SIZE = 5",
         "m.app.config['SIZE']",
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a view's class",
@@ -423,7 +418,6 @@ ALL = [
         "return 'g'\n    def post(self):\n        return 'p'\n",
         ("m.app.test_client().post('/x').text", RULES),
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: the code of an error handler",
@@ -432,7 +426,6 @@ ALL = [
         "errorhandler(405)",
         "m.app.test_client().get('/nothing').status_code",
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a removed hook",
@@ -442,7 +435,6 @@ ALL = [
         "",
         "m.app.test_client().get('/').text",
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a factory",
@@ -452,7 +444,6 @@ ALL = [
         "app.config['X'] = 2",
         "m.app.config['X']",
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a route in a factory",
@@ -462,7 +453,6 @@ ALL = [
         "return 'one'\n    @app.route('/two')\n    def two():\n        return 'two'\n",
         RULES,
         needs=("flask",),
-        expects="reported",
     ),
     Edit(
         "flask: a filter's name",
@@ -471,7 +461,6 @@ ALL = [
         "'big'",
         "sorted(set(m.app.jinja_env.filters) & {'up', 'big'})",
         needs=("flask",),
-        expects="reported",
     ),
     # FastAPI
     Edit(
@@ -482,7 +471,6 @@ ALL = [
         OPENAPI.replace("m.app", "user.app"),
         {"user": "import fastapi\nfrom m import router\napp = fastapi.FastAPI()\napp.include_router(router)\n"},
         needs=("fastapi",),
-        expects="reported",
     ),
     Edit(
         "fastapi: a router's new route in another module",
@@ -502,7 +490,6 @@ ALL = [
         ("TestClient(m.app).get('/x').json()", "TestClient(m.app).get('/x?start=1').json()"),
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     Edit(
         "fastapi: a dependency's class",
@@ -513,7 +500,6 @@ ALL = [
         "TestClient(m.app).get('/x').json()",
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     Edit(
         "fastapi: a response's model",
@@ -524,7 +510,6 @@ ALL = [
         "TestClient(m.app).get('/x').json()",
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     Edit(
         "fastapi: a body's model in another module",
@@ -537,7 +522,6 @@ ALL = [
         },
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     Edit(
         "fastapi: a query's default by a constant",
@@ -548,7 +532,6 @@ ALL = [
         "TestClient(m.app).get('/x').json()",
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     Edit(
         "fastapi: a middleware's argument",
@@ -558,7 +541,6 @@ ALL = [
         "TAG = 'b'",
         "[one.kwargs for one in m.app.user_middleware]",
         needs=("fastapi",),
-        expects="reported",
     ),
     Edit(
         "fastapi: an exception's handler",
@@ -579,7 +561,6 @@ ALL = [
         "TestClient(m.app).get('/x').status_code",
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     Edit(
         "fastapi: a status by a constant",
@@ -589,7 +570,6 @@ ALL = [
         "TestClient(m.app).post('/x').status_code",
         setup=TEST,
         needs=("fastapi", "httpx2"),
-        expects="reported",
     ),
     # Django
     Edit(

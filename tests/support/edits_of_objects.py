@@ -763,7 +763,6 @@ ALL = with_expected(
         "plugins: an argument of a sample",
         "tool: a format",
         "tool: a level of a child",
-        "tool: a propagation",
         "tool: a filter less",
         "tool: a size of a handler",
         "tool: an argument of a handler",

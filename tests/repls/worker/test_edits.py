@@ -25,6 +25,7 @@ import edits_of_services
 import edits_of_sites
 import edits_of_systems
 import edits_of_tools
+import edits_of_tutorials
 import edits_of_values
 import edits_of_weeks
 import edits_of_workflows
@@ -57,6 +58,7 @@ TABLES = {
     "sites": edits_of_sites.ALL[::EVERY],
     "systems": edits_of_systems.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],
+    "tutorials": edits_of_tutorials.ALL[::EVERY],
     "weeks": edits_of_weeks.ALL[::EVERY],
     "workflows": edits_of_workflows.ALL[::EVERY],
 }

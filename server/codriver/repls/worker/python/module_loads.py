@@ -21,8 +21,9 @@ from .enum_members import is_enum
 from .follow_failures import Reporting, explain_unfollowed_change
 from .follow_up.followers import Followers
 from .holders import find_holder_paths, is_in_use
-from .library_caches import clear_url_caches
+from .library_caches import clear_openapi_schemas, clear_url_caches, renew_celery_applications
 from .load_records import MAX_PARSED_BYTES
+from .receiver_order import sort_receivers
 from .renewal import remove_previous_definitions, update_remaining_objects
 from .statements import PARSE_ERRORS, SourceText, imported_names, names_bound_by
 from .stored_attributes import instance_dict_of, module_dict
@@ -202,7 +203,12 @@ class ModuleLoad:
         with Reporting(self.report_failure):
             followers.reports.report_grown(followers.registrations)
         with Reporting(self.report_failure):
+            self._sort_receivers(name)
+        with Reporting(self.report_failure):
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
+            clear_openapi_schemas([*self._sources.loads])
+            for owner, task, setting in renew_celery_applications():
+                self.renewed.append(_stays_row(owner, task, f"the annotation {setting} that it had is not undone"))
             kinds = [
                 value for value in module.__dict__.values() if is_class(value) and defining_module_name(value) == name
             ]
@@ -210,6 +216,16 @@ class ModuleLoad:
             if self._minimal is not None and self._minimal.edited.changes_classes:
                 clear_subclass_caches(self._sources.loads)
         return ABSENT
+
+    def _sort_receivers(self, name: str) -> None:
+        """Restore the order of the functions that signals call, if one of them was connected by this load."""
+        if self._minimal is None:
+            return
+        names = self._minimal.edited.connected_names
+        if names:
+            for module, function in sort_receivers(self._sources.loads, name, names, self._undo):
+                why = "other functions are called before it that a fresh import connects later"
+                self.renewed.append(_stays_row(module, function, why))
 
     def report_failure(self, why: str, text: Text | None = None) -> None:
         """Report that dependents of the edit were not updated. `why` is the reason.

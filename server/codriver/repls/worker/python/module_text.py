@@ -118,6 +118,7 @@ class Text:
         inner: Any
         if isinstance(node, FUNCTION_NODES):
             yield node.name
+            yield from self._filled_by_decorators(node, names)
             if node.name == "__getattr__":  # it sets attributes of the module, which may have any name
                 yield self.name.rpartition(".")[2]
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -151,6 +152,19 @@ class Text:
                     yield from (each.id for each in ast.walk(inner) if isinstance(each, ast.Name))
                 elif isinstance(node, ast.Expr) and isinstance(inner, ast.Name):
                     yield inner.id  # a call may change the objects named in it
+
+    def _filled_by_decorators(self, node: Any, names: set[str]) -> Iterator[str]:
+        """Yield the names of objects in which decorators such as `app.get` register a function.
+
+        Only names that the definition itself evaluates count, not those in the function's body.
+        """
+        called = [decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list]
+        values = [found.value for found in called if isinstance(found, ast.Attribute)]
+        owners = [value.id for value in values if isinstance(value, ast.Name)]
+        if owners:
+            first, last = line_range(node)[0], node.body[0].lineno
+            if not names.isdisjoint(WORD_PATTERN.findall("".join(self.source.lines[first - 1 : last - 1]))):
+                yield from owners
 
 
 def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:

@@ -263,10 +263,15 @@ class NameChanges:
                     return False
                 if type(now) is not types.FunctionType or type(old) is not types.FunctionType:
                     return True
-                return now.__code__.co_filename != old.__code__.co_filename  # one of them is generated
+                is_generated = now.__code__.co_filename != old.__code__.co_filename
+                return is_generated or not is_alike(now.__dict__, old.__dict__)  # which decorators have set
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
         return False
+
+    def has_stored_signature(self, effects: Effects) -> bool:
+        """Return whether a value stores a function with a changed signature, which a library reads when it is used."""
+        return any(name.endswith("(...)") and self.has_changed(module, name) for module, name in effects.reads)
 
     def cause(self, effects: Effects) -> str:
         """Return the name of a changed object that a statement reads, or "what" if none is known."""

@@ -8,9 +8,11 @@ import types
 
 from ..basics.held_definitions import ABSENT, is_class, space_of
 from .bound_names import BoundNames
+from .effects.pure_calls import is_registry_class
 from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
 from .registrations import REGISTRY_TYPES
 from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, line_range, makes_new_object, names_bound_by
+from .successors import share_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class Rebuilds:
                     self.revived.add((text.name, name))
                 elif (
                     isinstance(node, (ast.Assign, ast.AnnAssign))
-                    and makes_new_object(node)
+                    and (makes_new_object(node) or is_registry_class(type(old)))
                     and self._is_first(text, top, name)
                 ):
                     self.preserve_identity(text, name, old)
@@ -300,12 +302,19 @@ class Rebuilds:
             is_first = False
 
     def preserve_identity(self, text: Text, name: str, old: Any) -> None:
-        """Restore the previous collection object of a name that was created again, with the new contents."""
+        """Restore the previous object of a name that was created again, with the contents of the new object.
+
+        That is possible for collections and for most objects of libraries.
+        """
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
             self._followers.objects.replace_contents(old, new)
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
+        elif share_attributes(old, new, self._undo):
+            text.space[name] = old
+            self._followers.changes.updated.add((text.name, name))
+            self._followers.changes.refilled[id(old)] = None
         elif text.name != self._followers.name and new is not old:
             self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 

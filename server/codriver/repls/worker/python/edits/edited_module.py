@@ -9,7 +9,7 @@ from ...basics.held_definitions import ABSENT, defining_module_name, is_class, q
 from ..bound_names import BoundNames
 from ..live_functions import FileCodes
 from ..renewal import is_same_function_code
-from ..statements import CLASS, FUNCTION, assigned_names, compare
+from ..statements import CLASS, DECORATORS, FUNCTION, assigned_names, compare
 from .statement_syntax import dotted_name
 
 TYPE_CHECKING = False
@@ -132,6 +132,17 @@ class EditedModule:
         """Return the dotted names bound by statements that differ between the sources."""
         changed = [change.current_statement for change in self.comparison.changes]
         return {statement.owner + name for statement in changed for name in assigned_names(statement.node)}
+
+    @property
+    def connected_names(self) -> set[str]:
+        """Return the names of top-level functions whose decorators have run or may now run in another order."""
+        changes = self.comparison.changes
+        changed = [change.new for change in changes if change.new and (not change.old or DECORATORS in change.parts)]
+        return {
+            statement.node.name
+            for statement in (*changed, *self.comparison.moved)
+            if statement.kind == FUNCTION and not statement.owner and statement.node.decorator_list
+        }
 
     @property
     def changes_classes(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...basics.held_definitions import space_of
+from ...basics.held_definitions import defining_module_name, order_of, qualified_name, space_of
 from ..class_renewal import is_plain_class
 from ..statements import FUNCTION_NODES, assigned_names
 from .statement_syntax import called_name
@@ -19,6 +19,11 @@ TRANSPARENT_DECORATORS = (
 """Decorators that do not read the signature of the decorated function."""
 CLASS_CREATION_NAMES = frozenset({"__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__"})
 """Names in a class body that only have an effect while the class is created."""
+METHOD_READING_CLASSES = frozenset({("flask.views", "MethodView")})
+"""The module and name of classes that read the names of the methods when a subclass is created.
+
+Source: `MethodView` in Flask's documentation.
+"""
 LATE_SPECIAL_METHODS = frozenset(
     f"__{prefix}{word}__"
     for word in (
@@ -37,6 +42,8 @@ LATE_SPECIAL_METHODS = frozenset(
 def accepts_method(kind: Any, node: Any) -> bool:
     """Return whether setting a method on an existing class has the same effect as in its body."""
     if not CLASS_CREATION_NAMES.isdisjoint(assigned_names(node)) or space_of(kind).get("_is_protocol"):
+        return False
+    if any((defining_module_name(base), qualified_name(base)) in METHOD_READING_CLASSES for base in order_of(kind)):
         return False
     return is_plain_class(kind) or (
         isinstance(node, FUNCTION_NODES)

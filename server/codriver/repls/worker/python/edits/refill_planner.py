@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..class_renewal import is_plain_class
-from ..effects.pure_calls import REGISTERING_DECORATORS
+from ..effects.pure_calls import REGISTERING_DECORATORS, is_registry_class
 from ..enum_members import is_enum
 from ..statements import (
     BASES,
@@ -126,8 +126,10 @@ class RefillPlanner:
                 self.plan.stays.append((name, why))
             elif len(chain) > 1:
                 self._plan_whole_chain(changes, name, chain)
-        elif all(change.old is None for change in changes) and bindings[len(bindings) - len(planned) :] == sorted(
-            planned
+        elif (
+            all(change.old is None for change in changes)
+            and bindings[len(bindings) - len(planned) :] == sorted(planned)
+            and (obstacle or not is_registry_class(type(text.space.get(name))))  # which may refuse additions after use
         ):
             return  # only statements at the end were added
         elif not obstacle:

@@ -6,6 +6,7 @@ import ast
 import sys
 
 from ...basics.held_definitions import ABSENT
+from ..effects.pure_calls import is_registry_class
 from ..statements import assigned_names, comparable_dump, line_range, makes_new_object, names_bound_by
 
 TYPE_CHECKING = False
@@ -85,9 +86,9 @@ class StatementSteps:
         return True
 
     def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
-        """Wrap a function that assigns a new collection.
+        """Wrap a function that assigns a new collection or object.
 
-        The existing collection gets the contents of the new one instead.
+        The existing one gets the contents of the new one instead.
         """
         followers = self.edited.followers
         names = [name for name in assigned_names(node) if name.isidentifier()]
@@ -96,13 +97,8 @@ class StatementSteps:
             for change in self.edited.comparison.changes
             if change.new is not None and change.new.node is node
         ]
-        is_fresh = (
-            len(names) == 1
-            and olds
-            and olds[0] is not None
-            and makes_new_object(node)
-            and makes_new_object(olds[0].node)
-        )
+        is_new = bool(olds) and olds[0] is not None and makes_new_object(node) and makes_new_object(olds[0].node)
+        is_fresh = len(names) == 1 and (is_new or is_registry_class(type(self.edited.space.get(names[0]))))
         if followers is None or not is_fresh:
             return run
 

@@ -14,6 +14,7 @@ from .static_attributes import defaults_of, slot_value, unbound_attribute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from .call import Call
@@ -41,7 +42,7 @@ class Constructors:
             isinstance(argument, ast.Starred) for argument in getattr(node, "args", ())
         )
         made.attributes = None if is_partly_known else _given_fields(kind, given, named)
-        is_known = True
+        is_known, is_exception = True, BaseException in order_of(kind)  # creating one has no external effects
         init = unbound_attribute(kind, "__init__")
         # The constructor that a dataclass generates only calls `__post_init__` and default factories.
         is_dataclass = (
@@ -52,6 +53,9 @@ class Constructors:
         is_inherited = type(init) is types.FunctionType and init.__code__.co_filename[:1] != "<"
         if not self.workspace.has_function(init) and (is_inherited or not is_plain_class(kind)) and not is_dataclass:
             self.found.guess_code_of_classes(order_of(kind))
+        for validator in _validators_of(kind):
+            if self.workspace.has_function(validator):
+                self.found.reads.add((str(validator.__module__), f"{validator.__qualname__}()"))
         for factory in _default_factories_of(kind):
             if self.workspace.has_function(factory):
                 self.runs.run(factory, [], node)
@@ -64,9 +68,9 @@ class Constructors:
                 first = Value(roots_of(kind), kind) if name == "__new__" else made
                 result = self.runs.run(found, [first, *(given if name in ("__new__", "__init__") else [])], node, named)
                 made.roots |= result.roots if name == "__new__" else NO_ROOTS
-            elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
+            elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found) and not is_exception:
                 is_known = False
-        if not is_known or not self.workspace.has_class(kind):
+        if not is_known or not (is_exception or self.workspace.has_class(kind)):
             self.found.record_effect(node)
         caller = unbound_attribute(type(kind), "__call__")
         if self.workspace.has_function(caller):
@@ -103,6 +107,14 @@ def _default_factories_of(kind: Any) -> list[Any]:
     if type(fields) is dict:
         found += [slot_value(field, "default_factory") for field in fields.values()]
     return found
+
+
+def _validators_of(kind: Any) -> Iterator[Any]:
+    """Yield the functions in the annotations of a pydantic model's fields, such as those in `AfterValidator`."""
+    fields = unbound_attribute(kind, "__pydantic_fields__")
+    for field in fields.values() if type(fields) is dict else ():
+        for item in slot_value(field, "metadata") or ():
+            yield attribute_dict(item).get("func") or slot_value(item, "func")
 
 
 def _given_fields(kind: Any, given: list[Value], named: dict[str | None, Value]) -> dict[str, Value]:

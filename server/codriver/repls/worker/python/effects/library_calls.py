@@ -35,6 +35,8 @@ from .pure_calls import (
     is_immutable_kind,
     is_pure_callable,
     is_standard_mapping,
+    is_storing_callable,
+    is_wrapping_decorator,
 )
 from .special_methods import METHODS_CALLED_BY, METHODS_CALLED_ON_ITEMS, PLAIN_TYPES
 from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, unbound_attribute
@@ -108,6 +110,9 @@ class LibraryCalls:
             return Value() if name == "hasattr" else either([found, *every[2:]]) if len(every) > 2 else found
         if name in ("getattr", "vars") and every:
             return Value(every[0].roots)
+        if type(live) is types.FunctionType and is_wrapping_decorator(live) and not is_decorator:
+            is_applied = isinstance(call.expression, ast.Call) and len(call.given) == 1
+            return Value(call.given[0].roots) if is_applied else Value(live=live)  # such as `option(…)(function)`
         items = items_returned_by(self.found, name, every) if live is builtins.__dict__.get(name) else None
         return Value(kind=live if is_class(live) else None, items=items)
 
@@ -225,6 +230,10 @@ class LibraryCalls:
                 self.found.fills |= owner.roots
             return Value(owner.roots)
         if is_filling_method(name):
+            for argument in every if name.startswith("register") else ():  # the object inspects the argument's methods
+                kind = argument.kind
+                if is_class(kind) and not is_class(argument.live) and self.workspace.has_class(kind):
+                    self.found.read_class(kind)
             self.found.fills |= owner.roots
             return Value(owner.roots)
         self.library.read_callbacks(owner)
@@ -258,4 +267,4 @@ def _only_stores(live: Any) -> bool:
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
         "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
         "abstractmethod", "repr", "str", "namedtuple", "total_ordering", "_path", "path", "re_path", "include",
-    )  # fmt: skip
+    ) or is_storing_callable(live)  # fmt: skip

@@ -25,7 +25,7 @@ PURE_MODULES = frozenset({
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
-    "celery.canvas",
+    "celery.canvas", "click.types",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except for those in `IMPURE_NAMES`.
 
@@ -36,11 +36,35 @@ contain the implementations of documented standard library modules.
 PURE_CALLABLES = frozenset({
     "asyncio.runners.run", "asyncio.tasks.sleep", "asyncio.tasks.gather", "asyncio.tasks.wait_for",
     "logging.Formatter", "logging.Filter", "logging.NullHandler", "logging.StreamHandler",
+    "fastapi.param_functions.Depends", "fastapi.param_functions.Query", "fastapi.param_functions.Path",
+    "fastapi.param_functions.Header", "fastapi.param_functions.Body", "fastapi.param_functions.Cookie",
+    "fastapi.param_functions.Form", "fastapi.param_functions.File", "fastapi.param_functions.Security",
+    "starlette.routing.Route", "starlette.routing.Mount", "starlette.middleware.Middleware", "click.core.Option",
+    "click.core.Argument", "os.makedirs",
 })  # fmt: skip
 """Functions and classes without external effects, in modules that also have others.
 
-Source: the documentation of `asyncio` and `logging`.
+`os.makedirs` has no effect the second time. Source: the documentation of `asyncio`, `logging`, `os`, FastAPI, Starlette
+and click.
 """
+REGISTRY_CLASSES = frozenset({
+    "flask.app.Flask", "flask.blueprints.Blueprint", "flask.cli.AppGroup", "fastapi.applications.FastAPI",
+    "fastapi.routing.APIRouter", "starlette.applications.Starlette", "starlette.routing.Router", "typer.main.Typer",
+    "click.core.Group", "click.core.Command", "argparse.ArgumentParser", "django.template.library.Library",
+    "pluggy._manager.PluginManager", "starlette.testclient.TestClient", "flask.testing.FlaskClient",
+})  # fmt: skip
+"""Classes of objects in which an application registers functions, and of test clients for such objects.
+
+Creating such an object has no external effects.
+
+Source: the documentation of Flask, FastAPI, Starlette, Typer, click, `argparse`, Django and pluggy.
+"""
+STORING_MODULES = frozenset({
+    "argparse", "attr._make", "attr._next_gen", "attr.validators", "celery.canvas", "click.decorators", "dataclasses",
+    "fastapi.param_functions", "pydantic.fields", "pydantic.functional_serializers", "pydantic.functional_validators",
+    "pydantic.types", "starlette.middleware", "starlette.routing",
+})  # fmt: skip
+"""Modules whose functions and classes store a function that they are given, and do not call it at once."""
 IMPURE_NAMES = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",
@@ -84,13 +108,14 @@ READING_METHODS = frozenset({
     "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
     "model_construct", "model_copy", "model_dump", "model_dump_json", "model_json_schema", "model_validate",
     "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
-    "as_manager", "as_view", "s", "si", "signature",
+    "as_manager", "as_view", "test_client", "test_cli_runner", "s", "si", "signature",
     "_asdict", "_make", "_replace",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
 """Methods that do not change anything, regardless of the object.
 
-They belong to built-in types, paths, pydantic models, Django's views and managers, and Celery's tasks.
+They belong to built-in types, paths, pydantic models, Flask's applications, Django's views and managers, and Celery's
+tasks.
 """
 FILLING_METHODS = MUTATING_METHODS | frozenset({
     "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
@@ -98,9 +123,12 @@ FILLING_METHODS = MUTATING_METHODS | frozenset({
     "teardown_request", "teardown_appcontext", "context_processor", "template_filter", "template_global",
     "template_test", "url_value_preprocessor", "get", "post", "put", "patch", "delete", "options", "head",
     "api_route", "websocket_route", "task", "shell_context_processor", "cli", "result_callback", "callback",
-    "before_app_request", "app_errorhandler", "endpoint", "default", "setter", "getter", "deleter", "register",
+    "before_app_request", "after_app_request", "teardown_app_request", "app_context_processor", "app_template_filter",
+    "app_template_global", "app_template_test", "app_url_defaults", "app_url_value_preprocessor", "url_defaults",
+    "record", "record_once", "app_errorhandler", "endpoint", "default", "setter", "getter", "deleter", "register",
     "dispatch", "filter", "simple_tag", "inclusion_tag", "tag", "field_validator", "validator", "config_from_object",
-    "model_rebuild", "update_forward_refs",
+    "model_rebuild", "update_forward_refs", "from_object", "from_mapping", "from_pyfile", "from_file",
+    "from_prefixed_env", "init_app",
 })  # fmt: skip
 """Methods that register or add something in the object on which they are called.
 
@@ -173,7 +201,20 @@ def is_pure_callable(value: object) -> bool:
         return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
     if name.rpartition(".")[2] in IMPURE_NAMES:
         return False
-    return module in PURE_MODULES or f"{module}.{name}" in PURE_CALLABLES
+    whole = f"{module}.{name}"
+    is_constructor = whole in REGISTRY_CLASSES or whole.rpartition(".__init__")[0] in REGISTRY_CLASSES
+    return is_constructor or module in PURE_MODULES or whole in PURE_CALLABLES
+
+
+def is_storing_callable(value: object) -> bool:
+    """Return whether a function or class of a library stores functions that it is given without calling them."""
+    module, name = _origin(value)
+    return module in STORING_MODULES or f"{module}.{name}" in REGISTRY_CLASSES
+
+
+def is_registry_class(kind: Any) -> bool:
+    """Return whether a class is one in whose instances an application registers functions, or a subclass."""
+    return any(".".join(_origin(base)) in REGISTRY_CLASSES for base in order_of(kind))
 
 
 def is_sorting_function(value: object) -> bool:

@@ -124,12 +124,9 @@ class Statements:
 
     def _note_tried_imports(self, node: ast.Try, scope: Scope) -> None:
         """Record the names that a `try` statement imports, because it may handle their absence."""
-        package = scope.space.get("__package__")
         for statement in node.body:
             if isinstance(statement, ast.ImportFrom):
-                source = "." * statement.level + (statement.module or "")
-                with contextlib.suppress(ImportError, ValueError):
-                    source = importlib.util.resolve_name(source, package if type(package) is str else None)
+                source = _source_of_import(statement, scope)
                 self.found.reads.update((source, alias.name) for alias in statement.names)
 
     def _class(self, node: ast.ClassDef, scope: Scope) -> None:
@@ -192,7 +189,7 @@ class Statements:
 
     def _import(self, node: Any, scope: Scope) -> None:
         for alias in node.names:
-            source = alias.name if isinstance(node, ast.Import) else node.module
+            source = alias.name if isinstance(node, ast.Import) else _source_of_import(node, scope)
             if scope.names is not None:
                 module = sys.modules.get(str(source))
                 if module is None:
@@ -204,3 +201,12 @@ class Statements:
                 else:
                     name = alias.asname or alias.name.partition(".")[0]
                     scope.names[name] = Value(live=module if alias.asname else sys.modules.get(name, UNKNOWN_OBJECT))
+
+
+def _source_of_import(node: ast.ImportFrom, scope: Scope) -> str:
+    """Return the name of the module from which a statement imports, which may be relative."""
+    package = scope.space.get("__package__")
+    source = "." * node.level + (node.module or "")
+    with contextlib.suppress(ImportError, ValueError):
+        source = importlib.util.resolve_name(source, package if type(package) is str else None)
+    return source

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from ...basics.held_definitions import ABSENT, is_class, order_of, qualified_name
+from ..effects.pure_calls import is_registry_class
 from ..equal_values import is_equal_without_caches
-from ..statements import CLASS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
+from ..statements import CLASS, DECORATORS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class ChangedWords:
                     self.words.update(part for name in assigned_names(statement.node) for part in name.split("."))
                     self.words.update(names_bound_by(statement.node) if not statement.owner else ())
                     self.words.update(parts[:-1])
-                elif is_dunder and len(parts) > 1:
+                elif len(parts) > 1 and (is_dunder or DECORATORS in change.parts):
                     self.words.add(parts[0])
                 if statement.kind == CLASS or statement.owner:
                     self.words.update(self._related_classes(statement))
@@ -93,6 +94,8 @@ class ChangedWords:
                 names = [name for name in assigned_names(node) if name.isidentifier()]
                 if not deferred.isdisjoint(names):
                     continue
+                if len(names) == 1 and is_registry_class(type(self.sources.text.space.get(names[0]))):
+                    continue  # what it has registered is registered again
                 effects = self.analysis.statement_effects(old, self.sources.text.space)
                 is_pure = effects.effect is None and not effects.fills
                 value = self.code.evaluate_or_absent(self.sources.text, old.value) if names and is_pure else ABSENT

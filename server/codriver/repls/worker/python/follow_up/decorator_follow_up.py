@@ -6,6 +6,7 @@ import ast
 import types
 
 from ...basics.held_definitions import ABSENT, is_class, space_of
+from ..effects.pure_calls import is_registry_class
 from ..rebuilds import refers_to_function
 from ..statements import names_bound_by
 
@@ -65,6 +66,8 @@ class DecoratorFollowUp:
             )
         elif effects.fills and not self._fills_only_itself(text, node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
+        elif is_registry_class(type(text.space.get(node.name))):  # which would be empty without other statements
+            self.rebuilds.rebuild_name(text, node.name, text, top, effects)
         elif not self.apply_again(text, node):
             self.reports.report(text, node, f"the decorators ran with {self.changes.cause(effects)}, which changed")
 

@@ -82,6 +82,7 @@ class FunctionFollowUp:
             except Exception as error:  # an error in user code
                 self.reports.report(text, node, f"a default fails now: {type(error).__name__}")
                 continue
+            has_changed = has_changed or self.changes.has_stored_signature(effects)
             for function in self.existing.find(text.file, node):
                 if self._set_default(function, node, position, value):
                     has_changed = True

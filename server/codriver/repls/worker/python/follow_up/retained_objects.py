@@ -11,6 +11,7 @@ from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of
 from ..rebuilds import refers_to_function
 from ..registrations import REGISTRY_TYPES
 from ..stored_attributes import instance_dict_of
+from ..successors import share_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ class RetainedObjects:
             return False
         if type(old) in REGISTRY_TYPES:
             self.replace_contents(old, new)
+            return True
+        if share_attributes(old, new, self.undo):
+            self.changes.refilled[id(old)] = None
             return True
         kind = type(old)
         bases = order_of(kind)

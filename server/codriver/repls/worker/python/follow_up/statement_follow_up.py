@@ -37,6 +37,8 @@ ORDERLESS_TYPES = (set, frozenset, int, float, bool, type(None))
 """Types of values that have no order."""
 ADDING_METHODS = frozenset({"add", "append", "appendleft"})
 """Methods of collections that add an object without reading anything but its hash."""
+CONFIGURING_FUNCTION = "dictConfig"
+"""The function of `logging.config` that replaces the whole configuration."""
 ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
 
 
@@ -185,6 +187,8 @@ class StatementFollowUp:
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not _is_setter(call.func):
             return False
+        if any(_overwrites_file(text.space.get(given.id)) for given in call.args if isinstance(given, ast.Name)):
+            return False
         given = self.analysis.statement_effects(
             ast.Tuple([*call.args, *[keyword.value for keyword in call.keywords]], ast.Load()), text.space
         )
@@ -256,7 +260,8 @@ class StatementFollowUp:
         """Run a statement that only binds names. Previous objects that equal the new ones are retained."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
-        counted = self._filled_functions(self.analysis.statement_effects(node, text.space))
+        effects = self.analysis.statement_effects(node, text.space)
+        counted = self._filled_functions(effects)
         counters = [(function.__dict__, dict(function.__dict__)) for function in counted]
         if isinstance(node, BLOCK_STATEMENTS):
             for name in names:
@@ -276,13 +281,24 @@ class StatementFollowUp:
             self.evaluated.update(names)
         for name, old in before.items():
             self.objects.restore_identity(text, name, old, node)
+            if name in text.space and self.changes.has_stored_signature(effects):
+                self.changes.refilled[id(text.space[name])] = None
             if old is ABSENT:
                 self.rebuilds.revived.add((text.name, name))
 
 
 def _is_setter(node: Any) -> bool:
-    """Return whether an expression names a setter in the style of `logging`, such as `setLevel`."""
-    return isinstance(node, ast.Attribute) and node.attr[:3] == "set" and node.attr[3:4].isupper()
+    """Return whether an expression names a setter in the style of `logging`, such as `setLevel`, or `dictConfig`."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    is_set = isinstance(node, ast.Attribute) and name[:3] == "set" and name[3:4].isupper()
+    return is_set or name == CONFIGURING_FUNCTION
+
+
+def _overwrites_file(value: object) -> bool:
+    """Return whether a configuration of `logging` opens a file for writing from its beginning."""
+    if type(value) is dict:
+        return value.get("mode") == "w" or any(map(_overwrites_file, value.values()))
+    return False
 
 
 def _is_hashed_by_identity(value: object) -> bool:

@@ -1,0 +1,40 @@
+"""Let an object of a library share the attributes of the object that a load has created in its place.
+
+A server, a client or another module may still refer to the previous object, such as a web application. It then behaves
+like the new one, which is bound nowhere else.
+"""
+
+from __future__ import annotations
+
+from .effects.pure_calls import is_registry_class
+from .equal_values import find_slots, has_only_attributes
+from .stored_attributes import instance_dict_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..basics.held_definitions import UndoRecord
+
+_successors: list[object] = []
+"""The new objects. They must not be deleted, because libraries also refer to them weakly."""
+
+
+def share_attributes(old: Any, new: Any, undo: UndoRecord) -> bool:
+    """Let `old` share the attributes of `new`. Return whether that was possible.
+
+    It is possible for objects in which an application registers something, if they store nothing but attributes.
+    """
+    if old is new or type(old) is not type(new) or not is_registry_class(type(old)) or find_slots(type(old)):
+        return False
+    before, now = instance_dict_of(old), instance_dict_of(new)
+    if type(before) is not dict or type(now) is not dict or before is now or not has_only_attributes(old):
+        return False
+    _set_attributes(old, now)
+    undo.record_change("", lambda: True, lambda: _set_attributes(old, before))
+    _successors.append(new)
+    return True
+
+
+def _set_attributes(value: object, attributes: dict[str, Any]) -> None:
+    object.__setattr__(value, "__dict__", attributes)
