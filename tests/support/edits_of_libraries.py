@@ -354,7 +354,6 @@ ALL = [
         "default=9",
         "m.CliRunner().invoke(m.cli).output",
         needs=("click",),
-        expects="reported",
     ),
     Edit(
         "click: a removed option",

@@ -7,6 +7,7 @@ import pytest
 from project_texts import ProjectTexts
 
 from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.python import successors
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -51,6 +52,14 @@ def load(tmp_path, monkeypatch):
     yield module, load
     texts.stop_recording()
     sys.modules.pop("parsers_in_project", None)
+
+
+def test_only_the_latest_successor_of_an_object_is_retained(load):
+    _, edit = load
+    before = len(successors._successors)
+    for name in ("another", "third", "fourth"):
+        edit("prog='other'", f"prog='{name}'")
+    assert len(successors._successors) == before + 1
 
 
 def test_an_edited_object_keeps_its_identity_and_what_is_registered_in_it(load):

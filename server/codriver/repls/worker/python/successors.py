@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from ..basics.held_definitions import UndoRecord
 
-_successors: list[object] = []
-"""The new objects. They must not be deleted, because libraries also refer to them weakly."""
+_successors: dict[int, object] = {}
+"""The latest new object for each previous one, by its id. They are kept because libraries may refer to them weakly."""
 
 
 def share_attributes(old: Any, new: Any, undo: UndoRecord) -> bool:
@@ -31,8 +31,14 @@ def share_attributes(old: Any, new: Any, undo: UndoRecord) -> bool:
     if type(before) is not dict or type(now) is not dict or before is now or not has_only_attributes(old):
         return False
     _set_attributes(old, now)
-    undo.record_change("", lambda: True, lambda: _set_attributes(old, before))
-    _successors.append(new)
+    previous = _successors.get(id(old))
+
+    def restore() -> None:
+        _set_attributes(old, before)
+        _successors[id(old)] = previous
+
+    undo.record_change("", lambda: True, restore)
+    _successors[id(old)] = new
     return True
 
 

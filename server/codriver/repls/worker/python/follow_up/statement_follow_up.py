@@ -187,7 +187,7 @@ class StatementFollowUp:
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not _is_setter(call.func):
             return False
-        if any(_overwrites_file(text.space.get(given.id)) for given in call.args if isinstance(given, ast.Name)):
+        if any(_overwrites_file(text.space.get(value.id)) for value in call.args if isinstance(value, ast.Name)):
             return False
         given = self.analysis.statement_effects(
             ast.Tuple([*call.args, *[keyword.value for keyword in call.keywords]], ast.Load()), text.space
