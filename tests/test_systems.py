@@ -27,7 +27,7 @@ KNOWING = {
     "server/codriver/testing/test_paths.py": "reads lists of paths as pytest does, in every system",
     "server/codriver/testing/programs": "programs of test processes, without ours",
     "server/codriver/features/warm_tests/child": "forks, on Linux alone",
-    "server/codriver/features/run": "signals and /proc, on Linux alone; its programs run without Codriver",
+    "server/codriver/features/run": "signals and processes, except on Windows; its programs run without Codriver",
     "server/codriver/editing/vscode.py": "the folders in which VS Code keeps its state",
     "server/codriver/features/jupyter/kernels/connection_files.py": "who may write a connection file",
 }

@@ -50,9 +50,10 @@ def test_any_program_can_be_started_if_no_application_was_found(tmp_path, monkey
 
 
 def test_an_alternative_command_is_suggested_on_other_systems(tmp_path, monkeypatch):
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "system", lambda: "Windows")
     write(tmp_path, report="print(1)\n")
     (check,) = check_programs(tmp_path)
     assert check.text == (
-        "`codriver run` only works on Linux; on other systems, a program can call codriver_seam.start_repl(True)"
+        "`codriver run` only works on Linux and macOS; "
+        "on other systems, a program can call codriver_seam.start_repl(True)"
     )

@@ -1,7 +1,7 @@
 """How the server verifies the process that it asked for a REPL, and the directories it uses."""
 
 # mypy: disable-error-code="attr-defined"
-# It is skipped on systems that lack some of these functions.
+# It is skipped on Windows, which lacks some of these functions.
 
 import contextlib
 import json
@@ -14,17 +14,21 @@ from pathlib import Path
 import anyio
 import pytest
 
-from codriver.features.run import requests
+from codriver.features.run import program_sockets, requests
 from codriver.repls.contract.adapter import ReplUnreachableError
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems"),
+    pytest.mark.skipif(sys.platform == "win32", reason="`codriver run` refuses Windows"),
 ]
 
 
-@pytest.fixture
-def directory(tmp_path):
+@pytest.fixture(params=[True, False], ids=["linux", "macos"])
+def directory(request, tmp_path, monkeypatch):
+    """Return the directory of a run. The addresses of sockets are as on one of the systems."""
+    if request.param and sys.platform != "linux":
+        pytest.skip("this system has no paths of open directories")
+    monkeypatch.setattr(program_sockets, "HAS_DESCRIPTOR_PATHS", request.param)
     path = tmp_path / "run"
     path.mkdir(mode=0o700)
     return path

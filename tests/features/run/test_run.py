@@ -15,7 +15,7 @@ from pathlib import Path
 
 import needs
 import pytest
-from live_server import CODRIVER, environ, serving, until
+from live_server import CODRIVER, Live, environ, until
 from needs import interpreter
 
 import codriver_seam
@@ -24,7 +24,7 @@ from codriver.features.run.run_directory import create_run_directory
 from codriver.files.codriver_paths import server_directory
 from codriver.net import server_record
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 
 SHOP = """\
 import os, sys, threading, time
@@ -111,6 +111,30 @@ CHOOSING = {
 """Calls that choose a session if they name none."""
 
 
+AS_ON_MACOS = """\
+from codriver.features.run import process_table, program_sockets, psutil_processes
+process_table.PROCESS_TABLE = psutil_processes
+program_sockets.HAS_DESCRIPTOR_PATHS = False
+from codriver.__main__ import main
+main()
+"""
+"""`codriver` with the processes according to psutil, and with sockets that have a path, as on macOS."""
+PROCESS_TABLES = {"linux": CODRIVER, "psutil": [sys.executable, "-c", AS_ON_MACOS]}
+"""The command of `codriver`, by its source of information about processes."""
+either_process_table = pytest.mark.parametrize("live", PROCESS_TABLES, indirect=True)
+
+
+class Server(Live):
+    """A server with one of the sources of information about processes."""
+
+    def __init__(self, folder, process_table):
+        self.codriver = PROCESS_TABLES[process_table]
+        super().__init__(folder, "--repl", "python")
+
+    def command(self, name, *options):
+        return [*self.codriver, name, "--workspace", str(self.workspace), *options]
+
+
 class Program:
     """A program that `codriver run` started in the workspace of a server."""
 
@@ -119,7 +143,7 @@ class Program:
         self.file = live.workspace / file
         self.file.write_text(text)
         words = [
-            *CODRIVER,
+            *live.codriver,
             "run",
             "-w",
             str(live.workspace),
@@ -176,10 +200,13 @@ def program(live, *words, **named):
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    with serving(folder, "--repl", "python") as running:
-        yield running
+def live(request, tmp_path_factory):
+    table = getattr(request, "param", "linux")
+    if table == "psutil":
+        needs.modules("psutil")
+    running = Server(tmp_path_factory.mktemp("run"), table)
+    yield running
+    running.stop()
 
 
 @pytest.fixture
@@ -192,6 +219,7 @@ def rows(client, name):
     return [row for row in client.call("list_sessions")["sessions"] if row["key"].startswith(name)]
 
 
+@either_process_table
 def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live, client):
     with program(live, SHOP) as shop:
         assert shop.first == ["starts", str(shop.process.pid)], "the process is the one that was started"
@@ -226,6 +254,7 @@ def test_the_environment_path_and_modules_are_the_same_as_in_a_plain_start(live,
     assert armed.stderr == plain.stderr
 
 
+@either_process_table
 def test_the_name_selects_the_serving_process_and_its_successor_after_a_restart(live, client):
     with program(live, RELOADER, "reloads.py") as reloads:
         first = int(reloads.first[1])
@@ -247,6 +276,7 @@ def test_the_name_selects_the_serving_process_and_its_successor_after_a_restart(
         assert client.call("evaluate_code", code="1", replSessionKey=str(reloads.process.pid))["result"] == "1"
 
 
+@either_process_table
 @pytest.mark.parametrize("server", ["gunicorn", "celery"])
 def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server):
     with program(live, SUPERVISOR, f"{server}.py") as supervisor:
@@ -274,6 +304,7 @@ def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server)
             assert {**before, key: workers()[key]} == workers(), "the other worker keeps its name"
 
 
+@either_process_table
 def test_new_workers_get_the_names_of_those_that_they_replace(live, client):
     """gunicorn starts new workers before it ends the old ones, when it receives SIGHUP."""
     with program(live, ARBITER, "gunicorn.py") as arbiter:
@@ -294,6 +325,7 @@ def test_new_workers_get_the_names_of_those_that_they_replace(live, client):
         assert [answer["result"] for answer in after] == new.split()
 
 
+@either_process_table
 def test_a_worker_that_is_not_replaced_is_forgotten_and_another_gets_the_plain_name(live, client):
     """gunicorn ends and starts a worker when it receives SIGTTOU and SIGTTIN."""
     with program(live, ARBITER, "gunicorn.py") as arbiter:
@@ -313,6 +345,7 @@ def test_a_worker_that_is_not_replaced_is_forgotten_and_another_gets_the_plain_n
         assert (answer["result"], answer["generation"]) == (both.split()[1], 2)
 
 
+@either_process_table
 def test_a_process_that_fails_to_start_is_reported_with_its_final_output(live, client):
     broken = live.workspace / "broken"
     command = (sys.executable, str(live.workspace / "fails.py"), str(broken))
@@ -343,6 +376,7 @@ def test_a_process_that_fails_to_start_is_reported_with_its_final_output(live, c
         assert (answer["result"], answer["generation"]) == (third, 2)
 
 
+@either_process_table
 def test_a_program_that_has_ended_is_reported_with_its_final_output(live, client):
     with program(live, SHOP, "falls.py") as falls:
         assert client.call("evaluate_code", code="ORDERS", replSessionKey="falls")["ok"]
@@ -373,6 +407,7 @@ def test_error_output_is_passed_on_unchanged_and_stored_only_for_a_program_in_us
         assert prints.process.stderr.read() == "before\nchild after\nother after\nafter\n", pid
 
 
+@either_process_table
 def test_the_repl_is_compiled_for_the_programs_python_before_it_is_used(live, client):
     with program(live, SHOP):
         (worker,) = Path(live.environ["XDG_CACHE_HOME"]).glob("codriver/run/*/codriver_program/worker")
@@ -399,6 +434,7 @@ def test_a_program_in_a_debugger_that_patches_thread_creation_is_served(live, cl
         assert client.call("evaluate_code", code="6 * 7", replSessionKey="debugged").get("result") == "42"
 
 
+@either_process_table
 def test_no_repl_is_started_in_a_program_while_it_imports_a_standard_library_module(live, client):
     text = SHOP.replace(", threading", "").replace(
         "ORDERS = []",
@@ -517,6 +553,7 @@ def test_a_program_whose_main_thread_has_ended_is_refused_with_the_reason(live, 
         assert tails.end() == 0
 
 
+@either_process_table
 def test_the_program_keeps_its_own_signal_handlers(live, client):
     own = SHOP.replace(
         "ORDERS = []", "import signal\nSEEN = []\nsignal.signal(signal.SIGURG, lambda *_: SEEN.append(1))"
@@ -534,6 +571,7 @@ def test_the_program_keeps_its_own_signal_handlers(live, client):
         assert busy.do("print(len(SEEN) > 0)") == ["True"]
 
 
+@either_process_table
 def test_processes_that_cannot_have_a_repl_are_listed_with_a_reason(live, client):
     isolated = (sys.executable, "-I", str(live.workspace / "isolated.py"))
     with program(live, SHOP, "isolated.py", command=isolated) as alone:
@@ -574,6 +612,7 @@ def test_an_edit_is_loaded_into_a_program_that_is_not_connected_yet(live, replSe
         assert loaded.get("result") == "[5]", (loaded, answer)
 
 
+@either_process_table
 def test_a_program_started_again_immediately_gets_the_same_key(live, client):
     """The server may not have noticed yet that the previous process has ended."""
     for _ in range(4):
@@ -582,6 +621,7 @@ def test_a_program_started_again_immediately_gets_the_same_key(live, client):
             assert answer.get("result") == str(shop.process.pid), answer
 
 
+@either_process_table
 def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
     with program(live, SHOP), program(live, SHOP) as second:
         assert {row["key"] for row in rows(client, "shop")} == {"shop", "shop-2"}

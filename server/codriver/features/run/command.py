@@ -1,7 +1,7 @@
 """`codriver run`: start a program unchanged, so that agents can evaluate code in its Python processes later."""
 
 # mypy: disable-error-code="attr-defined"
-# Only Linux is supported, and other systems lack some of these functions.
+# Windows is not supported, and lacks some of these functions.
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.terminal import echo
 from codriver.errors import StartError
 from codriver.features.run.naming import program_name
-from codriver.features.run.processes import find_process
+from codriver.features.run.process_table import SUPPORTED_SYSTEMS, find_process, started_ms
 from codriver.features.run.program_copy import prepare_program
 from codriver.features.run.run_directory import DIRECTORY_VARIABLE, create_run_directory
 from codriver.files.codriver_paths import server_directory
@@ -38,9 +38,10 @@ NOT_EXECUTABLE_STATUS: Final = 126
 POLL_INTERVAL_S: Final = 0.02
 """Interval between checks of the program and of a server that is starting."""
 UNSUPPORTED_MESSAGE: Final = (
-    "`codriver run` only works on Linux: on this system, call `codriver_seam.start_repl(True)` in the program instead"
+    "`codriver run` only works on Linux and macOS: "
+    "on this system, call `codriver_seam.start_repl(True)` in the program instead"
 )
-"""Message on systems other than Linux."""
+"""Message on other systems."""
 
 
 @click.command(
@@ -62,7 +63,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, Codriver adds no
     thread, socket or open file to it.
     """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
-    if platform.system() != "Linux":
+    if platform.system() not in SUPPORTED_SYSTEMS:
         raise StartError(UNSUPPORTED_MESSAGE)
     workspace, requested_ms = workspace.resolve(), _start_ms()
     environ = dict(os.environ)
@@ -88,11 +89,7 @@ def _start_ms() -> int:
     A server that the user stops after this time must not be started again by this command.
     """
     process = find_process(os.getpid())
-    now = time.time()
-    if process is None:
-        return int(now * 1000)
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - process.started / os.sysconf("SC_CLK_TCK")
-    return int((now - age) * 1000)
+    return int(time.time() * 1000) if process is None else started_ms(process)
 
 
 def _start_server(workspace: Path, requested_ms: int) -> None:

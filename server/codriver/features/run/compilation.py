@@ -14,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver.features.run.processes import find_process, find_processes, select_run_processes
+from codriver.features.run.process_table import find_process, find_processes
+from codriver.features.run.processes import select_run_processes
 
 if TYPE_CHECKING:
     from codriver.features.run.run_directory import Run
 
-INTERPRETER_NAME: Final = re.compile(r"(?:python|pypy)[\d.]*t?")
+INTERPRETER_NAME: Final = re.compile(r"(?:[Pp]ython|pypy)[\d.]*t?")
 """Matches the file names of interpreters that accept Python's options. Other programs may also embed Python."""
 START_TIMEOUT_S: Final = 10.0
 """Maximum time to wait for a program to start Python. After that, the program compiles the modules on loading them."""
@@ -38,10 +39,10 @@ def compile_for_run(run: Run, copy: Path) -> None:
         os.nice(PRIORITY)
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and find_process(run.pid) is not None:
-        for process in select_run_processes(find_processes(), str(run.directory), (run.pid, run.ticks)):
+        for process in select_run_processes(find_processes(), str(run.directory), (run.pid, run.started)):
             if process.is_ready:
                 with suppress(OSError):
-                    _compile(Path(f"/proc/{process.pid}/exe").readlink(), copy)
+                    _compile(Path(process.executable), copy)
                 return
         time.sleep(CHECK_INTERVAL_S)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.features.run.naming import name_processes
-from codriver.features.run.processes import find_processes, select_run_processes
+from codriver.features.run.process_table import SUPPORTED_SYSTEMS, find_processes
+from codriver.features.run.processes import select_run_processes
 from codriver.features.run.run_directory import read_runs
 from codriver.files import FileRules, Links
 from codriver.files.tree_walk import walk_files
@@ -37,7 +38,7 @@ FLASK_VARIABLE_NAMES: Final = ("app", "application")
 
 Source: Flask's documentation, "Application Discovery".
 """
-UNSUPPORTED_MESSAGE: Final = "`codriver run` only works on Linux"
+UNSUPPORTED_MESSAGE: Final = "`codriver run` only works on Linux and macOS"
 
 
 def check_programs(workspace: Path) -> Iterator[Check]:
@@ -47,7 +48,7 @@ def check_programs(workspace: Path) -> Iterator[Check]:
     """
     projects = find_projects(workspace)
     has_python = any(project.repl == kinds.PYTHON_KIND.repl for project in projects)
-    if platform.system() != "Linux":
+    if platform.system() not in SUPPORTED_SYSTEMS:
         if has_python:
             yield Check(
                 CHECK_AREA,
@@ -68,7 +69,7 @@ def _check_runs(workspace: Path) -> Iterator[Check]:
     runs = read_runs(workspace)
     everyone = find_processes() if runs else {}
     for run in runs:
-        processes = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
+        processes = select_run_processes(everyone, str(run.directory), (run.pid, run.started))
         rows = name_processes(run.name, processes, {})
         keys = [row.key for row in rows if row.role == "serves"]
         command = shlex.join(run.command)

@@ -24,7 +24,8 @@ from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.features.run.final_output import collect_from_now, read_final_output
 from codriver.features.run.naming import NamedProcess, close_gaps, name_processes
-from codriver.features.run.processes import find_processes, select_run_processes
+from codriver.features.run.process_table import find_processes
+from codriver.features.run.processes import select_run_processes
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
 from codriver.repls.kinds import dialects_by_suffix
@@ -141,7 +142,7 @@ class Programs:
         everyone = find_processes() if runs else {}
         in_use = {run_directory_name(repl) for repl in self._program_repls()}
         for run in runs:
-            members = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
+            members = select_run_processes(everyone, str(run.directory), (run.pid, run.started))
             rows = self._name_members(run, members)
             found += [Member(run, row) for row in rows]
             name = run.directory.name

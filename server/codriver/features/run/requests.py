@@ -5,7 +5,7 @@ that connected. Connections from anyone else are closed.
 """
 
 # mypy: disable-error-code="attr-defined"
-# Only Linux is supported, and other systems lack some of these functions.
+# Windows is not supported, and lacks some of these functions.
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import os
 import secrets
 import signal
 import socket
-import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
 from codriver import files
-from codriver.features.run.processes import find_process
+from codriver.features.run.process_table import find_process
+from codriver.features.run.program_sockets import listen_for_program, peer_ids
 from codriver.features.run.run_directory import InsecureDirectoryError, check_private
 from codriver.files import Links
 from codriver.repls.contract.adapter import ReplUnreachableError
@@ -54,23 +54,20 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         ReplUnreachableError: the process has ended or does not answer, or another process connected.
     """
     process = f"process {pid}"
-    name, secret = f"{secrets.token_hex(4)}.socket", secrets.token_hex(16)
-    listener = socket.socket(socket.AF_UNIX)
+    secret = secrets.token_hex(16)
     request = directory / f"{pid}.request"
     try:
         check_private(directory)
-        listener.setblocking(False)  # noqa: FBT003  # the standard library's signature
-        _bind(listener, directory, name)
-        listener.listen(4)
-        data = json.dumps({"socket": name, "secret": secret}).encode()
-        files.replace(request, data, links=Links.ANY, is_durable=False)
-        os.utime(request, (0, 0))
-        end_of_silence = anyio.current_time() + ANSWER_TIMEOUT_S
-        with anyio.move_on_after(CONNECT_TIMEOUT_S):
-            while _read_phase(request) != "unnoticed" or anyio.current_time() < end_of_silence:
-                if (accepted := await _accept(listener, request, pid, secret)) is not None:
-                    return accepted
-        raise ReplUnreachableError(process, silence_reason(pid, _read_phase(request)))
+        with listen_for_program(directory) as (listener, address):
+            data = json.dumps({"socket": address, "secret": secret}).encode()
+            files.replace(request, data, links=Links.ANY, is_durable=False)
+            os.utime(request, (0, 0))
+            end_of_silence = anyio.current_time() + ANSWER_TIMEOUT_S
+            with anyio.move_on_after(CONNECT_TIMEOUT_S):
+                while _read_phase(request) != "unnoticed" or anyio.current_time() < end_of_silence:
+                    if (accepted := await _accept(listener, request, pid, secret)) is not None:
+                        return accepted
+            raise ReplUnreachableError(process, silence_reason(pid, _read_phase(request)))
     except ProcessLookupError:
         raise ReplUnreachableError(process, "the process has ended") from None
     except InsecureDirectoryError as error:
@@ -78,19 +75,9 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
     except OSError as error:
         raise ReplUnreachableError(process, f"requesting a REPL failed: {error.strerror or error}") from error
     finally:
-        listener.close()
-        for left in (name, request.name, f"{pid}.taken", f"{pid}.taken.failed"):
+        for left in (request.name, f"{pid}.taken", f"{pid}.taken.failed"):
             with suppress(OSError):
                 files.remove(directory / left)
-
-
-def _bind(listener: socket.socket, directory: Path, name: str) -> None:
-    """Bind a socket to a name in a directory. The path may exceed the limit for socket addresses."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        listener.bind(f"/proc/self/fd/{descriptor}/{name}")
-    finally:
-        os.close(descriptor)
 
 
 def _read_phase(request: Path) -> RequestPhase:
@@ -126,8 +113,7 @@ async def _accept(
 
 async def _verify_peer(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
     """Return the applications of the process that has connected, or None if it is not the expected one."""
-    peer, user, _group = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    if (peer, user) == (pid, os.getuid()):
+    if peer_ids(sock) == (pid, os.getuid()):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), anyio.CancelScope(shield=True):
             with anyio.fail_after(HELLO_TIMEOUT_S):
                 hello = json.loads(await _read_line(sock))

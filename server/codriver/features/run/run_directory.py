@@ -5,7 +5,7 @@ run have ended, even if they were killed.
 """
 
 # mypy: disable-error-code="attr-defined"
-# Only Linux is supported, and other systems lack some of these functions.
+# Windows is not supported, and lacks some of these functions.
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.features.run.processes import find_process, find_processes, select_run_processes
+from codriver.features.run.process_table import find_process, find_processes
+from codriver.features.run.processes import select_run_processes
 from codriver.files import FileRules, Links
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.files.file_locks import try_lock
@@ -56,8 +57,8 @@ class Run:
     name: str
     """The name of the program, unique among the workspace's runs."""
     started_ms: int
-    ticks: int
-    """The start time of its first process in clock ticks since boot, because the pid may be reused."""
+    started: int
+    """The start time of its first process as in `RunProcess.started`, because the pid may be reused."""
 
 
 def runs_directory(workspace: Path) -> Path:
@@ -106,7 +107,7 @@ def create_run_directory(workspace: Path, command: Sequence[str], name: str) -> 
             "command": list(run.command),
             "name": run.name,
             "startedMs": run.started_ms,
-            "ticks": run.ticks,
+            "started": run.started,
         }
         files.replace(directory / RECORD_NAME, json.dumps(record).encode(), links=Links.ANY, is_durable=False)
     return run
@@ -152,7 +153,12 @@ def _read(directory: Path) -> Run | None:
         record = json.loads(files.read(directory / RECORD_NAME, RECORD_RULES))
         command = tuple(str(word) for word in record["command"])
         return Run(
-            directory, int(record["pid"]), command, str(record["name"]), int(record["startedMs"]), int(record["ticks"])
+            directory,
+            int(record["pid"]),
+            command,
+            str(record["name"]),
+            int(record["startedMs"]),
+            int(record["started"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -166,7 +172,7 @@ def remove_finished_runs(workspace: Path) -> list[Run]:
     running, runs = [], read_runs(workspace)
     everyone = find_processes() if runs else {}
     for run in runs:
-        if select_run_processes(everyone, str(run.directory), (run.pid, run.ticks)):
+        if select_run_processes(everyone, str(run.directory), (run.pid, run.started)):
             running.append(run)
         else:
             with suppress(OSError):

@@ -5,7 +5,7 @@ describes itself. The embedded REPL is loaded only from the directory of this fi
 """
 
 # mypy: disable-error-code="attr-defined"
-# Only Linux is supported, and other systems lack some of these functions.
+# Windows is not supported, and lacks some of these functions.
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _current_directory() -> str:
 
 
 def _connect(run: str, name: str) -> socket.socket:
-    """Connect to a socket in the run's directory. The path may exceed the limit for socket addresses.
+    """Connect to a socket by its path, or by its name in the run's directory, whose path may be too long for a socket.
 
     The socket never becomes a standard stream, even if the program has closed its own. Otherwise, the program would
     send its output to it.
@@ -90,7 +90,7 @@ def _connect(run: str, name: str) -> socket.socket:
             sock = socket.socket(fileno=fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR))
     descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        sock.connect("/proc/self/fd/%d/%s" % (descriptor, name))
+        sock.connect(name if os.path.isabs(name) else "/proc/self/fd/%d/%s" % (descriptor, name))
     finally:
         os.close(descriptor)
     return sock

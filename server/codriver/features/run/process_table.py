@@ -1,0 +1,49 @@
+"""The processes of this machine: from `/proc` on Linux, and from psutil on macOS."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, Protocol
+
+if sys.platform == "linux":
+    from codriver.features.run import linux_processes as implementation
+else:
+    from codriver.features.run import psutil_processes as implementation
+
+if TYPE_CHECKING:
+    from codriver.features.run.processes import RunProcess
+
+SUPPORTED_SYSTEMS: Final = ("Linux", "Darwin")
+"""The systems on which programs can be run and found, by their names in `platform`."""
+
+
+class ProcessTable(Protocol):
+    """A description of all processes by an operating system. All methods block."""
+
+    def find_processes(self) -> dict[int, RunProcess]:
+        """Return all of this user's processes by process id."""
+
+    def find_process(self, pid: int) -> RunProcess | None:
+        """Return the process with this id, or None if it does not exist or belongs to another user."""
+
+    def started_ms(self, process: RunProcess) -> int:
+        """Return the start time of a process in epoch milliseconds."""
+
+
+PROCESS_TABLE: Final[ProcessTable] = implementation
+"""The table of this system."""
+
+
+def find_processes() -> dict[int, RunProcess]:
+    """Return all of this user's processes by process id. Blocks."""
+    return PROCESS_TABLE.find_processes()
+
+
+def find_process(pid: int) -> RunProcess | None:
+    """Return the process with this id, or None if it does not exist or belongs to another user. Blocks."""
+    return PROCESS_TABLE.find_process(pid)
+
+
+def started_ms(process: RunProcess) -> int:
+    """Return the start time of a process in epoch milliseconds."""
+    return PROCESS_TABLE.started_ms(process)
