@@ -266,7 +266,9 @@ class _Planner:
     def _add_not(self, unit: Not) -> None:
         inner = self.scope.nested_scope(shared_variables(unit))
         if not inner.names and not inner.constants:
-            raise self.context.text.error("another clause must bind a variable that is used in `not`", unit.form)
+            raise self.context.text.error(
+                "at least one variable in `not` must also be bound by another clause", unit.form
+            )
         # The answers of rules must be complete here, because their absence has a meaning.
         context = replace(self.context, rules=self.context.rules.with_separate_tables())
         planned = plan_clauses(context, unit.clauses, inner, inner.names)

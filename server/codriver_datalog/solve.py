@@ -107,7 +107,7 @@ def pull_entity(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dic
 
 
 class LineVariableFinder:
-    """Finds the variables of a query whose values are lines of entities."""
+    """Finds the variables in a query that hold line numbers of entities."""
 
     def __init__(self, line: str, rules: Rules) -> None:
         self._line = Constant(line)
@@ -257,7 +257,10 @@ class _AnswerShaper:
         return QueryAnswer(rendered, len(rendered), cut)
 
     def _limit_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
-        """Return as many rows as fit into an answer, those with the highest lines or else the first ones."""
+        """Return as many rows as fit into an answer.
+
+        These are the rows with the highest line numbers, or the first rows if the rows have no line numbers.
+        """
         left = MAX_ANSWER_CHARACTERS
         if sum(map(_characters, zip(*rows, strict=True))) <= left:
             return rows, cut

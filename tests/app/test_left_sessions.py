@@ -50,7 +50,7 @@ def work(live, has_started=lambda: True):
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "stop"])
-def test_a_stopped_server_closes_its_sessions(tmp_path, user, end):
+def test_stopping_a_server_closes_its_sessions(tmp_path, user, end):
     endpoint, theirs = user
     before = sessions(endpoint)
     for _ in range(ROUNDS):

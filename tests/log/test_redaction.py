@@ -177,7 +177,7 @@ def test_only_a_possible_start_of_a_secret_is_held_back():
     assert stream.flush() == ""
 
 
-def test_a_secret_that_may_be_the_start_of_a_longer_one_is_redacted_at_the_end():
+def test_a_secret_that_may_be_the_start_of_a_longer_one_is_redacted_when_the_stream_ends():
     stream = redact.new_stream_redactor()
     assert stream.feed("sk-abcdefgh") == ""
     assert stream.flush() == "<<redacted:API_KEY>>"

@@ -34,7 +34,7 @@ def test_a_restart_clears_definitions_and_increments_the_generation(tmp_path):
         assert any("tester called restart_repl" in text for text in answers)
 
 
-def test_an_interrupt_with_restart_starts_an_idle_or_running_session_again(tmp_path):
+def test_an_interrupt_with_restart_restarts_an_idle_or_running_session(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         client.call("evaluate_code", code="kept = 1")
         answer = client.call("interrupt_evaluation", replSessionKey="py", restart=True)

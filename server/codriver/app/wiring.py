@@ -321,7 +321,7 @@ def _create_services(  # noqa: PLR0913, PLR0917  # one parameter per part
     tasks: TaskGroup,
     durations: Durations,
 ) -> Services:
-    """Combine the parts that tools use."""
+    """Create the services that tools use, from the parts of the server."""
     records = BatchRecords(workspace_state_directory(workspace) / "edits", workspace)
     editor = Editor(workspace, records, features.edit_languages())
     image_store = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)

@@ -26,10 +26,7 @@ OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-i
 class Failure:
     """The cause of a failed evaluation.
 
-    Lines, columns and the number `form` of the failing form are counted from 1. In a `chain`, `relation` is the
-    relation of each error to the failure: `cause`, `context` if the failure was raised while handling it, `thrown
-    around` if the error wraps the failure, or `member 1` of a group. A relation to another error in the chain is
-    followed by `of` and that error. The relation `omitted` marks errors that are left out.
+    Lines and columns are counted from 1.
     """
 
     type: str
@@ -39,6 +36,7 @@ class Failure:
     line: int | None = None
     column: int | None = None
     form: int | None = None
+    """The number of the form that failed, counted from 1."""
     trace: tuple[str, ...] = ()
     locals: tuple[str, ...] = ()
     """Some plain local variables from the innermost frame of user code, each as `name=value`."""
@@ -47,14 +45,21 @@ class Failure:
     notes: tuple[str, ...] = ()
     """Notes that were attached to the error."""
     relation: str = ""
+    """The relation of an error in a `chain` to the failure.
+
+    It is `cause`, `context` if the failure was raised while handling this error, `thrown around` if this error wraps
+    the failure, or `member 1` if this error is the first one in a group. Relations to a member of the group follow the
+    same pattern, such as `cause of member 1`. `omitted` stands for errors that are left out.
+    """
     chain: tuple[Failure, ...] = ()
+    """The errors that are linked to the failure."""
     source_line: str = ""
     """The line that could not be read, if the REPL reports it."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """The owner of a lane: the client's name, the caller, and the conversation if the client names it.
+    """The owner of a lane: the client's name, the caller, and the conversation, if the client names one.
 
     A lane is the session that a caller uses by default in a REPL.
     """

@@ -41,7 +41,7 @@ _MAX_HEADER_BYTES: Final = 2**20
 class ImageFacts:
     """The properties of an image.
 
-    `size` is the width and height in pixels, or None if they are unknown. `digest` is the beginning of the SHA-256
+    `size` is the width and the height in pixels, or None if these are unknown. `digest` is the beginning of the SHA-256
     digest, or empty if the image is incomplete.
     """
 

@@ -317,7 +317,7 @@ class CodeFragment:
 
     @property
     def starts_with_definition(self) -> bool:
-        """Return whether the code starts with a function or class, including its decorators and comments."""
+        """Return whether the code starts with a function, a class, a decorator or a comment."""
         return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
     def reindent(self, margin: str, step: str, ending: str) -> str:
@@ -393,7 +393,7 @@ class CodeFragment:
 
 
 MAX_PARSED_CHARACTERS: Final = 512 * 1024
-"""Maximum length of a text that is parsed. Parsing such a text takes about a quarter of a second."""
+"""Maximum length of text to parse. Parsing text of this length takes about a quarter of a second."""
 _LINE_PATTERN: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _INDENT_PATTERN: Final = re.compile(r"[ \t\f]*")
 _DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -35,7 +35,7 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class DirectoryEntry:
-    """A name in an open directory, with or without a file.
+    """A name in an open directory, whether or not a file with that name exists.
 
     All operations apply to the directory that was opened, even if its path is changed, until the entry is closed or the
     `with` block ends. `path` is the path at the time of opening, for messages.

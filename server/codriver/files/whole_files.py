@@ -202,7 +202,7 @@ class _Walk:
             self._directories.pop().close()
 
     def detach_last(self) -> OpenDirectory:
-        """Return the current directory, which the caller must close. All others are closed."""
+        """Close all directories except the current one, and return that one. The caller must close it."""
         last = self._directories.pop()
         self.close()
         return last

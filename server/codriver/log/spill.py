@@ -39,7 +39,7 @@ LOCK_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that d
 SURROGATE_ERRORS = "surrogatepass"
 
 FULL_STREAMS = 4
-"""Number of maximum-size strings that the disk space is enough for."""
+"""Number of strings of maximum size that fit into the disk space. It determines the maximum size."""
 MAX_FILES_PER_STREAM = 16
 """Maximum number of files for one string. The string's oldest part is dropped one file at a time."""
 MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over many small chunks
@@ -64,7 +64,7 @@ CLOSE_TIMEOUT_S = 2.0
 """Maximum time, in seconds, to wait for the disk when the store is closed."""
 
 
-class UnlockableError(OSError):
+class SpillLockError(OSError):
     """Raised when no directory for spill files could be locked."""
 
 
@@ -105,7 +105,7 @@ class SpillDirectory:
                     remove(lock_file)
                 raise
             os.close(lock)
-        raise UnlockableError(f"no directory for long texts could be locked in {self._root}")
+        raise SpillLockError(f"no directory for long texts could be locked in {self._root}")
 
     def remove(self) -> None:
         """Delete the directory and its files, and release the lock. May be called repeatedly."""

@@ -32,7 +32,11 @@ MAX_LINE_OR_TIME: Final = 10**17  # for line numbers and times, so that incremen
 MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever stored whole
 MAX_BROKEN_LINES: Final = 1000
 """Maximum number of broken lines in a file that still counts as a history."""
-MAX_UNQUOTED_CHARACTERS: Final = 10_000  # in a line outside strings: an entry has 30; 8 MiB of brackets take 200 MiB
+MAX_UNQUOTED_CHARACTERS: Final = 10_000
+"""Maximum number of characters in a line, not counting strings.
+
+An entry has about 30. Parsing 8 MiB of brackets would take 200 MiB of memory.
+"""
 STRING_PATTERN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 """Matches a string in JSON."""
 

@@ -45,7 +45,7 @@ class NoTurnError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _WaitingCaller:
-    """A caller of `FairThreads.run` that is waiting for a slot or has one."""
+    """A caller of `FairThreads.run` that is waiting for a slot or is using a slot."""
 
     client: str
     decided: anyio.Event = field(default_factory=anyio.Event)

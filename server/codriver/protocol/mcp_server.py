@@ -76,10 +76,10 @@ class SharedParts:
 
 
 class Sdk(Protocol):
-    """The interface of the SDK's part of a server."""
+    """The interface of the part of a server that uses the SDK."""
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkChannel:
-        """Create the SDK's part of a connection."""
+        """Create the part of a connection that uses the SDK."""
 
     async def end(self) -> None:
         """Stop the background tasks."""
@@ -189,7 +189,7 @@ JSON allows this byte as white space before the next message.
 
 
 class SdkChannel(Protocol):
-    """The interface of the SDK's part of a connection, which processes messages that are not plain."""
+    """The interface of the part of a connection that uses the SDK. It processes messages that are not plain."""
 
     async def run(self) -> None:
         """Answer the accepted messages until the input ends."""

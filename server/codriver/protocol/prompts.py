@@ -49,7 +49,7 @@ BASE_PROMPTS: Final = (
 
 
 class Prompts:
-    """A server's prompts: those of the base, followed by those of features."""
+    """A server's prompts: the prompts of the base, followed by the prompts of features."""
 
     def __init__(self, services: Services, redactor: Redactor, added: Sequence[Prompt] = ()) -> None:
         self._services = services

@@ -103,7 +103,7 @@ META_KEY_PREFIX = "codriver/"
 class ResourceContent:
     """The content of a resource, as a string, or as bytes if it is not text.
 
-    `note` tells the model what was left out of the text, and `about` tells programs.
+    `note` describes for the model what was left out of the text, and `about` describes it for programs.
     """
 
     mime_type: str

@@ -56,7 +56,8 @@ class Skill:
         """Return the front matter of the skill's `SKILL.md`.
 
         Raises:
-            FrontMatterError: the front matter is invalid. Only Codriver's own skills have not been checked before.
+            FrontMatterError: the front matter is invalid. This can only happen with Codriver's own skills, because all
+                others have already been checked.
         """
         return read_front_matter(self.guide)
 

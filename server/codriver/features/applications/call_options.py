@@ -1,4 +1,4 @@
-"""The option `--follow` of `codriver call`, which prints the events of a stream that `watch_app` starts."""
+"""Add the option `--follow` to `codriver call`. It prints the events of a stream started by `watch_app`."""
 
 from __future__ import annotations
 

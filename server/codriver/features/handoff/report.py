@@ -202,10 +202,10 @@ def _defined_names(steps: Sequence[EvaluationStep]) -> list[tuple[str, Evaluatio
 
 
 class _NewestNames:
-    """The names of steps that are read from the newest to the oldest, each from the newest step that has it.
+    """Assigns each name to the newest step that has the name. Steps are passed from the newest to the oldest.
 
     The sessions of a REPL share their names. The namespace of a step is unknown if its REPL had not connected yet. Such
-    a step has no names that a later step of its REPL has.
+    a step gets none of the names that a later step of its REPL has.
     """
 
     def __init__(self) -> None:
@@ -250,7 +250,7 @@ def _describe_step(step: EvaluationStep) -> str:
 
 
 def _last_failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
-    """Yield the last failure of each piece of code with its outcome, unresolved failures first."""
+    """Yield the last failure of each piece of code and how it was resolved. Unresolved failures come first."""
     found: dict[tuple[str, object], Failed] = {}
     for index in [index for index, step in enumerate(steps) if step.error][-MAX_SEARCHED_FAILURES:]:
         step = steps[index]

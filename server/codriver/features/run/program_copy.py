@@ -1,4 +1,4 @@
-"""Copy the files that are loaded into programs to Codriver's private cache.
+"""Copy Codriver's code for programs to its private cache.
 
 Programs load only this copy. Its bytecode is stored next to it for each Python version, even if that Python is
 configured not to write any. The copy is named after the digest of its files, so they never change.

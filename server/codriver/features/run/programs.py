@@ -79,7 +79,7 @@ class Member:
 
 @dataclass(slots=True)
 class _ProcessCount:
-    """The number of a program's processes that handle requests, and when it last changed."""
+    """The number of a program's processes that handle requests, and the time at which the number last changed."""
 
     usual: int
     """The number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
@@ -88,7 +88,7 @@ class _ProcessCount:
     """When the number last changed."""
 
     def update(self, now: int, time: float) -> None:
-        """Record the number of processes at a time in monotonic seconds."""
+        """Record that there are `now` processes at `time`, which is in monotonic seconds."""
         if now != self.now:
             self.now, self.since = now, time
         elif time - self.since > NEXT_PROCESS_TIMEOUT_S:

@@ -106,7 +106,7 @@ NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SdkServer:
-    """The SDK's part of a server. It is created when it is first needed."""
+    """The part of a server that uses the SDK. It is created when it is first needed."""
 
     def __init__(self, shared: SharedParts) -> None:
         self._results = shared.results
@@ -340,7 +340,7 @@ DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
 
 
 class SdkConnection:
-    """The SDK's part of a connection. It runs one of the SDK's loops for each protocol era.
+    """The part of a connection that uses the SDK. It runs one of the SDK's loops for each protocol era.
 
     `plain` has the requests of this client that are answered without the SDK, and sends all responses. `redact` removes
     secrets from errors, because errors quote parts of the request. Results are already redacted.

@@ -48,11 +48,12 @@ class SurvivingObject:
 class LoadedCode:
     """The code that a Lisp process has loaded, and the objects from previous loads that still exist.
 
-    `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` has those with a new
-    mark.
+    `started_ms` is the start time of the process.
     """
 
     started_ms: int
     names: frozenset[str]
+    """The names of all loaded namespaces."""
     changed: tuple[LoadedNamespace, ...]
+    """The namespaces whose mark differs from the one in the query."""
     lives_on: tuple[SurvivingObject, ...]

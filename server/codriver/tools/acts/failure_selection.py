@@ -1,4 +1,4 @@
-"""Select the last failure of a session, in whose frames code can be evaluated."""
+"""Select the last failure of a session, so that code can be evaluated in its frames."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Images:
 
     Up to `most` images, with at most `max_bytes` bytes of base64 in total, are collected in `images`. If `number` is
     given, only the image with this number is collected. The markers of other images contain `hint`, which
-    states how to get them. If `hint` is None, the markers are those from `codriver.core.images`, for programs.
+    states how to get them. If `hint` is None, the markers are the ones from `codriver.core.images`, for programs.
     """
 
     def __init__(

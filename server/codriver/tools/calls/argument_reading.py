@@ -1,4 +1,4 @@
-"""Normalize arguments as agents write them, before they are validated.
+"""Normalize the arguments that agents send, before they are validated.
 
 Only forms with a single possible meaning are accepted:
 

@@ -202,7 +202,7 @@ def check_python(repls: list[Repl], code: str) -> None:
 async def check_with_repl(call: Call, repl: Repl, code: str) -> None:
     """Let a REPL with its own reader check the syntax of code.
 
-    If the REPL does not answer, the check passes, and an error appears when the code runs.
+    If the REPL does not answer, the check passes, and any error appears when the code runs.
 
     Raises:
         RefusedError: the code cannot be read.

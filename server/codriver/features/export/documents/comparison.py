@@ -155,7 +155,10 @@ def _split_varying_parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _common_pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """Return a pattern that matches both texts. Return an empty string unless they differ only in varying parts."""
+    """Return a pattern that matches both texts.
+
+    Return an empty string unless they differ, and only in parts that vary from run to run, such as times.
+    """
     ones, others = list(_split_varying_parts(recorded)), list(_split_varying_parts(fresh))
     if len(ones) != len(others):
         return ""

@@ -425,8 +425,8 @@ class StoredValues:
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)
         if not numbers:
             raise NoSuchPartError(
-                f"the REPL no longer has the value: it only stores the {MAX_STORED_VALUES} newest values that were "
-                "shortened"
+                f"the REPL no longer has the value: it stores only the {MAX_STORED_VALUES} most recent of the "
+                "values that were shortened"
             )
         chosen = max(numbers) if number is None else number
         for key, _, value in self._values:

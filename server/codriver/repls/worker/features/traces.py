@@ -164,7 +164,7 @@ PROCESS_WATCHES = CallWatches()
 
 
 class ClientWatches:
-    """The watches started by one client. The object is called to end them after the client has disconnected."""
+    """The watches started by one client. Calling the object ends them, after the client has disconnected."""
 
     def __init__(self) -> None:
         self._identities: set[str] = set()

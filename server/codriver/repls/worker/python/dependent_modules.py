@@ -1,4 +1,4 @@
-"""Find modules that import an edited one and mention a name that may have changed."""
+"""Find the modules that import an edited module and mention a name that may have changed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 class DependentModules:
     """Finds the modules that depend on an edited module.
 
-    `words` are the names that may have changed, and `reached` the names of the modules that mention one. `has_getter`
-    returns whether the edited module creates names when they are looked up. `roots` are other modules with objects that
-    may have changed, and `earlier` are the found modules that are imported before the edited one.
+    - `words` are the names that may have changed.
+    - `reached` are the names of the modules that mention one of these names.
+    - `roots` are the names of other modules with objects that may have changed.
+    - `earlier` are the names of the modules found that are imported before the edited module.
+
+    `has_getter` returns whether the edited module creates names when they are looked up.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class DependentModules:
         self._data.clear()
 
     def find_importers(self, seeds: set[str]) -> list[Text]:
-        """Return the sources of modules that directly or indirectly import the edited one, with imported modules first.
+        """Return the sources of modules that import the edited module, even indirectly, with imported modules first.
 
         Modules are omitted if nothing that runs when they are imported mentions a name that may have changed.
         """

@@ -184,8 +184,8 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 class Outline:
     """A summary of the words in a module's statements, without the syntax tree. It lives as long as the load.
 
-    `imported_names` is that of `Text`. A statement is quiet if it is an import, or a function without decorators,
-    default values or annotations.
+    `imported_names` is the same as in `Text`. A statement is quiet if it is an import, or a function without
+    decorators, default values or annotations.
     """
 
     __slots__ = ("_has_star", "_rows", "imports")

@@ -286,7 +286,7 @@ class NameChanges:
 
 
 def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
-    """Return whether both objects are classes in which an attribute has equal plain data."""
+    """Return whether both objects are classes in which the attribute `name` has equal plain data."""
     if not is_class(old) or not is_class(now):
         return False
     values = [space_of(kind).get(name, ABSENT) for kind in (old, now)]

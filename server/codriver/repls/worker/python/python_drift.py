@@ -95,7 +95,7 @@ class Drift:
         return [*found, *self._old_instances(modules)]
 
     def is_edited(self, name: str) -> bool:
-        """Return whether the file of a module was edited since the module was loaded."""
+        """Return whether the file of a module has been edited since the module was loaded."""
         load = self.sources.loads.get(name)
         return load is not None and bool(self._differences_from_file(name, load))
 

@@ -29,9 +29,10 @@ MAX_REFERENCE_STEPS = 5
 class Rebuilds:
     """The statements to run again because an object is created again.
 
-    `forced` are the statements to run when their turn comes, and `done` are those that have been run. `revived` are
-    names that were bound again and may be deleted by later statements. `objects` are the ids of the objects that are
-    created again.
+    - `forced` are the statements to run when their turn comes.
+    - `done` are the statements that have already run.
+    - `revived` are the names that were bound again and may be deleted by later statements.
+    - `objects` are the ids of the objects that are created again.
     """
 
     def __init__(self, followers: Any, undo: UndoRecord) -> None:

@@ -30,8 +30,9 @@ def sort_receivers(
 ) -> Iterator[tuple[str, str]]:
     """Sort the receivers of all signals that call one of the functions `names` in the module `edited`.
 
-    Each function is where a fresh import would connect it. Yield the module and name of each function whose place is
-    unknown, because the other receivers have not been connected in the order of their definitions.
+    Afterwards, each function has the position at which a fresh import would connect it. Yield the module and name of
+    each function whose position is unknown, because the other receivers were not connected in the order of their
+    definitions.
     """
     modules = {name: number for number, name in enumerate(list(sys.modules)) if name in loads}
     for signal in _signals():
@@ -68,7 +69,7 @@ def _signals() -> Iterator[Any]:
 
 
 def _position(entry: tuple[Any, ...], modules: Mapping[str, int]) -> tuple[int, int, str] | None:
-    """Return the number of the module, the line and the name of a receiver, or None if it is not a plain function."""
+    """Return the module's number, the line and the name of a receiver, or None if it is not a plain function."""
     function = entry[1]() if isinstance(entry[1], weakref.ReferenceType) else entry[1]
     if type(function) is not types.FunctionType or function.__module__ not in modules:
         return None

@@ -119,8 +119,8 @@ class Selection:
 class Recording:
     """The calls recorded during one run. Only recorders modify it.
 
-    `dialect` is that of the recording REPL, if any. `changed_ms` takes the code and mark of a function and returns when
-    a load last changed it, like `Dialect.last_changed_ms`.
+    `dialect` is the dialect of the recording REPL, if any. `changed_ms` takes the code and mark of a function and
+    returns when a load last changed the function, like `Dialect.last_changed_ms`.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
 class CallPrinter:
-    """Converts values to short texts for one recording. `printer` is that of a Lisp dialect."""
+    """Converts values to short texts for one recording. `printer` is the printer of a Lisp dialect."""
 
     def __init__(self, printer: PlainPrinter | None = None) -> None:
         self._printer = printer

@@ -78,8 +78,8 @@ class Registry:
 class SharedRegistries:
     """The registries that a load fills again.
 
-    `chain` are the statements that fill them, by module and position. `spaces` are the names in other modules before
-    statements in them were run again.
+    `chain` are the statements that fill these registries, by module and position. `spaces` are the names in other
+    modules before statements in these modules were run again.
     """
 
     def __init__(self, followers: Any) -> None:

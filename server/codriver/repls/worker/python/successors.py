@@ -1,7 +1,7 @@
 """Let an object of a library share the attributes of the object that a load has created in its place.
 
-A server, a client or another module may still refer to the previous object, such as a web application. It then behaves
-like the new one, which is bound nowhere else.
+For example, a server, a client or another module may still refer to the web application that existed before the load.
+It then behaves like the new application, to which they do not refer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _successors: dict[int, object] = {}
 def share_attributes(old: Any, new: Any, undo: UndoRecord) -> bool:
     """Let `old` share the attributes of `new`. Return whether that was possible.
 
-    It is possible for objects in which an application registers something, if they store nothing but attributes.
+    It is only possible for objects in which an application registers something, and which store nothing but attributes.
     """
     if old is new or type(old) is not type(new) or not is_registry_class(type(old)) or find_slots(type(old)):
         return False

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ChangePlanner:
-    """Plans the steps for each change: of a function, statement, guard or docstring, or in a class."""
+    """Plans the steps for each change to a function, a statement, a guard, a docstring or a class."""
 
     def __init__(
         self,

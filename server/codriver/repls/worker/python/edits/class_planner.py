@@ -1,4 +1,4 @@
-"""Plan how to apply differences in the bodies of classes: in the existing class, or by creating it again."""
+"""Plan whether to apply differences in the body of a class to the existing class, or to create the class again."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class ClassPlanner:
         return next((scope for scope, kind in kinds if kind is not None and not is_plain_class(kind)), "")
 
     def _record_order(self, kind: Any, statement: Statement) -> None:
-        """Record that attributes will come after others of their class that a fresh import would create later."""
+        """Record that attributes will come after attributes of their class that a fresh import would create later."""
         values = [each for each in self.edited.statements if each.owner == statement.owner and each.kind == VALUE]
         names = [name for each in values for name in assigned_names(each.node)]
         existing = [name in space_of(kind) for name in names]

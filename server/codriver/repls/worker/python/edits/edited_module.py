@@ -1,4 +1,4 @@
-"""A loaded module whose file was edited: both sources, what differs, and the objects in the module."""
+"""A loaded module whose file was edited, with both sources, their differences and the objects in the module."""
 
 from __future__ import annotations
 import __future__
@@ -34,8 +34,10 @@ MAX_NAMED_EDITS = 3
 class EditedModule:
     """A module with its previous source `old` and the source `new` that is loaded.
 
-    - `comparison` has the differences between the sources, and `codes` the compiled sources.
-    - `file` is the module's file, `space` its namespace, and `undo` records how to undo the load.
+    - `comparison` has the differences between the sources.
+    - `codes` has the compiled sources.
+    - `file` is the module's file, and `space` is its namespace.
+    - `undo` records how to undo the load.
     - `followers` updates what depends on the changes, if anything does.
     """
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class FunctionUpdates:
     """The existing functions of an edited module, and those that a load has updated.
 
-    `left` are functions whose free variables differ from those of the new code, by the name of their creating function.
-    `touched` are the functions that were updated.
+    `left` has the functions that were not updated because their free variables differ from those of the new code, each
+    with the name of the function that creates them. `touched` are the functions that were updated.
     """
 
     def __init__(self, edited: EditedModule, plan: LoadPlan) -> None:
@@ -52,7 +52,7 @@ class FunctionUpdates:
         return left
 
     def clear_caches(self) -> Iterable[tuple[str, int]]:
-        """Clear the caches of updated functions. Return the functions with the number of entries."""
+        """Clear the caches of updated functions. Return each function with the number of entries in its cache."""
         return self._live.clear_caches(self.touched) if self._live is not None else ()
 
     def has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:

@@ -15,7 +15,7 @@ class LoadPlan:
     - `tops` are the positions of top-level statements to run.
     - `defined` are functions and methods to define again with their decorators, by the id of their syntax node.
     - `attributes` are assignments in classes to run, and functions whose default values and annotations to set, by the
-      id of their syntax node. Each comes with its scope, such as `C.`.
+      id of their syntax node. Each statement comes with its scope, such as `C.`.
     - `members` are the names of members to update, by the scope of their enumeration.
     - `removed` are dotted names that removed statements have bound.
     - `previous` are the previous statements of functions, by the id of the new syntax node.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """An action to take at the position of a statement. `act` returns its value, or ABSENT if it has none.
+    """An action to take at the position of a statement. `act` returns the new value, or ABSENT if there is none.
 
     If `is_conditional` is set, the action only has an effect if something that the statement depends on has changed.
     """
@@ -82,7 +82,7 @@ class LoadSteps:
                 yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 
     def _guard(self, step: Step) -> Step:
-        """Wrap a step to report errors in the worker. If the step only follows a change, report all errors."""
+        """Wrap a step to report errors in the worker. A conditional step also reports errors in the project."""
         act = step.act
 
         def guarded_act() -> object:

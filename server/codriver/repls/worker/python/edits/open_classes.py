@@ -1,4 +1,4 @@
-"""Whether changing an existing class has the same effect as creating it with the new body."""
+"""Determine whether changing an existing class has the same effect as creating it with the new body."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def accepts_attributes(kind: Any, node: Any, names: list[str]) -> bool:
 
 
 def can_be_set_later(kind: Any, names: list[str]) -> bool:
-    """Return whether none of these attributes only has an effect while the class is created."""
+    """Return whether all of these attributes still have an effect if they are set after the class was created."""
     return bool(names) and not any(name in CLASS_CREATION_NAMES or _is_dunder_of_class(kind, name) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Plan to create objects again that edited statements create, fill or no longer fill."""
+"""Plan to create objects again if edited statements create them, fill them or no longer fill them."""
 
 from __future__ import annotations
 

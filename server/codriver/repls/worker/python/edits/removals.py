@@ -1,4 +1,4 @@
-"""Remove what removed statements have bound, and find out whether that undoes their effects."""
+"""Remove the names that removed statements have bound, and find out whether that undoes the statements' effects."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Removals:
         self._detached = list(self._remove_attributes())
 
     def remove_names(self) -> Iterator[str]:
-        """Remove the names that the source no longer binds. Yield these and the removed class attributes."""
+        """Remove the names that the source no longer binds. Yield these names and the removed class attributes."""
         yield from self._detached
         for name in self._names_to_remove():
             if "." not in name and name in self.edited.space:
@@ -122,7 +122,7 @@ class Removals:
             yield name
 
     def _names_to_remove(self) -> Iterator[str]:
-        """Yield the names that the source no longer binds, except for those rebound at run time."""
+        """Yield the names that the source no longer binds, except for names that were rebound at run time."""
         for name in self.plan.removed:
             if name not in self.edited.bound.kinds and name.rpartition(".")[2] not in self.edited.bound.rebound:
                 yield name

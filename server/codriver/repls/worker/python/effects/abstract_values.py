@@ -30,11 +30,13 @@ FUNCTION_TYPES = (types.FunctionType, types.MethodType)
 class Value:
     """What is known about the value of an expression.
 
-    - `live` is the existing object itself, `kind` its class, and `inner` its function's node, where known.
+    - `live` is the existing object itself, if it is known.
+    - `kind` is the class of the value, and `inner` is the syntax node of the function, if they are known.
     - `roots` are the ids of the existing objects that the value may be part of.
-    - `items` are the values that an iteration yields. `options` are the objects of which the value is one, and
-      `alternatives` are the same for values of several types.
-    - `attributes` are those set by the constructor of a new object, by name.
+    - `items` are the values that an iteration over the value yields.
+    - `options` are existing objects, one of which is the value.
+    - `alternatives` are the possible values, if they have several types.
+    - `attributes` are the attributes that the constructor of a new object has set, by name.
     - `after` is the class after which `super()` starts to look up attributes.
     """
 

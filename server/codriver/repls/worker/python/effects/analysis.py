@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Analysis:
-    """Analyzes which effects a module's statements would have.
+    """Predicts the effects that running a module's statements would have.
 
     `source_of` returns the syntax node of a workspace function, or None for other functions.
     """

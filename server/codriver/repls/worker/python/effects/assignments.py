@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Assignments:
-    """Assigns values to targets. `evaluate` visits an expression within a target, and returns its value."""
+    """Assigns values to targets. `evaluate` visits an expression in a target, and returns the expression's value."""
 
     def __init__(self, found: Effects, attributes: AttributeAccess, evaluate: Callable[[Any, Scope], Value]) -> None:
         self.found, self.attributes, self.evaluate = found, attributes, evaluate

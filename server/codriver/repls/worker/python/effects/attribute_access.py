@@ -157,7 +157,7 @@ class AttributeAccess:
         return Value(roots_of(found) | owner.roots if found is not UNKNOWN_OBJECT else owner.roots, found)
 
     def read(self, kind: Any, name: str) -> None:
-        """Record that an attribute is read from the class that defines it or has defined it until now.
+        """Record that an attribute is read, both from `kind` and from the class that defines the attribute.
 
         If it is a descriptor from a library, the library may call functions that the descriptor contains.
         """

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A call.
+    """A call in the analyzed code.
 
     - `function` is the value that is called, and `expression` the syntax node for it.
-    - `given` and `named` are the values of the positional and keyword arguments. Those in `**` have the name None.
+    - `given` and `named` are the values of the positional and keyword arguments. Arguments in `**` have the
+      name None.
     - `node` is the syntax node of the whole call, and `scope` the scope that contains it.
-    - `every` are the values of all arguments in the call itself, without those that a partial object adds.
+    - `every` are the values of all arguments in the call itself, without the arguments that a partial object adds.
     """
 
     __slots__ = ("every", "expression", "function", "given", "named", "node", "scope")

@@ -45,7 +45,7 @@ PICKLING_METHODS = (
 
 
 class Calls:
-    """Visits calls: of workspace code, classes, attribute setters, and functions of libraries."""
+    """Visits calls of workspace code, of classes, of functions such as `setattr`, and of library functions."""
 
     def __init__(
         self,

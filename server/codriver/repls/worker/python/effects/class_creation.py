@@ -28,7 +28,7 @@ CONFIGURATION_ATTRIBUTES = ("model_config", "__mapper_args__", "__pydantic_confi
 
 
 class ClassCreation:
-    """Visits what creating a class or function calls: decorators, hooks of its bases and metaclass, and descriptors."""
+    """Visits what creating a class or function calls: decorators, descriptors, and hooks of bases and metaclasses."""
 
     def __init__(
         self,

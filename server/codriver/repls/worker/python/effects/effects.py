@@ -17,17 +17,25 @@ if TYPE_CHECKING:
 class Effects:
     """The effects of running a statement.
 
-    - `reads` are the names that it reads, including those in functions that it calls.
-    - `calls` are the ids of these functions, and `defaults` the ids of default values that the calls receive.
-    - `fills` are the ids of existing objects that it changes.
+    - `reads` are the names that the statement reads, including the names read by functions that it calls.
+    - `calls` are the ids of the functions that it calls.
+    - `defaults` are the ids of the default values that these calls receive.
+    - `fills` are the ids of the existing objects that it changes.
     - `attributes` are the attributes that it sets on existing objects, by id and name. `*` is an unknown name.
     - `effect` is a description of the first call that may have other effects, or None.
     - `guesses` are names that may be read, because an object or function is unknown.
-    - `created` is the class that is being created, and `objects` are the named objects by id.
+    - `created` is the class that is being created.
+    - `objects` are the named objects by id.
 
-    In `reads`, `C.*` means all attributes of the class `C`, `C.+` their names, `C.=` all but its methods, and `f(...)`
-    the signature of `f`. In `guesses`, `**` means all names in a module, and `C.%` any code in a class. The module `*`
-    with `.name` means an attribute of any class.
+    `reads` may contain special names:
+
+    - `C.*` means all attributes of the class `C`.
+    - `C.+` means the names of all attributes of `C`.
+    - `C.=` means all attributes of `C` except its methods.
+    - `f(...)` means the signature of the function `f`.
+
+    In `guesses`, `**` means all names in a module, `C.%` means any code in the class `C`, and the module `*` with
+    `.name` means the attribute `name` of any class.
     """
 
     def __init__(self) -> None:

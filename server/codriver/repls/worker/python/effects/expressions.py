@@ -32,7 +32,7 @@ MAX_VISITED_NODES = 20_000
 
 
 class Expressions:
-    """Visits expressions, one method for each kind that is not trivial."""
+    """Visits expressions. There is one method for each kind of expression that is not trivial."""
 
     def __init__(
         self,

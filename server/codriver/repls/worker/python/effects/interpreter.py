@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Interpreter:
     """Visits statements and expressions, and records their effects.
 
-    As a context manager, it returns a new record, and all of its parts add to that record until the end. Afterwards, it
-    refers to no object of the program.
+    When it is used as a context manager, it returns a new record, and all of its parts add effects to that record until
+    the `with` block ends. After that, it refers to no object of the program.
     """
 
     def __init__(self, workspace: WorkspaceCode) -> None:

@@ -152,7 +152,7 @@ class LibraryCalls:
                 self.library.read_signature(argument.live)
 
     def _call_arguments(self, name: str, call: Call, *, only_stores: bool) -> None:
-        """Visit the calls of functions and classes that a function receives."""
+        """Visit the calls of functions and classes that are passed to a function as arguments."""
         every, node = call.every, call.node
         for argument in every:
             if argument.inner is not None and not only_stores:
@@ -242,7 +242,7 @@ class LibraryCalls:
         return Value(owner.roots)
 
     def _read_overrides(self, owner: Value, name: str) -> None:
-        """Record what is read by those methods of a workspace class that an inherited library method may call."""
+        """Record what methods of a workspace class read if an inherited library method may call them."""
         inherited = unbound_attribute(owner.kind, name)
         if type(inherited) is not types.FunctionType or not self.workspace.has_class(owner.kind):
             return

@@ -64,7 +64,7 @@ class LibraryReads:
                 self.read_signature(called)
 
     def read_overridden(self, kind: Any) -> None:
-        """Record that a library reads the class attributes that override its own, except for methods."""
+        """Record that a library reads the class attributes that override the library's own, except for methods."""
         bases = order_of(kind)[:-1]
         of_library = [base for base in bases if not self.workspace.has_class(base)]
         names = {name for base in of_library for name in space_of(base) if name[:2] != "__"}

@@ -1,4 +1,4 @@
-"""Classify calls to libraries and built-in types: those without effects, and those that add to the object itself.
+"""Find out whether calls to libraries and built-in types have no effects, or only add something to an object.
 
 Evaluating a pure call again returns an equal value and changes nothing else.
 """
@@ -207,13 +207,13 @@ def is_pure_callable(value: object) -> bool:
 
 
 def is_storing_callable(value: object) -> bool:
-    """Return whether a function or class of a library stores functions that it is given without calling them."""
+    """Return whether a function or class of a library stores the functions passed to it without calling them."""
     module, name = _origin(value)
     return module in STORING_MODULES or f"{module}.{name}" in REGISTRY_CLASSES
 
 
 def is_registry_class(kind: Any) -> bool:
-    """Return whether a class is one in whose instances an application registers functions, or a subclass."""
+    """Return whether an application registers functions in instances of this class or of one of its bases."""
     return any(".".join(_origin(base)) in REGISTRY_CLASSES for base in order_of(kind))
 
 

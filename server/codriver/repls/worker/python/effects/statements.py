@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """Visits statements, one method for each kind that is not trivial."""
+    """Visits statements. There is one method for each kind of statement that is not trivial."""
 
     def __init__(
         self,

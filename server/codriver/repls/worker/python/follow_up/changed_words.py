@@ -1,4 +1,4 @@
-"""Find the words that statements must mention to depend on a load, and values that were modified before it."""
+"""Find the words that statements must mention to depend on a load, and values that were modified before the load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
 
 
 class ChangedWords:
-    """The words that may depend on a load.
+    """The words that a statement must mention to depend on a load.
 
     - `words` are the names changed by the edit, without their module or class.
     - `touched` are the positions of assignments whose values have been modified since they ran.

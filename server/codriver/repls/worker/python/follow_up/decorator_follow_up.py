@@ -1,4 +1,4 @@
-"""Apply decorators again that depend on a change."""
+"""Apply decorators again if they depend on a change."""
 
 from __future__ import annotations
 

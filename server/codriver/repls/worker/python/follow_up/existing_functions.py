@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ExistingFunctions:
-    """All functions of the process when one was first looked up, by the position of their definition."""
+    """All functions that existed in the process at the first lookup, by the position of their definition."""
 
     def __init__(self) -> None:
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None

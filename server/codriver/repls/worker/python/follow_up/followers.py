@@ -172,7 +172,7 @@ class Followers:
     # Other modules
 
     def find_importers(self) -> list[Text]:
-        """Return the sources of modules that depend on the edited one, with imported modules first."""
+        """Return the sources of modules that depend on the edited module, with imported modules first."""
         return self._dependents.find_importers(self.names.words)
 
     def find_sources_in_import_order(self) -> list[Text]:
@@ -183,7 +183,7 @@ class Followers:
 
     @property
     def earlier_modules(self) -> set[str]:
-        """Return the names of the dependent modules that are imported before the edited one."""
+        """Return the names of the dependent modules that are imported before the edited module."""
         return self._dependents.earlier
 
     def importer_words(self) -> set[str]:
@@ -208,7 +208,7 @@ class Followers:
         return sorted({*text.statements_mentioning({*words, *filled}), *forced, *imports})
 
     def update_late_dependents(self, others: list[Text]) -> None:
-        """Update statements that ran before something they depend on, as with forward references."""
+        """Update statements that ran before something that they depend on, as with forward references."""
         ordered = self.find_sources_in_import_order() if others else [self.text]
         positions = {text.name: position for position, text in enumerate(ordered)}
         late: set[tuple[str, str]] = set()

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class FunctionFollowUp:
-    """Updates functions. `cleared_caches` has the module and name of each, and the number of entries."""
+    """Updates functions.
+
+    `cleared_caches` has the module, the name and the number of entries of each cached function whose cache was cleared.
+    """
 
     def __init__(
         self,

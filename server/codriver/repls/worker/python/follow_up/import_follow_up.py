@@ -1,4 +1,4 @@
-"""Update imported names: of `import *`, and of modules that create names with `__getattr__`."""
+"""Update names that were imported with `import *`, or from modules that create names with `__getattr__`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ImportFollowUp:
-    """Updates imports. `lazy` are names that the `__getattr__` of the edited module creates again."""
+    """Updates imports. `lazy` are the names that the `__getattr__` of the edited module creates again."""
 
     def __init__(
         self,

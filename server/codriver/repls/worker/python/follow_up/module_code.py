@@ -1,4 +1,4 @@
-"""Run statements and evaluate expressions of the sources of modules."""
+"""Run statements and evaluate expressions from the sources of modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ModuleCode:
-    """Runs the code of modules. The edited module `name` is loaded by `minimal`."""
+    """Runs the code of modules. `minimal` loads the edited module, which is called `name`."""
 
     def __init__(self, name: str, minimal: MinimalLoad) -> None:
         self.name, self._minimal = name, minimal

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class ModuleSources:
     """The sources of the workspace's modules.
 
-    `name` is the name of the edited module, `text` its new source, and `old_text` its previous source, which counts
-    until `is_old` is unset.
+    `name` is the name of the edited module. `text` is its new source, and `old_text` is its previous source, which is
+    used while `is_old` is set.
     """
 
     def __init__(self, name: str, edited: EditedModule, drift: Drift) -> None:

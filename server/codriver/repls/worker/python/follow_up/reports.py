@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Reports:
     """The parts that could not be updated.
 
-    `stays` has the module, name and reason for each part. `lasting` has rows like those in `stays` that the load of
-    another edited file cannot make obsolete.
+    `stays` has the module, name and reason for each part. `lasting` has the same fields for parts whose reports stay
+    valid when another edited file is loaded.
     """
 
     def __init__(self, sources: ModuleSources) -> None:
@@ -44,9 +44,10 @@ class Reports:
         self.report(self._sources.text, node, why, name)
 
     def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
-        """Report a part of the edited module unless its previous function is no longer in use after the load.
+        """Report a part of the edited module if its previous function is still in use after the load.
 
-        Libraries such as Django and blinker hold only weak references to the functions that they register.
+        Libraries such as Django and blinker hold only weak references to the functions that they register. If the
+        previous value is not a function, the part is reported immediately.
         """
         if type(value) is types.FunctionType:
             self._registered.append((name, node, weakref.ref(value), why))

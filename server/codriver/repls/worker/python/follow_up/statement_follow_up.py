@@ -246,7 +246,7 @@ class StatementFollowUp:
             )
 
     def _report_order(self, text: Text, node: Any, effects: Effects) -> None:
-        """Report a statement that has read all attributes of a class in an order that is not that of a fresh import."""
+        """Report a statement that has read all attributes of a class in a different order than after a fresh import."""
         called = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
         values = [text.space.get(name) for name in names_bound_by(node)]
         if called & ORDERLESS_FUNCTIONS or all(type(value) in ORDERLESS_TYPES for value in values):
