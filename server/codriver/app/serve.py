@@ -97,18 +97,20 @@ Verbosity = Literal["quiet", "usual", "verbose"]
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Options for running a server. `overrides` are settings from the command line, by name.
-
-    `ends_when_idle` stops the server when it has had no clients for a while. `on_reached` is called when it accepts
-    connections. `is_on_demand` is true if a relay or a command starts the server instead of the user. Programs in the
-    workspace are then only started if the user has accepted the workspace.
-    """
+    """Options for running a server."""
 
     workspace: Path
     overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    """Settings from the command line, by name."""
     ends_when_idle: bool = False
+    """Whether the server stops when it has had no clients for a while."""
     on_reached: Callable[[], None] | None = None
+    """Called when the server accepts connections."""
     is_on_demand: bool = False
+    """Whether a relay or a command starts the server instead of the user.
+
+    Programs in the workspace are then only started if the user has accepted the workspace.
+    """
     prints_arrivals: bool = False
     """Whether to print a line for each REPL or client that connects or disconnects."""
     requested_ms: int = 0

@@ -37,7 +37,7 @@ class StartServer(Action):
 class ListenerOpened(Action):
     """Dispatched when the server accepts connections.
 
-    `requested_port` is the port in the settings. `port` is the one in use, which may differ.
+    `requested_port` is the port in the settings. `port` is the port in use, which may differ.
     """
 
     host: ValueReference[str] = from_result(1)
@@ -120,7 +120,7 @@ class CallerNamed(Action):
 class EvaluationsReported(Action):
     """Dispatched when an answer has reported other callers' evaluations to a caller.
 
-    If the answer was about a session, `session` is its key, and `seen` the session's status in the answer.
+    If the answer was about a session, `session` is its key, and `seen` is the session's status in the answer.
     """
 
     client: ValueReference[str] = from_context("client")
@@ -211,17 +211,16 @@ class ReplProgress(Action):
 
 @dataclass(frozen=True)
 class ReplStarted(Action):
-    """Dispatched when a REPL's process is listening at `address` and Codriver can connect to it.
-
-    `caution` is added to each caller's first answer, and `remark` to a single answer in the workspace. `awaits_trust`
-    is true if a different process would be started after the user accepts the workspace.
-    """
+    """Dispatched when a REPL's process is listening at `address` and Codriver can connect to it."""
 
     id: str
     address: str
     caution: str | None = None
+    """A note that is added to each caller's first answer."""
     awaits_trust: bool = False
+    """Whether a different process would be started after the user accepts the workspace."""
     remark: str | None = None
+    """A note that is added to a single answer in the workspace."""
 
 
 @dataclass(frozen=True)

@@ -39,16 +39,14 @@ _MAX_HEADER_BYTES: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """The properties of an image.
-
-    `size` is the width and the height in pixels, or None if these are unknown. `digest` is the beginning of the SHA-256
-    digest, or empty if the image is incomplete.
-    """
+    """The properties of an image."""
 
     kind: str
     size: tuple[int, int] | None
+    """The width and the height in pixels, or None if these are unknown."""
     kilobytes: int
     digest: str
+    """The beginning of the SHA-256 digest, or an empty string if the image is incomplete."""
 
     @property
     def description(self) -> str:

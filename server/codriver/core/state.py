@@ -127,7 +127,7 @@ class Client:
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The last `who` given in each conversation, by the conversation's id."""
     generated: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The `who` that was generated for a caller before it gave one, by the one that it later gave."""
+    """The `who` that was generated for a caller before it gave a name, by the name that it gave later."""
     used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The ids of the REPLs that each caller has evaluated in, by its `who`, most recently used last."""
 
@@ -172,7 +172,7 @@ class Origin:
     is_of_unverified_file: bool = False
     """Whether the REPL was found through a file that is not a port file and may not have been written by this user."""
     has_several_processes: bool = False
-    """Whether all processes of one program have this text. A caller who names none of them gets the first one."""
+    """Whether all processes of one program have this text. A caller that names none of them gets the first one."""
     stand_in_note: str = ""
     """The note about a stand-in: which REPL Codriver started, and why the project's own cannot be started."""
 

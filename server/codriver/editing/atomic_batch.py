@@ -196,9 +196,9 @@ class _Batch:
 
 
 class _OpenDirectories:
-    """The directories of one batch. Each is opened once, so that a replacement can be detected.
+    """The directories of one batch. Each directory is opened once, so that a replacement can be detected.
 
-    If there are too many, the first ones are closed.
+    If there are too many, the directories opened first are closed.
     """
 
     def __init__(self, workspace: Path) -> None:

@@ -211,8 +211,8 @@ def plan_file_edits(
 ) -> FileResult | list[tuple[int, EditError]]:
     """Return the result of applying edits to a file, or their errors. The keys are the indexes of edits in the batch.
 
-    If the file is created, the other edits apply to its new content. `languages` are those that features add, by file
-    suffix.
+    If the file is created, the other edits apply to its new content. `languages` are the languages that features
+    add, by file suffix.
     """
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, CreateFile)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, CreateFile)}

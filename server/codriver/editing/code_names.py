@@ -50,17 +50,16 @@ PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError, Too
 
 @dataclass(frozen=True, slots=True)
 class NameDefinition:
-    """A name that code defines.
-
-    `text` is the source of the top-level form or statement. Definitions with equal `form` are equivalent. With
-    `retains_value`, evaluating the code again does not change the value, as with `defonce`.
-    """
+    """A name that code defines."""
 
     space: str
     name: str
     text: str
+    """The source of the top-level form or statement."""
     form: object
+    """The form to compare. Definitions with an equal form are equivalent."""
     retains_value: bool = False
+    """Whether evaluating the code again does not change the value, as with `defonce`."""
     is_dotted: bool = False
     """Whether the code sets an attribute of the object that the space's name refers to."""
 

@@ -105,7 +105,7 @@ class Editor:
         records: BatchRecords | None = None,
         languages: Mapping[str, ApplyText] = NO_LANGUAGES,
     ) -> None:
-        """`languages` are those that features add, by suffix: see `codriver.editing.file_languages`."""
+        """`languages` are the languages that features add, by suffix: see `codriver.editing.file_languages`."""
         self._workspace = workspace
         self._languages = languages
         self._records = records

@@ -292,7 +292,7 @@ def apply_file_edits(
     """Apply edits to the text of a file. Return the new text, or the errors.
 
     The keys of `edits` are numbers that identify the edits in the result. Edits to forms and definitions are applied
-    before string edits. `languages` are those that features add, by file suffix.
+    before string edits. `languages` are the languages that features add, by file suffix.
     """
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}

@@ -68,19 +68,18 @@ PythonEdit = ReplaceDef | InsertDef | Append
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """Replaces the lines from `start` up to but not including `end`, counting from 0, with `lines`.
-
-    `gap` is the number of blank lines before them, and `behind` the number of blank lines after them. Blank lines up to
-    `wide_end` may be removed as well.
-    """
+    """Replaces the lines from `start` up to but not including `end`, counting from 0, with `lines`."""
 
     start: int
     end: int
     lines: tuple[str, ...]
     number: int
     gap: int = 0
+    """The number of blank lines before the new lines."""
     behind: int = 0
+    """The number of blank lines after the new lines."""
     wide_end: int = 0
+    """Blank lines up to this line may be removed as well."""
     depth: int = 0
     """Indentation of the new lines. Of several insertions at one line, the innermost comes first."""
 

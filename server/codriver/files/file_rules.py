@@ -75,17 +75,19 @@ class NotOwnedError(UnsafeFileError):
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """The conditions under which a file may be read.
-
-    `links` are the links that its path may contain, and `max_bytes` is its maximum size. If `is_granting`, the content
-    grants rights, so the file must belong to the current user or root, and nobody else may be able to write to it. If
-    `is_secret`, nobody else may be able to read it.
-    """
+    """The conditions under which a file may be read."""
 
     links: Links
+    """The links that the path of the file may contain."""
     max_bytes: int
+    """The maximum size of the file."""
     is_granting: bool = False
+    """Whether the content grants rights.
+
+    The file must then belong to the current user or root, and nobody else may be able to write to it.
+    """
     is_secret: bool = False
+    """Whether nobody else may be able to read the file."""
 
 
 def is_owned_by_user(status: os.stat_result) -> bool:

@@ -83,7 +83,7 @@ class EventStore(BoundedLog):
     ) -> list[dict[str, Value]]:
         """Return the newest `limit` events that match all filters, oldest first, as JSON objects.
 
-        `since` and `until` are line numbers. `since` is exclusive and `until` inclusive.
+        `since` and `until` are line numbers. `since` is exclusive, and `until` is inclusive.
         """
         records = self._matching_records(since, who)
         if until is not None:

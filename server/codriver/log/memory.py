@@ -89,17 +89,17 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a server whose log is remembered. Times are in epoch milliseconds.
-
-    `id` is derived from the time of the start and names the file. `session` is the server's session id. `finished` is
-    None if the server is running or was killed. `entries` is the number of remembered entries.
-    """
+    """A run of a server whose log is remembered. Times are in epoch milliseconds."""
 
     id: str
+    """An id that is derived from the time of the start and names the file."""
     session: str
+    """The server's session id."""
     started: int
     finished: int | None
+    """When the server was stopped, or None if it is running or was killed."""
     entries: int
+    """The number of remembered entries."""
 
 
 def run_id(started_ms: int) -> str:

@@ -64,18 +64,17 @@ class LogChange:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A Datalog query about the log (`$`), the history, the memory and features' logs.
-
-    `inputs` are JSON values for the variables of `:in`, without the sources. `limit` is the maximum number of rows.
-    Entries after the line `until` are ignored. With `every_row`, the answer has all rows even if `:find` specifies a
-    single one.
-    """
+    """A Datalog query about the log (`$`), the history, the memory and features' logs."""
 
     text: str
     inputs: Sequence[object]
+    """JSON values for the variables of `:in`, without the sources."""
     limit: int
+    """Maximum number of rows."""
     until: int | None = None
+    """Entries after this line are ignored."""
     every_row: bool = False
+    """Whether the answer has all rows even if `:find` specifies a single one."""
 
 
 Listener = Callable[[LogChange], None]
@@ -232,7 +231,7 @@ class OutputLog(BoundedLog):
     ) -> tuple[Entry, ...]:
         """Return the entries that match all filters, in order of their line numbers.
 
-        `since` is exclusive and `until` inclusive. With `limit`, only the newest matching entries are returned.
+        `since` is exclusive, and `until` is inclusive. With `limit`, only the newest matching entries are returned.
         """
         snapshot = self.snapshot()
         equal = [(p, v) for p, v in ((WHO, who), (EVALUATION, evaluation), (SESSION_KEY, session_key)) if v is not None]
@@ -324,8 +323,8 @@ class _Sources(Mapping[str, Snapshot]):
 def merge_earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
     """Return the entries from earlier runs in order of their line numbers, followed by the documents in the memory.
 
-    `remembered` has the entries from the memory and `code` those from the history. The latter are used for runs whose
-    log is not remembered.
+    `remembered` has the entries from the memory, and `code` has the entries from the history. The entries in `code` are
+    used for runs whose log is not remembered.
     """
     known = tuple(remembered)
     logged = [entry for entry in known if entry.run]

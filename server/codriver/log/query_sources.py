@@ -74,7 +74,7 @@ class QuerySources:
     rules: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The rules of each source, by its name."""
     stores: Mapping[str, Queryable] = field(default_factory=lambda: MappingProxyType({}))
-    """The sources that features add, by name. Each is only read for queries that name it."""
+    """The sources that features add, by name. Each source is only read for queries that name it."""
     growing: Mapping[str, tuple[EventLog, GrowingSource]] = field(default_factory=lambda: MappingProxyType({}))
     """The sources that grow with the log, by name, each with its store."""
 

@@ -288,8 +288,11 @@ class SpillStore:
     """Manages the memory and disk space that all strings of a server share.
 
     Without `capacity`, nothing is written to disk. Hold `lock` to access these fields, but never during disk access:
-    `stored` is the number of characters in memory, `moving` is the number of characters waiting to be written, `movers`
-    is the number of strings with such characters, and `bytes` is the total size of the files.
+
+    - `stored` is the number of characters in memory.
+    - `moving` is the number of characters waiting to be written.
+    - `movers` is the number of strings with such characters.
+    - `bytes` is the total size of the files.
     """
 
     def __init__(self, max_stored: int, capacity: SpillCapacity | None = None) -> None:

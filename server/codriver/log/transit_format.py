@@ -121,8 +121,8 @@ class EntryEncoder:
 class EntryDecoder:
     """Decodes the entries of a history file.
 
-    After `decode_entries` is exhausted, `broken` is the number of lines that are not entries, and `is_torn` is whether
-    the file does not end with a line ending, because a crash interrupted a write. An incomplete last line is ignored.
+    After `decode_entries` is exhausted, `broken` is the number of lines that are not entries. `is_torn` is true if the
+    file does not end with a line ending, because a crash interrupted a write. An incomplete last line is ignored.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:

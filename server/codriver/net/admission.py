@@ -177,7 +177,7 @@ class Admission:
 
     Unless `token` is None, each peer must send it. A peer that expects a different `session_id` or workspace has read a
     stale or forged port file, and is refused because it must not use the REPLs of this workspace. A peer that names the
-    workspace it expects is sent the one that is served. A peer that names nothing is admitted.
+    workspace it expects is sent the workspace that is served. A peer that names nothing is admitted.
     """
 
     def __init__(self, *, token: str | None, session_id: str, workspace: Path) -> None:

@@ -63,7 +63,7 @@ class UserDecisions(Protocol):
     """Name of the tool whose answer may be replaced with a request for a decision."""
 
     def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
-        """Send a client's user a request for a decision, if a tool's answer shows that one is needed."""
+        """Send a client's user a request for a decision, if a tool's answer shows that a decision is needed."""
 
     async def replacement_request(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the request for a decision that replaces the answer to a call, or None if the call should be run."""

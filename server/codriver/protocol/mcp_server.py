@@ -102,8 +102,8 @@ class McpServer:
     ) -> None:
         """Create the server.
 
-        `load_sdk` imports the SDK, which takes a moment, and returns a function that creates the SDK's part of the
-        server. `resources` and `prompts` are those that features provide.
+        `load_sdk` imports the SDK, which takes a moment, and returns a function that creates the part of
+        the server that uses the SDK. `resources` and `prompts` are the resources and prompts that features provide.
         """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
@@ -151,7 +151,7 @@ class McpServer:
             await plain.stop_all()
 
     async def _load_sdk_once(self) -> Sdk:
-        """Return the SDK's part of the server, creating it for the first client that needs it.
+        """Return the part of the server that uses the SDK, creating it for the first client that needs it.
 
         Other clients are served while the SDK is imported.
         """
@@ -315,7 +315,7 @@ class MessageStream:
             await self._forward_to_sdk(behind, behind.read(line))
 
     async def _load_sdk_channel(self) -> SdkChannel:
-        """Return the SDK's part of the connection. When it is created, it receives the client's handshake."""
+        """Return the part of the connection that uses the SDK. When created, it receives the client's handshake."""
         if self._behind is None:
             self._behind = await self._open_behind()
             self._plain.has_sdk = True

@@ -76,8 +76,8 @@ NO_SHAPES: Mapping[str, Shape] = MappingProxyType({})
 class ObjectShape:
     """The shape of a JSON object.
 
-    The object must have the members in `needed`, and may have those in `known`. Other members must have the shape
-    `others`, and are not allowed if that is None.
+    The object must have the members in `needed`, and may have the members in `known`. Other members must have the shape
+    `others`, and are not allowed if `others` is None.
     """
 
     needed: Mapping[str, Shape] = field(default_factory=lambda: NO_SHAPES)
@@ -209,7 +209,7 @@ REQUEST_KINDS: dict[str, PlainRequestKind] = {
     READ_DIRECTORY: PlainRequestKind(ALL_STATES, DIRECTORY_SHAPE, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
-"""Requests that may be plain, with the functions that create their results. The SDK's part uses them, too."""
+"""Requests that may be plain, with the functions that create their results. They are also used with the SDK."""
 
 
 @dataclass(frozen=True, slots=True)

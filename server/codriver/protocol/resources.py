@@ -123,7 +123,7 @@ class Resources:
         redactor: Redactor,
         added: Sequence[ResourceFamily] = (),
     ) -> None:
-        """Create the resources of a server. `added` are those that features provide."""
+        """Create the resources of a server. `added` are the resources that features provide."""
         self._manifest = manifest
         self._added = {(family.kind, family.parts): family for family in added}
         self._plain = frozenset(family.kind for family in added if family.has_plain_path)

@@ -66,7 +66,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """The subscriptions of all clients. Each of them is an open stream."""
+    """The subscriptions of all clients. Each subscription is an open stream."""
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str | int, Subscription]] = {}

@@ -31,7 +31,7 @@ async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int
 
 
 class EvaluationTasks(TaskSet):
-    """The running evaluations of one adapter. Each is a task and reports its end exactly once."""
+    """The running evaluations of one adapter. Each evaluation is a task, and reports its end exactly once."""
 
     def start_task(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
         """Start a task that runs an evaluation and reports its ending or error to `on_end`."""

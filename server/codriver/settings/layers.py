@@ -94,30 +94,27 @@ class SettingsError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """Where the value of a setting comes from.
-
-    `layer` is `default`, `user`, `workspace`, `environment`, `command line` or `machine`. `source` is the file or
-    variable.
-    """
+    """Where the value of a setting comes from."""
 
     layer: str
+    """The layer: `default`, `user`, `workspace`, `environment`, `command line` or `machine`."""
     source: str = ""
+    """The file or the variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithheldSetting:
-    """A setting in a file in the workspace that is ignored until the user accepts it.
-
-    `accepted` are the items of the setting that the user has accepted. `was_accepted` is whether the user has accepted
-    the workspace before. If the record of the acceptance cannot be read, `error` is the reason.
-    """
+    """A setting in a file in the workspace that is ignored until the user accepts it."""
 
     source: str
     setting: str
     value: object
     accepted: tuple[object, ...] = ()
+    """The items of the setting that the user has accepted."""
     was_accepted: bool = False
+    """Whether the user has accepted the workspace before."""
     error: str | None = None
+    """Why the record of the acceptance cannot be read, or None if it can."""
 
     def __str__(self) -> str:
         """Return the setting as written, with its file."""
@@ -139,17 +136,15 @@ class WithheldSetting:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Loaded settings, with the origin of each value and warnings.
-
-    `withheld` are settings in the workspace's files that are ignored until the user accepts them. `granting` maps each
-    setting of these files, by attribute name, to its items that grant something, accepted or not.
-    """
+    """Loaded settings, with the origin of each value and warnings."""
 
     settings: Settings
     origins: Mapping[str, ValueOrigin] = field(default_factory=lambda: MappingProxyType({}))
     warnings: tuple[str, ...] = ()
     withheld: tuple[WithheldSetting, ...] = ()
+    """Settings in the workspace's files that are ignored until the user accepts them."""
     granting: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """The items that grant something, accepted or not, of each setting in the workspace's files, by attribute name."""
     policy: MachinePolicy | None = None
 
 
@@ -346,16 +341,16 @@ RESTART_COMMAND = "codriver stop && codriver serve"
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """The result of reloading changed settings files.
-
-    `settings` are now in effect. `changes` and `warnings` are messages for the log. If `refused`, a file has an error,
-    and no change from any file was applied.
-    """
+    """The result of reloading changed settings files."""
 
     settings: Settings
+    """The settings that are now in effect."""
     changes: tuple[str, ...] = ()
+    """Messages for the log about changed settings."""
     warnings: tuple[str, ...] = ()
+    """Warnings for the log."""
     refused: bool = False
+    """Whether a file has an error, in which case no change from any file was applied."""
     accepted: bool = False
     """Whether the user has accepted the workspace, or the main checkout of a linked working tree, since the last check.
     """

@@ -46,16 +46,14 @@ class CannotRememberError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRecord:
-    """What the user has accepted in a workspace.
-
-    `settings` maps attribute names to accepted items, as JSON. If an existing record cannot be used, nothing is
-    accepted, and `error` is the reason.
-    """
+    """What the user has accepted in a workspace."""
 
     environments: tuple[EnvironmentState, ...] = ()
     settings: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """The accepted items of each setting as JSON, by attribute name."""
     exists: bool = False
     error: str | None = None
+    """Why an existing record cannot be used, in which case nothing is accepted."""
 
 
 @dataclass(frozen=True, slots=True)

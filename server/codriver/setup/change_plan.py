@@ -252,18 +252,21 @@ class CannotWriteError(StartError):
 class Change:
     """A planned or completed change to one file.
 
-    `before` and `after` are the whole content, or None if the file does not exist. If the state is `refused`, nothing
-    is changed, `reason` is the reason, and `fix` is what to do. `skipped` is the same, but only counts as an error if
-    the user named the client.
+    If the state is `refused`, nothing is changed. `skipped` is the same, but only counts as an error if the user named
+    the client.
     """
 
     title: str
     file: Path
     state: State
     before: str | None
+    """The whole previous content, or None if the file does not exist."""
     after: str | None
+    """The whole new content, or None if the file is removed."""
     reason: str = ""
+    """Why nothing is changed, if the state is `refused` or `skipped`."""
     fix: str = ""
+    """What to do about it."""
     next: str = ""
     root: Path | None = None
     """The workspace, for a file in it, or None for one of the user's files."""

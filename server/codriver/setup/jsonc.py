@@ -35,7 +35,7 @@ class FileFormatError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an object. `start` is the position of its key, and `comma` that of the comma after its value."""
+    """A member of an object. `start` is the position of the key, and `comma` is that of the comma after the value."""
 
     key: str
     start: int
@@ -56,7 +56,10 @@ class Node:
     members: tuple[Member, ...] = ()
 
     def member(self, key: str) -> Member | None:
-        """Return the member with this key, or None. Of several, the last one counts, as in other JSON parsers."""
+        """Return the member with this key, or None.
+
+        If several members have the key, the last one counts, as in other JSON parsers.
+        """
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 

@@ -42,8 +42,8 @@ def record_edits(
 ) -> None:
     """Record in the log which files a caller changed.
 
-    `given` is the `who` that the call passed, and `did` the verb of the log's text. `job` is the id of the test run
-    that caused an edit to be reverted.
+    `given` is the `who` that the call passed, and `did` is the verb of the log's text. `job` is the id of the test
+    run that caused an edit to be reverted.
     """
     if results:
         who = call.who(given)

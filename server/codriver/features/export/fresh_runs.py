@@ -464,7 +464,7 @@ def _cleaned_json(data: T, clean: Callable[[str], str]) -> T:
 async def drive_check(
     requests: DocumentCheck, page: DocumentBuilder, run: Callable[[DocumentBuilder], Awaitable[tuple[FailedTest, ...]]]
 ) -> VerifiedDocument:
-    """Run each version of a document until one passes, and return that one.
+    """Run each version of a document until a version passes, and return that version.
 
     `requests` yields the versions and is sent their failures. `page` is the first version.
     """

@@ -99,7 +99,7 @@ async def conflict_notes(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 async def _submission_notes(call: Call, history: ReplHistory, submission: Submission) -> list[str]:
-    """Find the conflicts of a submission, in a worker thread if its code is long. Return notes about new ones."""
+    """Find the conflicts of a submission, in a worker thread if its code is long. Return notes about new conflicts."""
     unread = sum(
         len(conflict.code)
         for conflict in takewhile(lambda conflict: conflict.number > history.glanced, reversed(history.submissions))

@@ -202,7 +202,7 @@ def _defined_names(steps: Sequence[EvaluationStep]) -> list[tuple[str, Evaluatio
 
 
 class _NewestNames:
-    """Assigns each name to the newest step that has the name. Steps are passed from the newest to the oldest.
+    """Assigns each name to the newest step that has the name. The steps are passed from the newest to the oldest.
 
     The sessions of a REPL share their names. The namespace of a step is unknown if its REPL had not connected yet. Such
     a step gets none of the names that a later step of its REPL has.
@@ -213,7 +213,7 @@ class _NewestNames:
         """The namespaces in which names were found, by REPL and name."""
 
     def pick(self, step: EvaluationStep, names: Sequence[str]) -> list[str]:
-        """Return those of a step's names that no newer step has, in order."""
+        """Return the names of a step that no newer step has, in order."""
         repl, found = step.key.partition("/")[0], []
         for name in names:
             namespaces = self._namespaces.setdefault((repl, name), set())

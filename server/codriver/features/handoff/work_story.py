@@ -40,11 +40,7 @@ OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpa
 
 @dataclass(frozen=True, slots=True)
 class EvaluationStep:
-    """An evaluation, reconstructed from its entries in the log.
-
-    `error` is one line, or empty if the evaluation succeeded. `file` is the loaded file, if any. `goal` is the
-    description given by the caller.
-    """
+    """An evaluation, reconstructed from its entries in the log."""
 
     id: str
     who: str
@@ -55,8 +51,11 @@ class EvaluationStep:
     timestamp: int
     code: str
     goal: str = ""
+    """The description given by the caller."""
     file: str = ""
+    """The loaded file, if any."""
     error: str = ""
+    """The error in one line, or an empty string if the evaluation succeeded."""
     definitions: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     """The names assigned at module level. Python only: in Lisp these count as definitions."""

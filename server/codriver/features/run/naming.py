@@ -162,9 +162,9 @@ def name_processes(
 
 
 def close_gaps(slots: Mapping[str, int], in_use: Collection[str]) -> dict[str, int]:
-    """Move processes with high slot numbers to free lower ones. Slots `in_use` are not changed.
+    """Move processes with high slot numbers to lower slots that are free. Slots `in_use` are not changed.
 
-    This is needed for gunicorn, which starts new workers before it ends the old ones.
+    This is needed for gunicorn, which starts new workers before it ends the old workers.
     """
     free = [str(number) for number in range(1, len(slots) + 1) if str(number) not in slots]
     moving = sorted((slot for slot in slots if int(slot) > len(slots) and slot not in in_use), key=int)

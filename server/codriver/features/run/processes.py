@@ -1,7 +1,7 @@
 """The processes of a run: which ones can provide a REPL, and why the others cannot.
 
 A process belongs to a run if it was started with the run's environment, or is a descendant of such a process. Programs
-may overwrite their environment to set a title, and some start children without it.
+may overwrite their environment to set a title, and some start children without the run's environment.
 """
 
 from __future__ import annotations

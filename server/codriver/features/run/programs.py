@@ -262,7 +262,7 @@ class Programs:
             raise refused("repl-unreachable", self._finished[key], hint="start the program again with `codriver run`")
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
-        """Connect to processes that have taken the place of lost ones, and forget programs that have ended."""
+        """Connect to processes that have taken the place of lost processes, and forget programs that have ended."""
         members = await self.find_members()
         by_id = {candidate.id: candidate for candidate in members if candidate.named.process.is_ready}
         runs = {candidate.run.directory.name for candidate in members}
@@ -281,7 +281,7 @@ class Programs:
                 await self._report_unreplaced(repl, members, monotonic() - self._lost.setdefault(repl.id, monotonic()))
 
     async def _report_unreplaced(self, repl: Repl, members: Sequence[Member], lost_s: float) -> None:
-        """Report that no process has taken the place of a lost one. Forget its REPL if others handle the requests."""
+        """Report that no process has taken the place of a lost process. Forget its REPL if others handle requests."""
         if lost_s <= NEXT_PROCESS_TIMEOUT_S:
             return
         message = await anyio.to_thread.run_sync(self._why_unreplaced, repl, members)

@@ -137,7 +137,7 @@ class SdkServer:
         return server
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkConnection:
-        """Create the SDK's part of a connection."""
+        """Create the part of a connection that uses the SDK."""
         return SdkConnection(self._server, session, plain, self._redactor.redact_json)
 
     async def end(self) -> None:

@@ -30,20 +30,20 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The printed value of a form. The text is not interpreted.
-
-    `truncated` means that the server truncated the text. `is_late` means that the form had already finished. `cut`
-    describes what print limits omitted, if the REPL reports that. With `is_stored`, the REPL retains the value.
-    `bundle` has the value in all its media types if there is more than text.
-    """
+    """The printed value of a form. The text is not interpreted."""
 
     text: str
     namespace: str | None = None
     truncated: bool = False
+    """Whether the server truncated the text."""
     is_late: bool = False
+    """Whether the form had already finished."""
     cut: str = ""
+    """What print limits omitted, if the REPL reports that."""
     is_stored: bool = False
+    """Whether the REPL retains the value."""
     bundle: Bundle | None = None
+    """The value in all its media types, if there is more than text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ValueStored:
 class SensitiveValues:
     """Values at sensitive paths of the application's state, sent before any output that may contain them.
 
-    Each is a pair of a replacement name and the value. Only the redactor may use the values.
+    Each element is a pair of a replacement name and the value. Only the redactor may use the values.
     """
 
     values: tuple[tuple[str, str], ...] = field(repr=False)

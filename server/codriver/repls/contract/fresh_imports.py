@@ -38,8 +38,8 @@ _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
 class FreshRow:
     """A difference between the running process and a fresh import. `name` is a path such as `shop.TABLE['a'].price`.
 
-    - `leaf`: a value differs. `fresh` is its text after a fresh import and `live` its text in the process. Either is
-      None if the value is missing there. `why` is `previous` if the process has the value from before the edit,
+    - `leaf`: a value differs. `fresh` is its text after a fresh import, and `live` is its text in the process. Either
+      text is None if the value is missing there. `why` is `previous` if the process has the value from before the edit,
       `undone` if the load removed or replaced the value, and `other` otherwise.
     - `code`: a function, generator, coroutine or running frame (see `of`) has code that its file no longer contains.
     - `cache`: a cache has `count` results that were computed with the previous `of`.

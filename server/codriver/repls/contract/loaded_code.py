@@ -8,17 +8,16 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class LoadedVar:
-    """A loaded var with the position of its definition.
-
-    `file` is empty if the definition was evaluated directly. `root` changes with the value, and `stamp` with the
-    definition.
-    """
+    """A loaded var with the position of its definition."""
 
     name: str
     file: str
+    """The file with the definition, or an empty string if it was evaluated directly."""
     line: int | None
     root: str
+    """A mark that changes with the value."""
     stamp: str = ""
+    """A mark that changes with the definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +45,10 @@ class SurvivingObject:
 
 @dataclass(frozen=True, slots=True)
 class LoadedCode:
-    """The code that a Lisp process has loaded, and the objects from previous loads that still exist.
-
-    `started_ms` is the start time of the process.
-    """
+    """The code that a Lisp process has loaded, and the objects from previous loads that still exist."""
 
     started_ms: int
+    """The start time of the process."""
     names: frozenset[str]
     """The names of all loaded namespaces."""
     changed: tuple[LoadedNamespace, ...]

@@ -49,17 +49,16 @@ MAX_CHECKED_SOURCES: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A kind of project found in a workspace, and the file or package that identifies it.
-
-    `repl` is the value of the setting `repl`, `programs` are alternatives of which one must be installed, and `command`
-    starts the same REPL in a terminal.
-    """
+    """A kind of project found in a workspace, and the file or package that identifies it."""
 
     kind: str
     evidence: str
     repl: str
+    """The value of the setting `repl` that selects this kind of project."""
     programs: tuple[str, ...]
+    """Alternative programs, one of which must be installed."""
     command: str
+    """The command that starts the same REPL in a terminal."""
 
 
 def find_projects(workspace: Path) -> tuple[Project, ...]:
@@ -280,16 +279,15 @@ DIRECTORY_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python interpreter for the project.
-
-    `whose` describes where it comes from. `caution` is a warning if it is not the project's own. `remark` is
-    information for users of a new project, and is displayed once.
-    """
+    """A Python interpreter for the project."""
 
     path: str
     whose: str
+    """Where the interpreter comes from."""
     caution: str | None = None
+    """A warning if it is not the project's own interpreter."""
     remark: str | None = None
+    """Information for users of a new project, which is displayed once."""
     waits_for: Path | None = None
     """The checkout that must be accepted before its own interpreter is used instead of this one."""
     lapsed: str | None = None
@@ -298,15 +296,13 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Whether the user has accepted a checkout, in which case its programs may run.
-
-    `directories` are the accepted environments relative to the checkout, or None for all. `lapsed` is the reason why an
-    earlier acceptance no longer counts.
-    """
+    """Whether the user has accepted a checkout, in which case its programs may run."""
 
     is_given: bool = False
     directories: tuple[str, ...] | None = None
+    """The accepted environments relative to the checkout, or None for all."""
     lapsed: str | None = None
+    """Why an earlier acceptance no longer counts."""
 
     def lapse_reason(self, program: str, directory: Path) -> str | None:
         """Return the reason why the acceptance of `directory` does not cover a program in it, or None if it does."""

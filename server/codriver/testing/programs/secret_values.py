@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
-"""Endings of the names of secrets. The redaction of the log uses the same ones."""
+"""Endings of the names of secrets. The redaction of the log uses the same endings."""
 MIN_SECRET_CHARACTERS = 8
 """Minimum length of a value that counts as a secret, in characters."""
 SETTINGS_FILE_NAME = ".env"

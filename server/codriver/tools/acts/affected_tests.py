@@ -178,17 +178,16 @@ def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> 
 
 @dataclass(frozen=True, slots=True)
 class _RelatedTestFiles:
-    """Test files that are related to changed files.
-
-    `importing` has the Python files that import a changed file, nearest first. `named` has pairs of a changed file and
-    a test file named after it, and `lisp` pairs of a changed file and a namespace or file with its tests. `requires` is
-    true if a Lisp file was found because it requires a changed namespace.
-    """
+    """Test files that are related to changed files."""
 
     importing: tuple[Path, ...]
+    """The Python files that import a changed file, nearest first."""
     named: tuple[tuple[Path, str], ...]
+    """Pairs of a changed file and a test file named after it."""
     lisp: tuple[tuple[Path, str], ...]
+    """Pairs of a changed file and a namespace or file with its tests."""
     requires: bool
+    """Whether a Lisp file was found because it requires a changed namespace."""
 
 
 def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _RelatedTestFiles:

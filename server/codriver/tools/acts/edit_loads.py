@@ -54,20 +54,20 @@ FAILURE_FIELDS = ("reason", "error", "hint")
 
 @dataclass(frozen=True, slots=True)
 class ChangedCode:
-    """Code that an edit changed in one file.
-
-    `index` is the index of the file among the edited files, and `name` its name in answers. `forms` are the new
-    top-level forms, with the `ns` form first. `header` is the current `ns` form, or the names that a Python file
-    imports. `reason` explains why the code cannot be loaded, and is None if it can.
-    """
+    """Code that an edit changed in one file."""
 
     index: int
+    """The index of the file among the edited files."""
     name: str
+    """The name of the file in answers."""
     text: str
     namespace: str | None
     header: str
+    """The current `ns` form, or the names that a Python file imports."""
     forms: tuple[Form, ...]
+    """The new top-level forms, with the `ns` form first."""
     reason: str | None
+    """Why the code cannot be loaded, or None if it can."""
 
 
 class EditLoads:

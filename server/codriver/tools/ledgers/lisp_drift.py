@@ -48,24 +48,25 @@ MAX_DEFINITIONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LispEvaluation:
-    """An evaluation of Lisp code, read from the log. `number` increases with each evaluation.
-
-    `namespace` is the current namespace before the evaluation. `file` is the file from which the code was loaded. If
-    `is_whole` is true, the text and the line numbers are those of the file. `forms` or `before_line` is the point that
-    a failed evaluation reached.
-    """
+    """An evaluation of Lisp code, read from the log."""
 
     number: int
+    """The number of the evaluation. Later evaluations have higher numbers."""
     evaluation: str
     who: str
     at_ms: int
     text: str
     namespace: str = ""
+    """The current namespace before the evaluation."""
     file: str = ""
+    """The file from which the code was loaded."""
     is_whole: bool = False
+    """Whether the text is the whole file and the line numbers are those of the file."""
     is_done: bool = True
     forms: int | None = None
+    """The number of forms that a failed evaluation has run, if it is known."""
     before_line: int | None = None
+    """The line at which a failed evaluation stopped, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +263,9 @@ class _NamespaceComparison:
 class LispDrift:
     """Compares the code loaded in one process of a REPL with its files, reusing earlier results.
 
-    `number` is the number of the last recorded evaluation, and `line` is the last processed line of the log. `waiting`
-    has earlier lines whose evaluations were unfinished.
+    - `number` is the number of the last recorded evaluation.
+    - `line` is the last processed line of the log.
+    - `waiting` has earlier lines whose evaluations were unfinished.
     """
 
     ledger: DefinitionHistory = field(default_factory=DefinitionHistory)

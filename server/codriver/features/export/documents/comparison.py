@@ -54,15 +54,14 @@ _OMISSION_MARK: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The result of comparing a fresh value with a recorded one that it matches.
-
-    `pattern` is a regular expression that matches both values, or empty if they are equal. `is_cut` is true if the
-    recorded text is truncated. `note` describes images that are similar but not identical.
-    """
+    """The result of comparing a fresh value with a recorded one that it matches."""
 
     pattern: str = ""
+    """A regular expression that matches both values, or an empty string if they are equal."""
     is_cut: bool = False
+    """Whether the recorded text is truncated."""
     note: str = ""
+    """A description of images that are similar but not identical."""
 
 
 def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:

@@ -37,12 +37,7 @@ class EvaluationsNotFoundError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvaluation:
-    """A recorded evaluation: its code, where it ran, and its results.
-
-    `values` are the values of its forms or expressions, in order. If `file` is set, the code is the text of that file.
-    `ending` describes what ended the evaluation from the outside, such as an interrupt. `time` is in milliseconds since
-    the epoch.
-    """
+    """A recorded evaluation: its code, where it ran, and its results."""
 
     id: str
     code: str
@@ -50,11 +45,15 @@ class RecordedEvaluation:
     namespace: str = ""
     description: str = ""
     file: str = ""
+    """The loaded file, in which case the code is the text of the file."""
     values: tuple[str, ...] = ()
+    """The values of its forms or expressions, in order."""
     out: str = ""
     err: str = ""
     ending: str = ""
+    """What ended the evaluation from the outside, such as an interrupt."""
     time: int = 0
+    """Milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,17 +30,16 @@ Role = Literal["import", "definition", "assignment", "statement", "expression", 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A top-level form or statement of evaluated code.
-
-    `gives` are the names that it binds. `uses` are the names that it mentions, including in function bodies. `needs`
-    are the names that must be defined when it runs.
-    """
+    """A top-level form or statement of evaluated code."""
 
     text: str
     role: Role
     gives: frozenset[str] = frozenset()
+    """The names that the step binds."""
     uses: frozenset[str] = frozenset()
+    """The names that it mentions, including in function bodies."""
     needs: frozenset[str] = frozenset()
+    """The names that must be defined when it runs."""
     awaits: bool = False
     """Whether the step uses `await` outside a function, which only a REPL allows."""
 

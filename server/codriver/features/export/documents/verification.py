@@ -132,20 +132,20 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckedStep:
-    """A step, and the extent to which its result was reproduced in the fresh REPL.
-
-    `value` is the fresh value, and `pattern` matches both the fresh and the recorded value. `note` is one line about a
-    difference. `out` is the printed output.
-    """
+    """A step, and the extent to which its result was reproduced in the fresh REPL."""
 
     step: Step
     of: RecordedEvaluation
     verdict: Verdict
     value: str | None = None
+    """The value in the fresh REPL."""
     pattern: str = ""
+    """A regular expression that matches both the fresh and the recorded value, or an empty string."""
     raised: RaisedError | None = None
     out: str = ""
+    """The printed output."""
     note: str = ""
+    """One line about a difference."""
     recorded: str | None = None
     """The recorded value, if it differs."""
     images: tuple[str, ...] = ()

@@ -52,8 +52,8 @@ class KernelDiscovery:
     ) -> None:
         """Create the discovery.
 
-        `protocols` are those of addresses that can be connected to. `named_ids` returns the ids of kernels that are
-        already REPLs. `clock` returns monotonic seconds.
+        `protocols` are the protocols of the addresses that can be connected to. `named_ids` returns the ids of
+        kernels that are already REPLs. `clock` returns monotonic seconds.
         """
         self._core = core
         self._named_ids = named_ids

@@ -121,7 +121,7 @@ class ServerKernels:
     async def _find_server(self, file: Path, kernel: str) -> ServerApi | None:
         """Return the Jupyter Server on this machine that started a kernel, or None if there is none.
 
-        `file` is the kernel's connection file, and `kernel` its id.
+        `file` is the kernel's connection file, and `kernel` is the kernel's id.
         """
         if file.name.startswith(CODRIVER_PREFIX) or not file.name.startswith("kernel-"):
             return None

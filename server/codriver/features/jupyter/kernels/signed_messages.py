@@ -91,7 +91,7 @@ class Signer:
     """
 
     def __init__(self, key: bytes, scheme: str) -> None:
-        """`key` and `scheme` are `key` and `signature_scheme` from a connection file.
+        """Create a signer with the values of `key` and `signature_scheme` from a connection file.
 
         Raises:
             ValueError: this Python does not support the scheme.

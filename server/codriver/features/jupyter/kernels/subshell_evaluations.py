@@ -63,7 +63,7 @@ def has_subshells(kernel: Kernel) -> bool:
 
 
 class SubshellEvaluations:
-    """Runs background evaluations in one kernel. Each has its own session and subshell."""
+    """Runs background evaluations in one kernel. Each evaluation has its own session and subshell."""
 
     def __init__(self, kernel: Kernel, listener: Listener) -> None:
         self._kernel = kernel

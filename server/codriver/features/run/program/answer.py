@@ -82,7 +82,7 @@ def _connect(run: str, name: str) -> socket.socket:
     """Connect to a socket by its path, or by its name in the run's directory, whose path may be too long for a socket.
 
     The socket never becomes a standard stream, even if the program has closed its own. Otherwise, the program would
-    send its output to it.
+    send its output to the socket.
     """
     sock = socket.socket(socket.AF_UNIX)
     if sock.fileno() < FIRST_DESCRIPTOR:

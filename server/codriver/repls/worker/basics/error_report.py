@@ -95,8 +95,8 @@ def error_summary(error: BaseException) -> dict[str, Any]:
 def linked_errors(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """Yield the errors that are linked to an error or are in its group, nearest first and without duplicates.
 
-    Each has a relation: `cause` (raised `from` it), `context` (raised while handling it), `member 1`, or one of these
-    followed by `of member 1`.
+    Each error has a relation: `cause` (raised `from` it), `context` (raised while handling it), `member 1`, or one of
+    these followed by `of member 1`.
     """
     seen = {id(error)}
     waiting = [("", "", error)]

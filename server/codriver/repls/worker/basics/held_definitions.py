@@ -159,7 +159,7 @@ class UndoRecord:
         return sorted({name for name in [*left, *detach_classes(self._made)] if name})
 
     def _undo(self) -> list[str]:
-        """Undo the recorded changes, newest first. Return the labels of those that could not be undone."""
+        """Undo the recorded changes, newest first. Return the labels of the changes that could not be undone."""
         left = []
         for label, is_current, undo in reversed(self._steps):
             try:

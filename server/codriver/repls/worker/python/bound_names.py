@@ -34,7 +34,7 @@ BLOCK_FIELDS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class BoundNames:
-    """The names bound by the statements in a source, and those that its functions rebind when called."""
+    """The names bound by the statements in a source, and the names that its functions rebind when called."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.kinds: dict[str, str] = {}

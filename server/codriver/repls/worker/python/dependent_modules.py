@@ -65,7 +65,7 @@ class DependentModules:
         return self._importers
 
     def _importers_mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
-        """Return the outlines of importers that mention one of the words, and the names of those to update."""
+        """Return the outlines of importers that mention one of the words, and the names of the importers to update."""
         waiting, outlines = self._other_loads(), {}
         found: dict[str, Outline] = {}
         follows: set[str] = set()

@@ -103,7 +103,7 @@ class DisplayedFigure:
 
 
 class Figures:
-    """The open matplotlib figures. Each is sent at most once per evaluation, at its end.
+    """The open matplotlib figures. Each figure is sent at most once per evaluation, when the evaluation ends.
 
     This includes figures passed to `show`, values of statements, and figures that the evaluation has drawn on. A figure
     passed to `show` is closed, as if its window had been closed, unless it really has a window.

@@ -62,7 +62,7 @@ MAX_PREVIOUS_BYTES = 2**20
 class LoadedSources:
     """The loads of the project's modules in this process.
 
-    `reports_main` is whether `__main__` counts as one of these modules.
+    If `reports_main` is set, `__main__` counts as one of these modules.
     """
 
     def __init__(self, *, reports_main: bool = False) -> None:

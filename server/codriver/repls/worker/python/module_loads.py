@@ -314,7 +314,7 @@ class ModuleLoad:
         )
 
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Update names that other modules have imported from this one and that still refer to previous objects.
+        """Update names that other modules have imported from this module and that still refer to previous objects.
 
         Functions and classes are also updated elsewhere, but this updates all kinds of objects. Modules that import a
         name indirectly, from an updated module, are included.
@@ -382,7 +382,7 @@ class ModuleLoad:
                 yield _stays_row(other, part, why)
 
     def _deferred_rows(self, module: types.ModuleType, name: str, minimal: MinimalLoad) -> Iterator[dict[str, str]]:
-        """Yield rows for what earlier loads could not update and this one has not updated either."""
+        """Yield rows for what earlier loads could not update and this load has not updated either."""
         deferred = self._drift.deferred
         evaluated = self._followers.statements.evaluated if self._followers is not None else set()
         for part, why in deferred.pop(name, module.__dict__, minimal.edited.comparison.changes, evaluated):

@@ -74,7 +74,7 @@ class Function:
 
 
 class Selection:
-    """The functions to record: the project's functions below `roots`, or those that match `names`.
+    """The functions to record: the project's functions below `roots`, or the functions that match `names`.
 
     A name matches a module, class or function, and can start at any level within a module. Names in libraries must
     start with the module.

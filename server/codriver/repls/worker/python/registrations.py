@@ -85,7 +85,7 @@ class Registrations:
         return not effects.fills.isdisjoint(self._registries().keys() - self._rebuilt)
 
     def is_no_longer_registered(self, old: Statement, new: Statement) -> bool:
-        """Return whether workspace hooks registered the previous class but do not register the new one."""
+        """Return whether workspace hooks registered the previous class but do not register the new class."""
         before = (
             self._analysis.class_creation_effects(old.node, self._changes.before[self._text.name]).fills
             & self._registries().keys()

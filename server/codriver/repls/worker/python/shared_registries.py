@@ -328,7 +328,7 @@ class SharedRegistries:
     # The load
 
     def reset(self) -> object:
-        """Empty the registries, and run the statements in modules that an import would run before the edited one."""
+        """Empty the registries, and run the statements in modules that an import would run before the edited module."""
         followers = self._followers
         for registry in self._found.values() if self._is_planned else ():
             value = self._create(registry)

@@ -46,9 +46,9 @@ PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 class Statement:
     """A statement in a source, divided into the parts that are compared.
 
-    `parts` has the text of each part, or of the whole statement under an empty name. `name` is dotted for methods and
-    nested definitions. For a statement without a name, it is the first line. `top` is the index of the top-level
-    statement that contains it.
+    - `parts` has the text of each part by its name, or the text of the whole statement under an empty name.
+    - `name` is dotted for methods and nested definitions. It is the first line of a statement without a name.
+    - `top` is the index of the top-level statement that contains the statement.
     """
 
     __slots__ = ("guard", "kind", "name", "node", "owner", "parts", "top")
@@ -180,8 +180,9 @@ class SourceText:
 class Comparison:
     """The differences between two sources.
 
-    `changes` are in the order of the new source, followed by removed statements. `same` has pairs of equal statements,
-    and `moved` has statements in the new source whose order among the others has changed.
+    - `changes` are in the order of the new source, followed by removed statements.
+    - `same` has pairs of equal statements.
+    - `moved` has the statements in the new source whose order among the other statements has changed.
     """
 
     def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: list[Statement]) -> None:

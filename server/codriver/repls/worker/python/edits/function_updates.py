@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FunctionUpdates:
-    """The existing functions of an edited module, and those that a load has updated.
+    """The existing functions of an edited module, and the functions that a load has updated.
 
     `left` has the functions that were not updated because their free variables differ from those of the new code, each
     with the name of the function that creates them. `touched` are the functions that were updated.

@@ -88,7 +88,7 @@ class StatementSteps:
     def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
         """Wrap a function that assigns a new collection or object.
 
-        The existing one gets the contents of the new one instead.
+        The existing collection or object gets the contents of the new one instead.
         """
         followers = self.edited.followers
         names = [name for name in assigned_names(node) if name.isidentifier()]

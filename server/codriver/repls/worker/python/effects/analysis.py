@@ -125,7 +125,7 @@ class Analysis:
         return found
 
     def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any], *, reads_bases: bool = True) -> Effects:
-        """Return the effects of creating a class, without those of its body and decorators.
+        """Return the effects of creating a class, without the effects of its body and decorators.
 
         Without `reads_bases`, reads by the expressions for its bases and keywords are left out.
         """

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 class Call:
     """A call in the analyzed code.
 
-    - `function` is the value that is called, and `expression` the syntax node for it.
-    - `given` and `named` are the values of the positional and keyword arguments. Arguments in `**` have the
-      name None.
-    - `node` is the syntax node of the whole call, and `scope` the scope that contains it.
+    - `function` is the value that is called, and `expression` is its syntax node.
+    - `given` and `named` are the values of the positional and keyword arguments. Arguments in `**` have the name
+      None.
+    - `node` is the syntax node of the whole call, and `scope` is the scope that contains the call.
     - `every` are the values of all arguments in the call itself, without the arguments that a partial object adds.
     """
 

@@ -80,7 +80,7 @@ class Constructors:
     def complete_copy(self, original: Value, node: ast.AST) -> None:
         """Visit the methods that complete a copy of an object.
 
-        The attributes of the copy are those of the original, which the methods may change.
+        The attributes of the copy are the attributes of the original, which the methods may change.
         """
         copied = Value(original.roots, kind=original.kind)
         for name in CONSTRUCTING_METHODS[1:]:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Scope:
     """A scope of names.
 
-    - `space` is the namespace of the module, and `home` the module's name.
+    - `space` is the namespace of the module, and `home` is the module's name.
     - `names` are the local names with their values, or None in a module.
-    - `block_names` are the targets of loops, `with` and `except` in a module.
+    - `block_names` are the targets of loops, `with` statements and `except` clauses in a module.
     - `globals` are the names that the scope declares `global` or `nonlocal`.
     - `is_class` is set in the body of a class. `kind` is that class, if it is known.
     - `returned` and `yielded` are the values that a function has returned and yielded so far.

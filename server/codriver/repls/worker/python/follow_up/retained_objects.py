@@ -53,7 +53,7 @@ class RetainedObjects:
             self.undo.record_key(f"{text.name}.{name}", space, name, old)
 
     def is_selection(self, text: Text, node: Any, values: tuple[object, ...], kind: Any = None) -> bool:
-        """Return whether any of the values is part of an object that a statement reads, and was not created by it.
+        """Return whether any of a statement's values is part of an object that it reads, rather than created by it.
 
         `kind` is the class whose body contains the statement.
         """

@@ -201,7 +201,7 @@ class StatementFollowUp:
         return given.effect is None and not given.fills and not others
 
     def _has_added_same_objects(self, text: Text, node: Any) -> bool:
-        """Return whether a statement added objects to a collection that are still the same objects."""
+        """Return whether the objects that a statement added to a collection are still the same objects."""
         call = node.value if isinstance(node, ast.Expr) else None
         function = call.func if isinstance(call, ast.Call) and not call.keywords else None
         if (
@@ -257,7 +257,7 @@ class StatementFollowUp:
                 self.reports.lasting.append((text.name, ", ".join(assigned_names(node)), why))
 
     def _evaluate(self, text: Text, node: Any) -> None:
-        """Run a statement that only binds names. Previous objects that equal the new ones are retained."""
+        """Run a statement that only binds names. Previous objects that equal the new objects are retained."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
         effects = self.analysis.statement_effects(node, text.space)
