@@ -217,8 +217,8 @@ class StatementFollowUp:
         if type(text.space.get(function.value.id)) not in ADDED_TO_TYPES:
             return False
         before = self.changes.before.get(text.name, {})
-        for argument in call.args:
-            name = argument.id if isinstance(argument, ast.Name) else ""
+        for expression in call.args:
+            name = expression.id if isinstance(expression, ast.Name) else ""
             value = text.space.get(name, ABSENT)
             if value is ABSENT or value is not before.get(name, ABSENT) or not _is_hashed_by_identity(value):
                 return False
