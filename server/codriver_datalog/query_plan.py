@@ -267,7 +267,7 @@ class _Planner:
         inner = self.scope.nested_scope(shared_variables(unit))
         if not inner.names and not inner.constants:
             raise self.context.text.error(
-                "a variable that is used in `not` must also be bound by another clause", unit.form
+                "a variable that is used in `not` needs another clause that binds it", unit.form
             )
         # The answers of rules must be complete here, because their absence has a meaning.
         context = replace(self.context, rules=self.context.rules.with_separate_tables())
