@@ -233,8 +233,8 @@ async def test_an_internal_error_is_answered_without_details(caplog):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("meanwhile", "is_delivered"), [("nothing", True), ("cancelled", False), ("left", False)])
-async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_delivered):
+@pytest.mark.parametrize(("event", "is_delivered"), [("nothing", True), ("cancelled", False), ("left", False)])
+async def test_an_answer_counts_as_delivered_only_when_it_is_sent(event, is_delivered):
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
     session.handshake_version = "2025-11-25"
     received = []
@@ -246,10 +246,10 @@ async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_
             return BY_NAME[name], arguments
 
         async def run(self, *_, **_more):
-            if meanwhile == "cancelled":
+            if event == "cancelled":
                 plain.cancel(7)
-            session.has_left = meanwhile == "left"
-            return ToolAnswer('{"ok":true}', (), ok=True, handed_out=lambda: received.append(meanwhile))
+            session.has_left = event == "left"
+            return ToolAnswer('{"ok":true}', (), ok=True, handed_out=lambda: received.append(event))
 
     results = SimpleNamespace(beside="")
     plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)

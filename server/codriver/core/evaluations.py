@@ -49,7 +49,7 @@ class Failure:
 
     It is `cause`, `context` if the failure was raised while handling this error, `thrown around` if this error wraps
     the failure, or `member 1` if this error is the first one in a group. Relations to a member of the group follow the
-    same pattern, such as `cause of member 1`. `omitted` stands for errors that are left out.
+    same pattern, such as `cause of member 1`. `omitted` represents errors that are left out.
     """
     chain: tuple[Failure, ...] = ()
     """The errors that are linked to the failure."""

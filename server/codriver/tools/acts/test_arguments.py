@@ -85,7 +85,7 @@ class TestArguments(Evaluating):
         description="Only tests that these files can break; with --collect-only a list.",
     )
     failed: bool = Field(default=False, description="Only tests that failed last.")
-    repeat: int = Field(1, ge=1, le=MAX_RUNS, description="Run them so many times.", json_schema_extra=remove_default)
+    repeat: int = Field(1, ge=1, le=MAX_RUNS, description="Number of times to run.", json_schema_extra=remove_default)
     limit_ms: int | None = Field(
         None, ge=100, le=86_400_000, description="End the run after this time; affected: 10000."
     )
