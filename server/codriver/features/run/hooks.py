@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from codriver.features.run.programs import RUN_PROTOCOL, Programs, connect_before_call, find_programs
+from codriver.features.run.program_selection import connect_before_call
+from codriver.features.run.programs import RUN_PROTOCOL, Programs
 from codriver.features.run.run_directory import DIRECTORY_VARIABLE
+from codriver.features.run.session_rows import find_programs
 from codriver.server_hooks import AcceptedRepls, Part, ServerHooks
 from codriver.tools.calls.call import CallHooks
 

@@ -1,8 +1,7 @@
 """The programs started by `codriver run` in a workspace: find them, request REPLs in them, and follow reloads.
 
-Codriver does not touch a program until somebody evaluates code in it. The first call that names the program, or can
-only refer to it, makes it connect. If the connection to a REPL in use is lost, the program's processes are checked four
-times per second. After a reload, the process that replaces the old one gets the same key.
+If the connection to a REPL in use is lost, the program's processes are checked four times per second. After a reload,
+the process that replaces the old one gets the same key.
 """
 
 from __future__ import annotations
@@ -10,16 +9,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.actions import AddRepl, DropRepl, ReplProgress
 from codriver.core.profiles import PYTHON
-from codriver.core.recent_repls import recent_repl_ids
 from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.features.run.final_output import collect_from_now, read_final_output
@@ -28,17 +24,15 @@ from codriver.features.run.process_table import find_processes
 from codriver.features.run.processes import select_run_processes
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
-from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.evaluate_code import EvaluateArguments
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.features.run.processes import RunProcess
     from codriver.repls.contract.endpoints import AcceptedStream
-    from codriver.tools.calls.arguments import Arguments
-    from codriver.tools.calls.call import AddRows, Call, Services
+    from codriver.tools.calls.call import Services
 
 RUN_PROTOCOL: Final = "run"
 """Name of the protocol of REPLs in running programs."""
@@ -46,8 +40,6 @@ PROGRAM: Final = "program"
 """The origin kind of REPLs in running programs. The origin's text is the program's command."""
 CHECK_INTERVAL_S: Final = 0.25
 """Time between two checks for processes that have started or ended."""
-WAIT_INTERVAL_S: Final = 0.02
-"""Interval between checks while a caller is waiting for a process."""
 NEXT_PROCESS_TIMEOUT_S: Final = 2.0
 """Maximum time for a program to start its next process. After that, the session reports that there is none."""
 FEWER_PROCESSES_TIMEOUT_S: Final = 4.0
@@ -323,170 +315,3 @@ def _output_clause(text: str | None) -> str:
 def run_directory_name(repl: Repl) -> str:
     """Return the name of the directory of the run that a REPL belongs to."""
     return repl.id.split(":")[1]
-
-
-async def connect_before_call(call: Call, arguments: Arguments) -> None:
-    """Connect to the program that a call refers to.
-
-    If the call names no session, this is the only program that it could refer to.
-
-    Raises:
-        RefusedError: the program does not answer, or there are several programs that the call could refer to.
-    """
-    programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
-    if not programs.has_runs():
-        return
-    await programs.forget_finished()
-    if isinstance(arguments, EvaluateArguments) and (repl := _current_repl(call, arguments, key)):
-        programs.check_replaced(repl)
-    if not _could_refer_to_program(call, arguments, key):
-        return
-    members = await programs.find_members()
-    ready = [program for program in members if program.named.process.is_ready]
-    if key is not None:
-        member = next((candidate for candidate in ready if key == candidate.named.key), None)
-        member = member or next((candidate for candidate in ready if key in candidate.named.aliases), None)
-        if member is None:
-            _check_has_repl(members, key)
-            programs.check_unfinished(key)
-            return
-    else:
-        first: dict[Path, Member] = {}
-        for program in sorted(
-            ready, key=lambda program: int(program.named.slot) if program.named.role == "serves" else 0
-        ):
-            if program.named.role == "serves":
-                first.setdefault(program.run.directory, program)
-        others = [repl.key for repl in _application_repls(call) if repl.origin.kind != PROGRAM]
-        keys = sorted([*others, *[program.named.key for program in first.values()]])
-        if first and len(keys) > 1:
-            raise refused(
-                "ambiguous-session",
-                f"{len(keys)} applications are running, and replSessionKey was not given",
-                hint=f"Call again with replSessionKey set to one of: {', '.join(keys)}.",
-                details={"sessions": keys, "count": len(keys)},
-            )
-        if not first or next(iter(first.values())).id in call.state.repls:
-            return
-        member = next(iter(first.values()))
-    await _connect(call, programs, member)
-
-
-def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | None:
-    """Return the REPL with a call's session key, or else the one that the caller used last."""
-    if key is not None:
-        repls = call.state.repls.values()
-        return next((repl for repl in repls if repl.key == key), None) or next(
-            (repl for repl in repls if key in repl.aliases), None
-        )
-    recent = recent_repl_ids(call.state, call.client, call.who(arguments.who))
-    return call.state.repls.get(recent[-1]) if recent else None
-
-
-def _application_repls(call: Call) -> list[Repl]:
-    """Return the connected REPLs that run inside applications."""
-    return [repl for repl in call.state.repls.values() if repl.profile is not None and repl.profile.application]
-
-
-def _could_refer_to_program(call: Call, arguments: Arguments, key: str | None) -> bool:
-    """Return whether a call could refer to a program that is not connected, or to one of several programs.
-
-    A call without a session key refers to the session that the caller used last.
-    """
-    if key is not None:
-        return not call.state.has_session(key)
-    files = arguments.session_files
-    if files and not any(PYTHON in dialects_by_suffix().get(Path(file).suffix, ()) for file in files):
-        return False
-    return arguments.chooses_session and not recent_repl_ids(call.state, call.client, call.who(arguments.who))
-
-
-async def _connect(call: Call, programs: Programs, member: Member) -> None:
-    """Connect to a process, and wait until the connection is established.
-
-    Raises:
-        RefusedError: the process did not provide a REPL.
-    """
-    programs.register(member)
-    with anyio.move_on_after(call.services.durations.others["program_connects_s"]):
-        while (repl := call.state.repls.get(member.id)) is not None and repl.phase == "connecting":
-            await anyio.sleep(WAIT_INTERVAL_S)
-    repl = call.state.repls.get(member.id)
-    if repl is not None and repl.phase == "connected":
-        return
-    why = repl.note if repl is not None and repl.note else "the program did not answer in time"
-    if repl is not None and not repl.generation:
-        call.dispatch(DropRepl(repl.id, "the REPL did not connect"))
-    raise refused(
-        "repl-unreachable",
-        f"{member.named.key} did not provide a REPL: {why}",
-        hint="the program was not changed; call codriver_seam.start_repl(True) in it to start a REPL",
-    )
-
-
-def _check_has_repl(members: Sequence[Member], key: str) -> None:
-    """Raise an error if the session key is that of a process that cannot have a REPL.
-
-    Raises:
-        RefusedError: the process cannot have a REPL. The message explains why.
-    """
-    found = [member for member in members if key in (member.named.key, *member.named.aliases)]
-    if not found:  # the name of a program without a ready process
-        found = [member for member in members if key == member.run.name]
-        found.sort(key=lambda member: not member.named.process.is_python)
-    for member in found:
-        if member.named.process.no_repl_reason:
-            raise refused(
-                "repl-unreachable",
-                f"process {member.named.process.pid} of {member.run.name} has no REPL: "
-                f"{member.named.process.no_repl_reason}",
-                hint="list_sessions lists the processes that have a REPL",
-            )
-
-
-async def find_programs(call: Call) -> AddRows:
-    """Find the processes of all runs, and return a function that adds them to the list of sessions."""
-    programs = call.services.part(Programs)
-    members = {member.id: member for member in await programs.find_members()} if programs.has_runs() else {}
-    return partial(_add_programs, call, members)
-
-
-def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Add information about programs to the list of sessions, along with a row for each unconnected process."""
-    programs = call.services.part(Programs)
-    if not programs.has_runs():
-        return rows
-    by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == PROGRAM}
-    ports = {program.pid: int(program.address.rpartition(":")[2]) for program in call.state.programs}
-    found: list[dict[str, object]] = []
-    for row in rows:
-        added: dict[str, object] = {}
-        if (repl := by_key.get(str(row["key"]))) is not None:
-            if repl.profile is not None and repl.profile.process_id in ports:
-                added["port"] = ports[repl.profile.process_id]
-            if applications := programs.applications.get(repl.address or ""):
-                added["applications"] = list(applications)
-        found.append(row | added)
-    known = {repl.id for repl in by_key.values()}
-    return found + [_process_row(member, ports) for identity, member in members.items() if identity not in known]
-
-
-def _process_row(member: Member, ports: dict[int, int]) -> dict[str, object]:
-    """Return the row for a process in the list of sessions."""
-    process = member.named.process
-    row: dict[str, Any] = {
-        "key": member.named.key,
-        "phase": "ready" if process.is_ready else "no REPL",
-        "kind": "program",
-        "program": " ".join(process.words)[:200],
-        "processId": process.pid,
-    }
-    if member.named.role:
-        row["role"] = member.named.role
-    if process.pid in ports:
-        row["port"] = ports[process.pid]
-    row["note"] = (
-        process.no_repl_reason
-        or "the REPL is started when its key is first used; until then the program is not touched"
-    )
-    return row
