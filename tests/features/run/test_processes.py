@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 
@@ -104,6 +105,17 @@ def test_a_process_that_has_exited_is_not_found(table):
         os.waitid(os.P_PID, waiting.pid, os.WEXITED | os.WNOWAIT)
         assert table.find_process(waiting.pid) is None, "nobody has waited for it"
     assert table.find_process(waiting.pid) is None
+
+
+def test_the_lowest_port_on_which_a_process_listens_is_found(table):
+    with waiting_process() as waiting, contextlib.ExitStack() as sockets:
+        assert table.find_ports([os.getpid(), waiting.pid]) == {}
+        addresses = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+        opened = [sockets.enter_context(socket.create_server((host, 0), family=family)) for family, host in addresses]
+        sockets.enter_context(socket.create_connection(opened[0].getsockname()))
+        lowest = min(listener.getsockname()[1] for listener in opened)
+        assert table.find_ports([os.getpid(), waiting.pid]) == {os.getpid(): lowest}
+    assert table.find_ports([waiting.pid]) == {}, "it has ended"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")

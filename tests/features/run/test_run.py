@@ -698,6 +698,7 @@ def test_stopping_also_stops_a_server_that_a_run_is_still_starting(tmp_path):
     until(lambda: stop() == "no server is running for this workspace\n", "the start to be forgotten")
 
 
+@either_process_table
 def test_a_program_started_by_codriver_run_is_not_reported_as_lacking_a_repl(live, client):
     text = (
         f"import os, socket, sys; os.chdir({str(live.workspace)!r}); listener = socket.create_server(('127.0.0.1', 0));"
@@ -706,14 +707,20 @@ def test_a_program_started_by_codriver_run_is_not_reported_as_lacking_a_repl(liv
     with program(live, text, file="listens.py") as running:
         port = int(running.first[0])
         for phase in ("ready", "connected"):
-            until(
-                lambda phase=phase: (
-                    [(row["phase"], row.get("port")) for row in rows(client, "listens")] == [(phase, port)]
-                ),
-                f"the port in the row of the {phase} session",
-            )
+            assert [(row["phase"], row.get("port")) for row in rows(client, "listens")] == [(phase, port)]
             assert client.call("evaluate_code", code="1", replSessionKey="listens")["ok"]
         assert f"127.0.0.1:{port}" not in str(client.call("server_health"))
+
+
+@either_process_table
+def test_each_worker_is_listed_with_the_port_that_its_supervisor_opened(live, client):
+    text = ARBITER.replace("workers = ", "import socket; listener = socket.create_server(('127.0.0.1', 0))\nworkers = ")
+    with program(live, text, "gunicorn.py") as arbiter:
+        (port,) = arbiter.do("print(listener.getsockname()[1])")
+        client.call("evaluate_code", code="1", replSessionKey="gunicorn/1")
+        ports = {row["key"]: row.get("port") for row in rows(client, "gunicorn")}
+        supervisor = f"gunicorn:{arbiter.process.pid}"
+        assert ports == {"gunicorn/1": int(port), "gunicorn/2": int(port), supervisor: None}
 
 
 def test_a_missing_command_has_the_exit_status_of_a_shell(live):

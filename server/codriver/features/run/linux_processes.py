@@ -11,14 +11,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from codriver.features.run.processes import RunProcess
+from codriver.net.kernel_sockets import listening_sockets
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
 
 PROCESSES_DIRECTORY: Final = "/proc"
 """The directory in which Linux lists all processes."""
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 """The bit of SIGURG in the signal masks in `/proc`."""
+SOCKET_LINK_PREFIX: Final = "socket:["
+"""The prefix of the link of an open socket, before its inode."""
 
 
 def find_processes() -> dict[int, RunProcess]:
@@ -71,6 +78,27 @@ def find_process(pid: int) -> RunProcess | None:
         )
     except (OSError, IndexError, ValueError):
         return None
+
+
+def find_ports(pids: Collection[int]) -> dict[int, int]:
+    """Return the lowest TCP port on which each process listens, by process id. Blocks."""
+    try:
+        ports = {inode: int(address.rpartition(":")[2]) for inode, address in listening_sockets().items()}
+    except OSError:
+        return {}
+    found = {pid: [ports[inode] for inode in _socket_inodes(pid) if inode in ports] for pid in pids}
+    return {pid: min(listening) for pid, listening in found.items() if listening}
+
+
+def _socket_inodes(pid: int) -> Iterator[int]:
+    """Yield the inodes of the sockets that a process has open."""
+    directory = f"{PROCESSES_DIRECTORY}/{pid}/fd"
+    with suppress(OSError):  # the process has ended
+        for name in os.listdir(directory):  # noqa: PTH208  # as above
+            with suppress(OSError):  # it was closed in the meantime
+                link = os.readlink(f"{directory}/{name}")  # noqa: PTH115  # as above
+                if link.startswith(SOCKET_LINK_PREFIX):
+                    yield int(link[len(SOCKET_LINK_PREFIX) : -1])
 
 
 def _bytes(path: str) -> bytes:

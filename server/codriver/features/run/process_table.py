@@ -11,6 +11,8 @@ else:
     from codriver.features.run import psutil_processes as implementation
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from codriver.features.run.processes import RunProcess
 
 SUPPORTED_SYSTEMS: Final = ("Linux", "Darwin")
@@ -28,6 +30,9 @@ class ProcessTable(Protocol):
 
     def started_ms(self, process: RunProcess) -> int:
         """Return the start time of a process in epoch milliseconds."""
+
+    def find_ports(self, pids: Collection[int]) -> dict[int, int]:
+        """Return the TCP port on which each process listens, by process id. If there are several, it is the lowest."""
 
 
 PROCESS_TABLE: Final[ProcessTable] = implementation
@@ -47,3 +52,11 @@ def find_process(pid: int) -> RunProcess | None:
 def started_ms(process: RunProcess) -> int:
     """Return the start time of a process in epoch milliseconds."""
     return PROCESS_TABLE.started_ms(process)
+
+
+def find_ports(pids: Collection[int]) -> dict[int, int]:
+    """Return the TCP port on which each process listens, by process id. Blocks.
+
+    A process that listens on no port is not in the result. Of several ports, the lowest one is returned.
+    """
+    return PROCESS_TABLE.find_ports(pids)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from codriver.features.run.processes import RunProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import psutil
 
@@ -51,6 +51,26 @@ def find_process(pid: int) -> RunProcess | None:
 def started_ms(process: RunProcess) -> int:
     """Return the start time of a process in epoch milliseconds."""
     return process.started // 1000
+
+
+def find_ports(pids: Collection[int]) -> dict[int, int]:
+    """Return the lowest TCP port on which each process listens, by process id.
+
+    On macOS, an ordinary user may query this only for processes of the same user. Source: psutil,
+    "Process.net_connections".
+    """
+    found = {pid: _listening_ports(pid) for pid in pids}
+    return {pid: min(ports) for pid, ports in found.items() if ports}
+
+
+def _listening_ports(pid: int) -> list[int]:
+    import psutil  # noqa: PLC0415  # as above
+
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except (psutil.Error, OSError):
+        return []
+    return [item.laddr.port for item in connections if item.status == psutil.CONN_LISTEN]
 
 
 def _describe(process: psutil.Process) -> RunProcess | None:
