@@ -42,7 +42,7 @@ VERSIONS, IN_USE = "relays", "in-use"
 
 
 class WrongUsageError(Exception):
-    """Raised when the command line is invalid. The message does not end with a period."""
+    """Raised when the command line is invalid. The message has no period at the end."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,9 +1,9 @@
 """The main loop of the relay, which connects to the server and forwards messages in both directions.
 
-The client's lines go to the server, and the server's lines to the client. One thread waits for both, because passing a
-message between threads takes as long as everything else. It never blocks on either of them. Lines that the server does
-not accept yet are queued, and lines that the client does not read yet are written by a second thread. This way, a
-client that does not read can still send, and a server that does not read can still answer.
+The client's lines go to the server, and the server's lines to the client. A single thread waits for both, because
+passing a message between threads would take as long as all other work on it. The thread never blocks on either of them.
+Lines that the server does not accept yet are queued, and lines that the client does not read yet are written by a
+second thread. This way, a client that does not read can still send, and a server that does not read can still answer.
 
 If the connection is lost, each request that was sent and not answered gets an error response, and unsent messages wait
 for the next connection. Only `initialize` is ever sent twice. If the client has its result, it is repeated before

@@ -1,8 +1,8 @@
 """Windows implementations of polling, directory descriptors, owners and permissions, and process sessions.
 
-This module is imported only on Windows. Only sockets can be polled, so a thread reads stdin. An open directory is just
-its path, which was checked when it was opened. The owner and readers of a file are decided by the access lists of the
-directories above it, not by a mode.
+This module is imported only on Windows. Only sockets can be polled, so a thread reads stdin. An open directory is
+represented by its path, which was checked when the directory was opened. The owner and readers of a file are decided by
+the access lists of the directories above it, not by a mode.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Declarations of optional features, which name their parts without importing them.
 
-A feature is a package in `codriver.features` that names itself in one `FEATURE`. `codriver.app.features` lists the
-features and merges their declarations once, into what each part of the base needs. The base imports no feature.
+A feature is a package in `codriver.features` that declares itself in a constant `FEATURE`. `codriver.app.features`
+lists the features and merges their declarations into what each part of the base needs. The base imports no feature.
 
-Every command reads the declarations, so they import nothing: what a feature adds to a server is imported when
+Every command reads the declarations, so they import nothing. The code that a feature adds to a server is imported when
 `Feature.server` is called. See `codriver.server_hooks`.
 """
 
@@ -54,7 +54,7 @@ class Options:
 class Feature:
     """The declaration of a feature.
 
-    `requires` names the features that this one imports. It is disabled if one of them is.
+    `requires` names the features that this one imports. If one of them is disabled, so is this feature.
     """
 
     name: str

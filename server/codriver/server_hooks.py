@@ -1,7 +1,7 @@
 """Hooks through which features extend a running server.
 
-A hook is added when a second feature needs it. Until then, what only one feature needs stays in the base or is an
-ordinary call.
+A hook is added only when a second feature needs it. Until then, the code that a single feature needs stays in the base
+or is an ordinary call.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ BY_VALUE = cmp_to_key(compare_values)
 class AggregateFunction:
     """An aggregate function of queries, such as `max`.
 
-    `call` takes the values of a group. If `accepts_amount`, it also takes the number of values to return, or None.
+    `call` takes the values of a group. If `accepts_amount` is true, it also takes the number of values to return, or
+    None.
     """
 
     call: Callable[..., Any]

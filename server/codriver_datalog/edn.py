@@ -1,7 +1,7 @@
 """Read, compare and print values in EDN, the data format in which queries are written.
 
 Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, because queries
-do not need them. Errors say what was expected, what was found, and where.
+do not need them. Error messages state what was expected, what was found, and where.
 
 A value is None, a boolean, a number, a string (keywords are strings), or an immutable collection: a tuple for vectors
 and lists, a frozenset, or a `ValueMap`. All values are hashable, so that rows can be compared. They can be converted
@@ -78,7 +78,7 @@ class Form:
 
 
 class Text:
-    """A text with EDN forms. Creates errors that refer to positions in the text."""
+    """A string that contains EDN forms. Creates errors that refer to positions in the string."""
 
     def __init__(self, text: str, part: str = "query") -> None:
         self.text = text
@@ -150,7 +150,7 @@ ESCAPE_PATTERN = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 class _Reader:
-    """Parses the forms in a text one after another."""
+    """Parses the forms in a string one after another."""
 
     def __init__(self, text: Text) -> None:
         self._text = text

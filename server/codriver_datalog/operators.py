@@ -1,7 +1,7 @@
 """Relational operators over batches of rows: joins, filters, projections and bindings.
 
-Rows are tuples. A batch passes through all steps before the next one starts. That way few rows exist at once, the time
-limit is checked between batches, and the rows found so far are correct.
+Rows are tuples. A batch passes through all steps before the next one starts. This way, only a few rows exist at a time,
+the time limit is checked between batches, and the rows found so far are always correct.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The planner, which decides the order in which clauses run and the operator for each.
 
 The order of clauses in the query does not affect the answer. At each step, clauses that only filter are chosen first,
-then those that share a bound variable, then those that contain a constant, then the first one left. Joins use hashes
-and indexes, so their sizes need not be estimated. A `not` waits until all variables that it shares with other clauses
-are bound. This may lead to different answers from DataScript's, which runs a `not` where it is written, and treats
-variables that are bound later as not shared.
+then those that share a bound variable, then those that contain a constant, and then the first remaining one. Joins use
+hashes and indexes, so their sizes need not be estimated. A `not` waits until all variables that it shares with other
+clauses are bound. This may lead to different answers from DataScript's, which runs a `not` where it is written, and
+treats variables that are bound later as not shared.
 """
 
 from __future__ import annotations

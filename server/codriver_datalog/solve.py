@@ -1,4 +1,4 @@
-"""Solve queries: plan the clauses, run the plan, and arrange the results as `:find` requests.
+"""Solve queries: plan the clauses, run the plan, and arrange the results as specified by `:find`.
 
 Rows with a line are sorted by it. Other rows keep the order in which they were found, which is always the same. Limits
 on rows and size keep the rows with the highest lines, or the first rows. When the time is up, the answer has the rows
@@ -10,8 +10,8 @@ always an `id`, which is its line. A scalar or a tuple is the first row in line 
 Rules are evaluated with tables, one per rule and set of bound arguments, and only the needed answers are computed.
 Rules may be recursive. They terminate because the number of values is finite, unless a function keeps creating values
 until the time is up. A request to a rule is a job. If a table that a job has used grows, the job runs again, latest job
-first. A rule along a chain thus requests everything up to the end of the chain first, and then repeats each link once
-on the way back.
+first. For example, a rule that follows a chain first requests everything up to the end of the chain, and then runs
+again once for each link on the way back.
 """
 
 from __future__ import annotations

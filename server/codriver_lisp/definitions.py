@@ -73,7 +73,7 @@ class ForeignMethod:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition found in a text.
+    """A definition in source code.
 
     `digest` is equal for forms with equal tokens. `head` is the defining word without its namespace. `name` is the name
     of the var or type; for a method, it includes the dispatch value or the types. `makes` lists the vars that the form
@@ -124,7 +124,7 @@ class UnknownMacroCall:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The definitions in a text, in order.
+    """The definitions in source code, in order.
 
     `namespace` is the namespace of the first `ns` form, or empty if there is none. For each top-level form, `ends` has
     the number of definitions up to the end of the form.
@@ -162,7 +162,7 @@ def read_definitions(
 
 
 class _Finder:
-    """Finds definitions in the top-level forms of a text."""
+    """Finds definitions in the top-level forms of source code."""
 
     def __init__(self, text: str, namespace: str, features: Sequence[str], aliases: Aliases) -> None:
         self._text = text

@@ -4,8 +4,8 @@ Edits work on top-level forms. The forms directly inside a top-level `(comment â
 reader conditional, also count as top-level forms. A branch has exactly one form, which can only be replaced by another
 single form.
 
-All edits use the line numbers of the text before any edit. Their order matters only for insertions at the same
-position, which keep it. Appended text comes last.
+All edits use the line numbers of the original text. The order of edits matters only for insertions at the same
+position, which appear in the order of the edits. Appended text comes last.
 
 Every change is verified: the tokens around it must be exactly the old ones that remain and the new ones. Forms outside
 the edits are therefore read as before, no matter what the new text contains.

@@ -1,4 +1,4 @@
-"""The package's exceptions, and the error that explains why an edit was refused."""
+"""The exceptions of this package, and the value that explains why an edit was refused."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ ends with `]word]`, as in Hy; no other dialect uses `#[`.
 
 The reader was written by hand after measuring the tree-sitter grammar for Clojure on the same machine and files
 (clojure/core.clj, 272 kB). tree-sitter took 25 ms to parse the file and another 40 ms to visit its nodes from Python,
-which editing requires; this reader builds its whole tree in about the same total time. For unbalanced text, which is
-what this reader is for, tree-sitter gives an error node and a guess, while this reader names the bracket. tree-sitter
-also reported an error in a valid Basilisp file, and counts positions in bytes instead of characters.
+which editing requires; this reader builds its whole tree in about the same total time. For unbalanced text, which this
+reader is designed for, tree-sitter produces an error node and a guess, while this reader identifies the bracket.
+tree-sitter also reported an error in a valid Basilisp file, and counts positions in bytes instead of characters.
 
 The tree is stored in arrays of integers, and a form is an index into them. With an object for each form, reading took
 more time per character in longer texts and larger processes, because Python's cyclic garbage collector visits every
@@ -191,7 +191,7 @@ class _Reader:
     """Builds the tree of forms.
 
     The stack has an entry for each unfinished form: its index, the closer of its bracket, and the number of forms that
-    its prefix still needs. The first entry is about the text itself.
+    its prefix still needs. The first entry represents the text itself.
     """
 
     def __init__(self, most_forms: int) -> None:

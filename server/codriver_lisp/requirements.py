@@ -42,7 +42,7 @@ def declared_namespace(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """How a text requires a namespace: its aliases for the namespace, and the names that it refers to.
+    """The ways in which a text refers to a namespace: its aliases for the namespace, and the names that it refers to.
 
     `referred` maps each name that the text refers to explicitly to the offsets at which it does so. With `refers_all`,
     the text refers to all public names of the namespace except those in `excluded`, which it may define itself.

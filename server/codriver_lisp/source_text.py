@@ -1,9 +1,9 @@
 """A source text with its editable forms, their comments, and its line numbers and line endings.
 
-An edit identifies its form by the number and the text of the form's first line. New text is indented to fit its
-position: all its lines move by the same amount, except lines inside strings. When columns are compared, a tab counts as
-two, as in `codriver_lisp.parinfer`. Tabs are kept: each line starts with the indentation of the position, including its
-tabs, followed by the line's own additional indentation.
+An edit identifies the form to change by the line number and the text of the form's first line. New text is indented to
+fit its position: all its lines move by the same amount, except lines inside strings. When columns are compared, a tab
+counts as two, as in `codriver_lisp.parinfer`. Tabs are kept: each line starts with the indentation of the position,
+including its tabs, followed by the line's own additional indentation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The accessors: the queries and changes that agents can request from the seam, by name.
 
-`call` is the entry point of all of them. Arguments and answers are JSON objects. Accessors run on the caller's thread.
+`call` is the entry point for all of them. Arguments and answers are JSON objects. Accessors run on the caller's thread.
 Reading causes no events.
 """
 

@@ -1,4 +1,4 @@
-"""Record calls to chosen functions as events."""
+"""Record calls to selected functions as events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Subscriptions to an application's events, which are pushed to the subscribers.
 
-Each subscription has a queue that drops its oldest event when it is full. One daemon thread writes for all of them
-while there are any, so nothing waits, formats or writes on the application's threads.
+Each subscription has a queue that drops its oldest event when it is full. While there are subscriptions, one daemon
+thread writes the events of all of them, so the application's threads never wait, format or write.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Store the instructions and tools for a client's first session in a workspace that has had no server yet.
 
-A relay that starts a server answers its client's first requests from stored lists, so that a client that does not wait
-has its tools anyway. A server stores them for the next time. For the first time, `codriver init` derives them from the
-state that a server would start with: its settings, the languages of the workspace's files, and the REPL that fits them.
-While the workspace is served, languages and REPL are determined repeatedly.
+A relay that starts a server answers its client's first requests from stored lists, so that even a client that does not
+wait gets its tools. A running server stores these lists for the next session. For the first session, `codriver init`
+derives them from the state that a server would start with: its settings, the languages of the workspace's files, and
+the REPL that fits them. A running server scans for languages and a suitable REPL again from time to time.
 """
 
 from __future__ import annotations

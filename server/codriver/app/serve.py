@@ -1,7 +1,8 @@
 """Run a server: start its parts, serve clients, and shut down.
 
-The order is: settings, claim on the workspace, parts, listener, relay and port file, discovery of REPLs. The shutdown
-reverses it. While serving, a terminal gets a line for each REPL or client that connects or disconnects.
+The server loads its settings, claims the workspace, creates its parts, starts listening, installs the relay, writes the
+port file, and then discovers REPLs. The shutdown reverses this order. If standard output is a terminal, a line is
+printed for each REPL or client that connects or disconnects.
 """
 
 from __future__ import annotations

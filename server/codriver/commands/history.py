@@ -32,7 +32,10 @@ MAX_PARSED_EVALUATIONS = 20
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
 @click.argument("text", default="")
 @click.option(
-    "--limit", type=WholeNumberRange(1, 10_000), default=20, help="Maximum number of entries, the newest ones (20)."
+    "--limit",
+    type=WholeNumberRange(1, 10_000),
+    default=20,
+    help="Maximum number of entries (default: 20). The newest ones are printed.",
 )
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:

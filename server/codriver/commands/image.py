@@ -32,7 +32,7 @@ STDOUT_NAME: Final = "-"
 MAX_IMAGES_PER_LINE: Final = 100
 """Maximum number of images requested per log line. A line hardly ever has more than one."""
 MAX_TEXT_BYTES: Final = 16 * 2**20
-"""Maximum number of bytes requested of a text, enough for any image in the log."""
+"""Maximum number of bytes to request for one text. This is enough for any image in the log."""
 MAX_ROWS: Final = 10_000
 """Maximum number of rows that are requested."""
 _IMAGE_CLAUSES: Final = (

@@ -1,8 +1,8 @@
 """JUnit reports of test runs, as XML.
 
-Source: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports also follow.
-It has no attributes for a test's file and line, so the text of a failure starts with them, where readers look for them.
-A suite has its file.
+Source: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports also follow. The schema has no
+attributes for the file and line of a test, so the text of a failure starts with them. A suite does have an attribute
+for its file.
 """
 
 from __future__ import annotations

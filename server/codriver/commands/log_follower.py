@@ -39,8 +39,8 @@ class FollowError(CodriverError):
 class Follower:
     """Reads new entries of the log, starting after the line `since`. `who` and `categories` filter them.
 
-    The texts in one answer have at most `max_text_bytes` bytes together. Long texts are truncated if they exceed this.
-    The events of `logs` are included.
+    The texts in one answer have a total of at most `max_text_bytes` bytes. If they exceed this, the longest ones are
+    truncated. The events of the features' `logs` are included.
     """
 
     connection: Connection

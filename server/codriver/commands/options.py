@@ -152,7 +152,7 @@ images_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT_CHOICE]),
     default="alike",
-    help="When an image counts as reproduced: if its type and pixels are the same (alike), or its bytes (strict).",
+    help="When an image counts as reproduced: if its type and pixels match (alike), or if its bytes match (strict).",
 )
 
 

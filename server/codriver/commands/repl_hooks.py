@@ -1,4 +1,4 @@
-"""Hooks with which features extend REPLs that a command connects to without a server."""
+"""Hooks that let features extend the REPLs to which a command connects without a server."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def should_use_colour(stream: TextIO) -> bool:
 
 
 class WaitingLine:
-    """A line at the bottom of the terminal that shows what the command waits for, and for how long.
+    """A line at the bottom of the terminal that shows what the command is waiting for, and for how long.
 
     It is erased before other output, and drawn again after some time without output. Thread-safe.
     """

@@ -49,7 +49,7 @@ class ListenerOpened(Action):
 class ReplSearchChanged(Action):
     """Dispatched when the first search for REPLs starts and when it ends.
 
-    At its end, the state contains every REPL that was found.
+    When it ends, the state contains every REPL that was found.
     """
 
     is_under_way: bool
@@ -79,7 +79,7 @@ class ServerStopped(Action):
 
 @dataclass(frozen=True)
 class ClientConnected(Action):
-    """Dispatched when a client has connected and was admitted."""
+    """Dispatched when a client has connected and been admitted."""
 
     client: str
 
@@ -238,7 +238,7 @@ class ReplConnected(Action):
 class CapabilityFound(Action):
     """Dispatched when another capability of a connected REPL is discovered.
 
-    The REPL has it until the connection is lost.
+    The REPL keeps this capability until the connection is lost.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Which sessions an evaluation belongs to."""
+"""Find the sessions that an evaluation belongs to."""
 
 from __future__ import annotations
 

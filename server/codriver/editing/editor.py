@@ -1,7 +1,7 @@
 """The editor for a workspace, which applies batches of edits and can undo the batches of each caller.
 
-An act consists of the steps write, load, test, and then commit or restore. A refusal, a failure or a disconnecting
-client ends the act at that step, and the effects of the earlier steps are reverted.
+Applying a batch with `Act` takes several steps: write the files, load them, run tests, and then commit or restore. If a
+step fails or is refused, or the client disconnects, the remaining steps are skipped and the earlier ones are reverted.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ class ReplSteps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ActResult:
-    """The result of an act: the files written, and what was not restored if a step failed."""
+    """The result of applying a batch: the files written, and what was not restored if a step failed."""
 
     outcome: Outcome
     put_back: RestoreResult | None = None

@@ -1,8 +1,8 @@
 """Edit files by language: decode them, change their text, and check the result.
 
-Lisp is UTF-8. A Python file has the encoding declared in its first lines. In any text, a string that occurs once can be
-replaced, leaving every other byte unchanged. Edits to a text are applied in order, each to the result of the previous
-one. A line ending in the string matches any line ending in the file. Source: PEP 263.
+Lisp files are decoded as UTF-8, and Python files with the encoding declared in their first lines. In any file, a string
+that occurs once can be replaced, leaving every other byte unchanged. The edits to a file are applied in order, each to
+the result of the previous one. A line ending in the string matches any line ending in the file. Source: PEP 263.
 """
 
 from __future__ import annotations

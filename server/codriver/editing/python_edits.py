@@ -2,11 +2,11 @@
 
 A definition is a function, method or class with its decorators, or an assignment to one name in a module or class,
 identified by its dotted name. Comments above it and after its last statement do not belong to it. New code is indented
-to fit: its lines move together, while lines inside strings stay. Two versions of a text are compared by code: changed
-statements, which have to run again, functions that changed only in their bodies, and whether anything else changed.
+to fit: its lines move together, while lines inside strings stay. Comparing two versions of the code yields the changed
+statements, which have to run again, the functions of which only the body changed, and whether anything else changed.
 
-All edits to a text refer to the text before any of them. The resulting text must parse, and all statements except the
-replaced and inserted ones must be as before. Otherwise no edit is applied.
+All edits refer to the original source, before any of them is applied. The resulting source must parse, and all
+statements except the replaced and inserted ones must be as before. Otherwise no edit is applied.
 """
 
 from __future__ import annotations
@@ -415,7 +415,7 @@ def split_lines(text: str) -> list[str]:
 
 
 class TooLongError(SyntaxError):
-    """Raised when a text is too long to parse, because no other thread runs in the meantime."""
+    """Raised when source code is too long to parse. Parsing blocks all other threads, so its length is limited."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"the text has {len(text):,} characters, but at most {MAX_PARSED_CHARACTERS:,} are parsed")

@@ -4,9 +4,9 @@ It is a file to which entries are appended as lines of transit. When the file ha
 entries need, it is compacted. A small file next to it stores a line number that is higher than any the log has used.
 
 An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer has
-`recorded: false`. A power failure can lose the last `SYNC_INTERVAL_S` and whatever the disk had not written. Line
-numbers are never reused. The number and size of entries are limited in memory, on disk, and while an oversized file is
-read.
+`recorded: false`. A power failure can lose the entries of the last `SYNC_INTERVAL_S` seconds and any that the disk had
+not written yet. Line numbers are never reused. The number and size of entries are limited in memory, on disk, and while
+an oversized file is read.
 """
 
 from __future__ import annotations

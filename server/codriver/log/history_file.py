@@ -177,9 +177,7 @@ class HistoryFile:
     def _appended_content(self) -> bytes:
         with self.writing:
             if self._appended is None:
-                raise OSError(
-                    errno.EAGAIN, "too many entries were appended while the history's file was being compacted"
-                )
+                raise OSError(errno.EAGAIN, "too many entries were appended while the history file was being compacted")
             appended, self._appended = b"".join(self._appended), []
             return appended
 

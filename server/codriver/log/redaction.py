@@ -8,7 +8,7 @@ percent-encoded or escaped for HTML or a shell. Other forms, such as base64 or r
 A multi-line value, such as a PEM key, is often printed line by line, by a diff or by Python's `pprint`. So each of its
 lines of at least 20 characters is a secret too, unless it is a BEGIN or END line, `key: word`, or `key: URL`. A shorter
 line of at least 8 characters, such as the last one of a key, is a secret unless it is an ordinary word, such as the
-name of a section. Of `key: value`, only the value is a secret if it is that long.
+name of a section. In a line of the form `key: value`, only the value is a secret, provided that it is long enough.
 
 An application in a REPL may declare values of its state as sensitive. They are redacted from that moment until the REPL
 is gone. They are stored only in memory.
@@ -295,7 +295,7 @@ def _index_beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, t
 
 
 def secret_line_parts(secret: str) -> tuple[str, ...]:
-    """Return the lines of a secret that must be redacted on their own. Of `key: value`, only the value is returned."""
+    """Return the lines of a secret that must be redacted on their own. A `key: value` line is reduced to its value."""
     lines = LINE_END_PATTERN.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
     return tuple(

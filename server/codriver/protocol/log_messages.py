@@ -1,10 +1,10 @@
 """Log messages for clients: `notifications/message` with the server's warnings and events from the REPLs.
 
-A client of the handshake eras enables them with `logging/setLevel`, until it disconnects. A client of 2026-07-28
-enables them with a level in the `_meta` of a request, and receives messages until the request is answered, starting
-with those since the last such request. The newest `MAX_STORED_MESSAGES` messages are stored for clients that enable
-them later. Each gets `MAX_BURST_MESSAGES` messages at once, and then one per second. The next message counts omitted
-ones.
+A client that performs the handshake enables them with `logging/setLevel`, until it disconnects. A client that uses
+protocol version 2026-07-28 enables them with a level in the `_meta` of a request, and receives messages until the
+request is answered, starting with those since the last such request. The newest `MAX_STORED_MESSAGES` messages are
+stored for clients that enable them later. Each gets `MAX_BURST_MESSAGES` messages at once, and then one per second. The
+next message counts omitted ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """

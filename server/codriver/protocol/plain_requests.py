@@ -1,9 +1,9 @@
 """Answer plain requests, those in exactly the form that the protocol describes, without the MCP SDK.
 
-The SDK's processing through models, contexts and tasks takes longer than most requests do themselves, and importing it
-takes as long as the rest of a start. Therefore clients' first requests, and those in an agent's loop, are answered
-here. `results` creates the results for both. Anything unusual in a request, such as an unknown member or the wrong
-time, leaves the request to the SDK, which answers according to the protocol.
+The SDK passes each request through models, contexts and tasks, which takes longer than most requests themselves, and
+importing it takes as long as the rest of the startup. Therefore clients' first requests, and those in an agent's loop,
+are answered here. `results` creates the results for both. Anything unusual in a request, such as an unknown member or
+the wrong time, leaves the request to the SDK, which answers according to the protocol.
 
 A shape recognizes such a request. Shapes are stricter than the protocol where that is simpler: a request that does not
 match may still be valid, and is then read by the SDK. Unknown members, null for an absent member, or 1 for true match

@@ -1,8 +1,8 @@
 """Create the results of requests as plain data, whether or not the SDK answers them.
 
-A client of 2026-07-28 receives further members with each result: that it is complete, who it is from, and how long a
-list is valid. `FirstAnswers`, a server's greeting and its list of tools, depend only on a state and settings. They can
-therefore also be created from an expected state before there is a server.
+For clients that use protocol version 2026-07-28, each result has additional members: whether it is complete, which
+server it is from, and how long a list is valid. `FirstAnswers`, a server's greeting and its list of tools, depend only
+on a state and settings. They can therefore also be created from an expected state before there is a server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ask the user, through the client, whether the project's own interpreter may run.
 
 The request is an elicitation with a form, for clients that declare support for forms. It is sent once per client, after
-an answer from an interpreter that stands in for the project's. Nothing waits for its answer, and only the exact word
-counts: a client that declines, does not answer or returns the form unchanged grants nothing. A client without a
+an answer from an interpreter that is used in place of the project's. Nothing waits for its answer, and only the exact
+word counts: a client that declines, does not answer or returns the form unchanged grants nothing. A client without a
 handshake can be asked only through the answer to a call. It is asked when its agent wants to restart the REPL, and then
 calls again.
 

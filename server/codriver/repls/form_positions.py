@@ -1,4 +1,7 @@
-"""Positions of failures in the forms that were sent. Servers report them relative to a single form, if at all."""
+"""Find the position of a failure in the code that was sent.
+
+Servers report positions relative to a single form, if at all.
+"""
 
 from __future__ import annotations
 

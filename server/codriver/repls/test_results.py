@@ -1,4 +1,4 @@
-"""Test run results, converted to `TestRun` from the replies of Codriver's programs and of cider-nrepl."""
+"""Convert the results of test runs, as reported by Codriver's programs or cider-nrepl, to `TestRun`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Permissions to run the workspace's interpreter that users give through a client while a server is running.
 
-It is never written to disk. It covers the project's own interpreter, identified by path, as long as nobody else
-controls its environment. It does not cover commands, hosts or hooks from the settings.
+Such a permission is never written to disk. It covers the project's own interpreter, identified by path, as long as
+nobody else controls its environment. It does not cover commands, hosts or hooks from the settings.
 """
 
 from __future__ import annotations

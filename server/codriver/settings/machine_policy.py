@@ -1,7 +1,7 @@
 """The policy of a machine, with which its administrator can turn off features for every user.
 
-The file is where users cannot write, and no setting, variable or option overrides it. It can only turn things off. An
-invalid file turns off everything, so that a typo never allows anything.
+The file is in a location where users cannot write, and no setting, variable or option overrides it. It can only turn
+things off. An invalid file turns off everything, so that a typo never allows anything.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ POLICY_KEYS: Final = ("page", *SETTINGS_BY_KEY)
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """What the machine's policy turns off, as keys in the file. If the file is invalid, `error` is the reason."""
+    """The features that the machine's policy turns off, by their keys in the file.
+
+    If the file is invalid, `error` is the reason.
+    """
 
     path: Path
     off: tuple[str, ...] = ()

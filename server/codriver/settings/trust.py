@@ -46,7 +46,7 @@ class CannotRememberError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRecord:
-    """What the user has accepted in a workspace."""
+    """A record of the settings and the environment that the user has accepted in a workspace."""
 
     environments: tuple[EnvironmentState, ...] = ()
     settings: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))

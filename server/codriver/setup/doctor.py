@@ -176,7 +176,7 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
 
 
 def _policy_check(policy: MachinePolicy) -> Check:
-    """Return the check for a policy that disables something."""
+    """Return the check that reports which features a machine policy disables."""
     *others, last = policy.off
     names = f"{', '.join(others)} and {last}" if others else last
     how = "an administrator of this machine can change this file"
@@ -256,7 +256,7 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
 
 
 def _termination_advice(record: ServerRecord, directory: Path) -> str:
-    """Return how to terminate a server that hangs, with its process id if the kernel can identify it."""
+    """Return instructions for ending a hung server, with its process id if the operating system can identify it."""
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.recorded_process_id(record, directory)
         if process is not None:

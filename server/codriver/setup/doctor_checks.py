@@ -1,4 +1,4 @@
-"""The checks that `codriver doctor` makes of the state directory, clients, hooks and reachability, and its report.
+"""The checks of `codriver doctor` for the state directory, clients, hooks and reachability, and its report.
 
 The report is text for a terminal or JSON. The history, the memory and long outputs need disk space. Each client's entry
 must exist, and so must all files that it names. Each installed hook is run with a recorded input, and its duration and

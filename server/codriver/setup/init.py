@@ -1,7 +1,7 @@
 """The implementation of `codriver init`, which configures clients for a workspace or removes the configuration.
 
 A removal also deletes directories that were created for clients' files, if they are empty. The report names the
-programs that a project's REPL requires, and what a linked working tree has of its own.
+programs that a project's REPL requires, and what a linked working tree does not share.
 """
 
 from __future__ import annotations

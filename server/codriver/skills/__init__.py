@@ -10,8 +10,8 @@ A skill is a directory with a `SKILL.md` that starts with front matter (`name`, 
   `skills/<name>/`
 
 A dependency's source is the name of the package, or of the jar without its version, and its skills are called
-`lib.<source>/<name>`. Codriver's own skills are always available. All others may be instructions to an agent from a
-stranger, even those of a workspace that was only cloned. They are only available if the setting `skillSources` names
+`lib.<source>/<name>`. Codriver's own skills are always available. Any other skill may contain a stranger's instructions
+to the agent, even one in a freshly cloned workspace. Such skills are only available if the setting `skillSources` names
 their source. Otherwise they are not listed, cannot be read, and do not appear in the instructions.
 """
 

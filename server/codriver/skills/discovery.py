@@ -42,7 +42,7 @@ class SkillCandidate:
 
 
 class JarIndex:
-    """Caches which skills each jar contains. Only jars that have changed are opened again."""
+    """A cache of the skills that each jar contains. Only jars that have changed are opened again."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace

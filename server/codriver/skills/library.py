@@ -86,7 +86,7 @@ class FoundSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillSelection:
-    """Which skills the settings allow: those from Codriver and `sources`, except those in `disabled`."""
+    """The skills that the settings allow: those from Codriver and `sources`, except those in `disabled`."""
 
     sources: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()

@@ -1,10 +1,10 @@
 """A watchdog for a REPL that Codriver started. It ends the REPL's process group when Codriver exits.
 
 It runs as a script with the standard library only: ``python -I -S watchdog.py REPORT_FD STDIN COMMAND...``. It leads a
-process group of its own. Its stdin is a pipe that Codriver keeps open and never writes to, so its end means that
-Codriver has ended, for whatever reason. `STDIN` is ``shared`` if the command should inherit that pipe, or ``empty``. It
-writes ``pid N`` or ``failed REASON`` to the pipe `REPORT_FD`, and ``exit N`` when the command has exited. A negative
-`N` means a signal.
+process group of its own. Its stdin is a pipe that Codriver keeps open and never writes to, so the end of this input
+means that Codriver has exited, for whatever reason. `STDIN` is ``shared`` if the command should inherit that pipe, or
+``empty``. It writes ``pid N`` or ``failed REASON`` to the pipe `REPORT_FD`, and ``exit N`` when the command has exited.
+A negative `N` means a signal.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 To the tests it is `python -m pytest`, `python -m unittest` or `python manage.py test`. Results and output go through
 files, because a process started by a test could hold a pipe open forever. A run ends when its process ends. The process
-leads a group, which is killed when the run has finished or the server is gone, however the server ended.
+leads a process group, which is killed when the run has finished or the server has exited for any reason.
 """
 
 from __future__ import annotations
@@ -386,7 +386,7 @@ class RetainedRun:
 
 
 class _Tail:
-    """Reads what is appended to a run's output and event files."""
+    """Reads the data that is appended to a run's output and event files."""
 
     def __init__(self, output: Path, events: Path) -> None:
         self._output, self._events = output, events

@@ -221,7 +221,7 @@ class OutcomeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """Where a run was interrupted: the running test, if there was one, and the stack, innermost frame first."""
+    """The point at which a run was interrupted: the running test, if any, and the stack, innermost frame first."""
 
     nodeid: str
     frames: tuple[FailureFrame, ...] = ()
@@ -341,7 +341,7 @@ class TestProcess(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartState:
-    """How runs of an interpreter in a directory are currently started."""
+    """The way in which runs of an interpreter in a directory are currently started."""
 
     is_warm: bool
     """Whether runs are copies of a process that has imported what the tests need."""

@@ -111,7 +111,7 @@ class TestJob:
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
-    """How many runs of a repeated job have finished, and how many of them failed."""
+    """The number of finished runs of a repeated job, and the number of these that failed."""
 
     finished: int = 0
     failed: int = 0

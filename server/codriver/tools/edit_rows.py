@@ -1,4 +1,4 @@
-"""Rows about edited files, as answers contain them."""
+"""Describe edited files as rows in answers."""
 
 from __future__ import annotations
 

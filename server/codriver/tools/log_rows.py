@@ -1,4 +1,4 @@
-"""Fit log rows into an answer."""
+"""Truncate log rows to fit into an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query inputs as tool arguments."""
+"""The tool argument that passes inputs to a query."""
 
 from __future__ import annotations
 

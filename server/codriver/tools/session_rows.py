@@ -1,4 +1,4 @@
-"""Rows about REPLs and sessions, as answers contain them."""
+"""Describe REPLs and sessions as rows in answers."""
 
 from __future__ import annotations
 

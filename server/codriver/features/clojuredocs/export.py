@@ -1,8 +1,8 @@
 """The public ClojureDocs export, cached in a file in the user's cache and downloaded again when it is too old.
 
 The file has one line per var: `NAMESPACE/NAME`, a tab, and its entry as JSON. An entry can therefore be found without
-parsing ten megabytes of JSON. The first line contains the format and the address. The age of the export is that of the
-file.
+parsing ten megabytes of JSON. The first line contains the format and the address. The modification time of the file
+determines the age of the export.
 
 Source: https://clojuredocs.org/clojuredocs-export.json, an object with `vars`.
 """

@@ -1,8 +1,7 @@
 """Render the handoff: a summary of the work for an agent that takes over or has lost its context.
 
-The text is created from the story of the work and has at most 4,000 bytes, about 1,000 tokens. Facts that are not in
-the log are passed as a `LiveState`. The most urgent items come first. If not everything fits, each section keeps its
-newest items.
+The summary is created from a `Story` and has at most 4,000 bytes, about 1,000 tokens. Facts that are not in the log are
+passed as a `LiveState`. The most urgent items come first. If not everything fits, each section keeps its newest items.
 """
 
 from __future__ import annotations
@@ -202,10 +201,10 @@ def _defined_names(steps: Sequence[EvaluationStep]) -> list[tuple[str, Evaluatio
 
 
 class _NewestNames:
-    """Assigns each name to the newest step that has the name. The steps are passed from the newest to the oldest.
+    """Assigns each name to the newest step that contains it. The steps must be passed from newest to oldest.
 
     The sessions of a REPL share their names. The namespace of a step is unknown if its REPL had not connected yet. Such
-    a step gets none of the names that a later step of its REPL has.
+    a step is not assigned any name that a later step in the same REPL contains.
     """
 
     def __init__(self) -> None:

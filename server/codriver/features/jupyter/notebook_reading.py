@@ -1,4 +1,4 @@
-"""Threads in which notebooks are read."""
+"""Read notebooks in a worker thread, one at a time."""
 
 from __future__ import annotations
 

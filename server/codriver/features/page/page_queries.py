@@ -1,4 +1,4 @@
-"""The page's Datalog queries: the examples it offers, the history, earlier runs, and matching rows."""
+"""The page's Datalog queries: its example queries, and those for the history, earlier runs and matching rows."""
 
 from __future__ import annotations
 

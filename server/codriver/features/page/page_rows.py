@@ -2,8 +2,8 @@
 
 A row represents an evaluation, or a log entry that belongs to no evaluation. An update contains only the new fields,
 and the reader merges them by `id`. Entries that were in the log before the page was opened are sent newest first,
-between the updates. The server therefore stores only the position of each reader, and a flood of output costs one text
-per row. A row has at most 6,000 bytes, so its texts are truncated.
+between the updates. The server therefore stores only the position of each reader, and a flood of output requires only
+one text per row. A row has at most 6,000 bytes, so long texts are truncated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The last error output of a process that has ended.
 
 A process that was started from a broken file may end before a REPL can be requested from it. Each process therefore
-retains the end of its error output. Once an agent has used the run, processes store it in the run's directory at exit.
+retains the end of its error output. Once an agent has used the run, each process stores this output in the run's
+directory when it exits.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ RELOADED_CHILD_VARIABLES: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 
 @dataclass(frozen=True, slots=True)
 class RunProcess:
-    """A process of a program started by `codriver run`, in the state in which the system described it."""
+    """A process of a program started by `codriver run`, as last described by the operating system."""
 
     pid: int
     parent: int

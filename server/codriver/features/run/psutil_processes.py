@@ -1,8 +1,8 @@
 """The processes of this machine according to psutil, for macOS. A start time is in microseconds since the epoch.
 
 No system reports the signal handlers of a process to psutil. A process is therefore considered ready if it executes
-Python and was started in a way in which it installs the handler. macOS hides the environment of programs that belong to
-the system or are protected by their signature. Such processes are recognized by their ancestors.
+Python and was started in a way that installs the handler. macOS hides the environment of programs that belong to the
+system or are protected by their signature. Such processes are recognized by their ancestors.
 
 Source: psutil, "Process.environ"; XNU, `bsd/kern/kern_sysctl.c`, `sysctl_procargsx`.
 """

@@ -31,7 +31,7 @@ CALL_SOURCE: Final = QuerySource(CALL_LOG.source, CALL_SCHEMA, log=CALL_LOG)
 
 @dataclass(frozen=True, slots=True)
 class WatchedCall:
-    """A recorded call of a watched function, or an entry about the watch itself, which has only a text."""
+    """A recorded call of a watched function, or an entry about the watch itself, which consists only of text."""
 
     text: str
     timestamp: int

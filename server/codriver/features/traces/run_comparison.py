@@ -22,7 +22,7 @@ LAZY_RESULT: Final = "<lazy>"
 class CallPair:
     """The same call in two runs.
 
-    Calls correspond if they have the same callers, and as many earlier calls to the same function.
+    Two calls correspond if they have the same callers and the same number of earlier calls to the same function.
     """
 
     before: CallRecord | None

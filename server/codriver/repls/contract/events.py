@@ -88,7 +88,10 @@ class ForeignCodeFinished:
 
 @dataclass(frozen=True, slots=True)
 class FeatureReport:
-    """A report from the REPL for a feature, usually the result of an evaluation's extra. See `server_hooks.Report`."""
+    """A report from the REPL for a feature, usually about something that the feature added to an evaluation.
+
+    See `server_hooks.Report`.
+    """
 
     name: str
     text: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""The displayed text of an HTML page."""
+"""Extract the visible text of an HTML page."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_RECORD_CHARS: Final = 2**20
 class TestProgress:
     """A parser that separates a test run's progress records from the output of the tests.
 
-    The text may be split anywhere.
+    The output may be split at any position.
     """
 
     __test__ = False  # pytest must not collect this class

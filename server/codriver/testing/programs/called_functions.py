@@ -105,8 +105,9 @@ def called_function_locations(
 class Statement:
     """The names in a statement, and the expressions that it calls.
 
-    Each called expression is a dotted name. If it has methods, an operator or a built-in function calls the first of
-    them that exists. `is_failed` is true for the failed statement, and false for statements before it.
+    Each called expression is a dotted name. If methods are listed with it, an operator or a built-in function calls the
+    first of these methods that exists. `is_failed` is true for the statement that failed, and false for statements
+    before it.
     """
 
     def __init__(self, *, is_failed: bool) -> None:

@@ -1,4 +1,4 @@
-"""Describe failures of tests as plain values: class, frames, variables at the failure, and the errors behind it.
+"""Describe failures of tests as plain values: class, frames, variables at the failure, and the errors that caused it.
 
 Variables are converted to short strings at once, because fixtures and later tests change them. That does not run
 project code, and variables whose names suggest secrets are omitted.

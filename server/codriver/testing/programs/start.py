@@ -1,7 +1,7 @@
 """Start a test process with the `__main__` module, path and arguments that Python sets with `-m`.
 
-Only modules that Python loads when it starts are used, so that tests find nothing imported that their runner does not
-import. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
+Only modules that Python loads when it starts are used, so that tests find no modules imported except those that their
+runner imports. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
 """
 
 from __future__ import annotations

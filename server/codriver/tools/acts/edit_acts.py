@@ -1,6 +1,6 @@
 """Load edited files into their REPL, run the tests, and revert the edits if they broke a test.
 
-Python tests run in a separate process, from the files. Tests of other languages run in their REPL. Putting an edit back
+Python tests run in a separate process, from the files. Tests of other languages run in their REPL. Reverting an edit
 does not execute user code again, because the REPL retained the objects that the load replaced.
 """
 

@@ -1,8 +1,8 @@
 """Choose the code to display for failed tests: the most likely location of the cause.
 
 The record of what each test executed ranks the functions. If it agrees with the frame that raised, or with the function
-that the failed statement called, that function alone is displayed. Otherwise as many of the most suspicious functions
-as fit are displayed, smaller ones first, and more are named.
+that the failed statement called, that function alone is displayed. Otherwise, as many of the most suspicious functions
+as fit are displayed, smaller ones first, and others are only named.
 """
 
 from __future__ import annotations

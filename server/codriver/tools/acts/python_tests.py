@@ -1,4 +1,4 @@
-"""Run Python tests as jobs in processes of their own."""
+"""Run Python tests as jobs in separate processes."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Only forms with a single possible meaning are accepted:
 - JSON text for the expected list, object, number, boolean or null, unless the argument accepts text;
 - a single item for a list, and a list of one item for that item;
 - the arguments of such an item next to the list, or instead of it;
-- another usual name of an argument, unless it is the name of a different one;
+- a common alternative name of an argument, unless a different argument has that name;
 - a file as a URI, with a line number appended, or prefixed with @.
 
 The rules follow from the model of the arguments. Everything else is unchanged, and the model rejects it.
@@ -321,7 +321,7 @@ def _is_null_text(field: ArgumentField, value: object) -> bool:
 
 
 def _accepts_unlisted(expected: ExpectedValues, value: object) -> bool:
-    """Return whether a value is accepted as it is, without being an item in a list."""
+    """Return whether a value is accepted on its own, outside a list."""
     if isinstance(value, str):
         return expected.accepts_text
     if isinstance(value, dict):

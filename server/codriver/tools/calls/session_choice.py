@@ -1,4 +1,4 @@
-"""Choose the session for a call: the one that it names, or else one according to a list of rules."""
+"""Choose the session for a call: the one that it names, or else one chosen by a list of rules."""
 
 from __future__ import annotations
 

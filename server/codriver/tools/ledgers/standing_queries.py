@@ -1,4 +1,4 @@
-"""Limits for all clients' waiting queries, and for the rows that they remember."""
+"""Limits on the number of waiting queries of all clients, and on the rows that these queries remember."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compare recorded values with those of a fresh REPL, allowing for parts that vary from run to run.
 
 Recorded and fresh values are produced independently, so equal text means an equal value. If two texts differ only in
-addresses, times and similar parts, a pattern that matches both is used. All other values do not reproduce.
+addresses, times and similar parts, a pattern that matches both is used. All other values count as not reproducible.
 """
 
 from __future__ import annotations

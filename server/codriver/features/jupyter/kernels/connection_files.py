@@ -1,7 +1,7 @@
 """Files in Jupyter's runtime directory: connection files of kernels, and files with the URLs of notebook servers.
 
 A file does not prove that its kernel is running. Killed servers leave their own files and those of their kernels
-behind, and another program may now be listening on the ports. Only a connection shows whether a kernel is there,
+behind, and another program may now be listening on the ports. Only connecting shows whether the kernel is running,
 because the kernel has to know the key in the file.
 
 Source: jupyter_client, "Connection files"; `jpserver-*.json` as jupyter_server 2 writes them.

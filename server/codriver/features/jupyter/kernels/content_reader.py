@@ -1,8 +1,8 @@
 """A JSON parser for message contents that limits their size and does not block the event loop.
 
-`json.loads` holds the interpreter lock until it is done, even in a thread: 2 ms for a megabyte of text. So the number
-of elements and the depth of long contents are checked in chunks before anything is built. Long strings are parsed in
-chunks and inserted afterwards, so that `json.loads` gets only the short remainder.
+`json.loads` holds the interpreter lock until it is done, even in a thread, which takes 2 ms for a megabyte of text. So
+the number of elements and the depth of long contents are checked in chunks before anything is built. Long strings are
+parsed in chunks and inserted afterwards, so that `json.loads` gets only the short remainder.
 
 If the middle of a message's content was not stored, a marker replaces it. The result is valid JSON only if the gap is
 within a single string.

@@ -1,7 +1,7 @@
 """Differences between kernel implementations.
 
 They are listed by the implementation name in `kernel_info_reply`, because the protocol version, `supported_features`
-and a kernelspec's `interrupt_mode` are unreliable. Each entry was observed with that kernel.
+and a kernelspec's `interrupt_mode` are unreliable. Each entry describes behavior that was observed in that kernel.
 """
 
 from __future__ import annotations

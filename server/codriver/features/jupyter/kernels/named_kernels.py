@@ -159,7 +159,7 @@ class KernelUrl:
 
 @dataclass(frozen=True, slots=True)
 class NamedKernel:
-    """A kernel configured by the user, with what is needed to connect to it."""
+    """A kernel configured by the user, and the information needed to connect to it."""
 
     location: KernelUrl | Path
     """The URL or the path of a connection file."""

@@ -1,7 +1,7 @@
 """ZMTP 3.0 without I/O: the protocol for a connection between two ZeroMQ sockets.
 
-Parts of messages are returned in chunks as they arrive, so the caller decides how much of them to store. libzmq offers
-no such choice: it buffers each message completely and can limit only the size of a single part.
+Parts of messages are returned in chunks as they arrive, so the caller decides how much of them to store. libzmq does
+not offer this choice. It buffers each message completely and can limit only the size of a single part.
 
 Source: ZeroMQ RFC 23, "ZeroMQ Message Transport Protocol" 3.0, with the mechanism NULL; RFC 37 for PING and PONG.
 """

@@ -2,10 +2,11 @@
 
 hy-nrepl 1.0.4 replaces `sys.stdout` at the start of each evaluation and restores the previous stream at its end
 (`ops/eval.hy`). If two evaluations overlap, one of them prints to the other's client or to nobody. The stream may also
-be freed while `print` is writing to it, which crashes Python before 3.14 (python/cpython#130163), so two printing
-agents can end the REPL. With this fix, one stream stays in `sys.stdout`. All evaluations, including running ones, use
-it and cannot replace it. It finds the evaluation in the context of the printing code. A thread without such a context
-prints to the evaluation that started last, as before, or to the process's own stream if none is running.
+be freed while `print` is writing to it, which crashes Python before 3.14 (python/cpython#130163), so two agents that
+print at the same time can crash the REPL. With this fix, one stream stays in `sys.stdout`. All evaluations, including
+running ones, use it and cannot replace it. It finds the evaluation in the context of the printing code. A thread
+without such a context prints to the evaluation that started last, as before, or to the process's own stream if none is
+running.
 
 `print` writes each word separately, and the server sends a message for each. With this fix, each line is a message.
 Text without a newline is sent on a flush, or before any other message.

@@ -24,7 +24,7 @@ NONBLOCKING_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | 
 
 
 MAX_EVALUATED_SOURCES = 2000
-"""Maximum number of retained evaluated texts."""
+"""Maximum number of evaluated sources to keep."""
 
 
 class Sources:

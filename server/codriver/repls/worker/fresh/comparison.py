@@ -75,7 +75,7 @@ CODE_NUMBER_PREFIX = "\0"
 
 
 class Edit:
-    """The loads of one module since the module was last compared."""
+    """All loads of one module since the module was last compared, combined into a single edit."""
 
     def __init__(self, name: str, file: str, previous: bytes) -> None:
         self.name, self.file = name, file

@@ -1,7 +1,7 @@
-"""Reports about modules whose files were edited, too, and are about to be loaded.
+"""Defer reports about modules whose files were also edited and are about to be loaded.
 
-An edit of several files is loaded one file after the other. What a load could not update in a module that was edited as
-well is reported after the load of that module, unless that load has updated it.
+If an edit changes several files, they are loaded one after another. If loading a file leaves something out of date in a
+module that is still to be loaded, this is reported after that module has been loaded, unless it is up to date by then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_DEFERRED = 200
 
 
 class DeferredReports:
-    """The reports that wait for the load of another module."""
+    """Reports that are deferred until another module has been loaded."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[str, str, int]]] = {}

@@ -83,7 +83,7 @@ def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> li
 
 
 def update_other_attributes(old: Any, new: Any, names: Iterable[str], note: NoteAttribute) -> None:
-    """Set or delete the named attributes of an enumeration as in a new one, except for members."""
+    """Make the named attributes of an enumeration match those of its new version, except for members."""
     for name in names:
         before, now = space_of(old).get(name, ABSENT), space_of(new).get(name, ABSENT)
         if name in space_of(new)["_member_map_"] or now is before:

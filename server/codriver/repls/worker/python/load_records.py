@@ -1,4 +1,4 @@
-"""A load of a module: the file at that time, its source, and the names in the module after the load."""
+"""Records of loads of modules: the file at that time, its source, and the names in the module afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REWRITING_LOADERS = ("AssertionRewritingHook",)
 
 
 class Load:
-    """A load of a module, with the file at that time and the names in the module after the load.
+    """A record of loading a module: the file at that time, and the names in the module afterwards.
 
     `stamp` is None if unknown. `gone` are names that the source no longer binds although an earlier source did.
     """

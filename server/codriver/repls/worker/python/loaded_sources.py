@@ -60,7 +60,7 @@ MAX_PREVIOUS_BYTES = 2**20
 
 
 class LoadedSources:
-    """The loads of the project's modules in this process.
+    """Keeps track of how the project's modules were loaded in this process.
 
     If `reports_main` is set, `__main__` counts as one of these modules.
     """

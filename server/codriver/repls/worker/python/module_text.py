@@ -19,7 +19,7 @@ DYNAMIC_IMPORT_PATTERN = re.compile(r"""(?:import_module|__import__)\(\s*["']([\
 
 
 ANY_WORD: frozenset[str] = frozenset(("*",))
-"""Stands for the words that lead to a function's name, which may be any words."""
+"""Wildcard for the words before a function's name. It matches any words."""
 
 
 class Text:
@@ -182,10 +182,10 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 
 
 class Outline:
-    """A summary of the words in a module's statements, without the syntax tree. It lives as long as the load.
+    """A summary of the words in a module's statements, without the syntax tree.
 
-    `imported_names` is the same as in `Text`. A statement is quiet if it is an import, or a function without
-    decorators, default values or annotations.
+    It is retained for as long as the module's `Load`. `imported_names` is the same as in `Text`. A
+    statement is quiet if it is an import, or a function without decorators, default values or annotations.
     """
 
     __slots__ = ("_has_star", "_rows", "imports")

@@ -1,4 +1,4 @@
-"""Restore the order in which signals of Django and Celery call the functions that an edited module connects.
+"""Restore the order in which Django and Celery signals call the functions that an edited module connects.
 
 A signal calls its receivers in the order in which they were connected. After a load, a new or moved receiver would be
 called last.

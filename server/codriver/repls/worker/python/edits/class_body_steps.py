@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ClassBodySteps:
-    """Makes functions that define functions and methods, and functions that assign attributes of classes."""
+    """Creates the functions that define functions and methods, and those that assign attributes of classes."""
 
     def __init__(
         self,

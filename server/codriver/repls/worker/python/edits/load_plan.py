@@ -1,4 +1,4 @@
-"""What a load of an edited module will run, define, set and remove, and what it cannot update."""
+"""The plan for loading an edited module: what to run, define, set and remove, and what cannot be updated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class LoadPlan:
-    """The plan of a load. Planners add to it, in any order.
+    """The plan for loading an edited module. Planners add to it, in any order.
 
     - `tops` are the positions of top-level statements to run.
     - `defined` are functions and methods to define again with their decorators, by the id of their syntax node.
@@ -19,7 +19,7 @@ class LoadPlan:
     - `members` are the names of members to update, by the scope of their enumeration.
     - `removed` are dotted names that removed statements have bound.
     - `previous` are the previous statements of functions, by the id of the new syntax node.
-    - `stays` are names with parts that are not updated, each with the reason.
+    - `stays` are the names that are not completely updated, each with the reason.
     """
 
     def __init__(self) -> None:

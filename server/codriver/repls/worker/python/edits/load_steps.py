@@ -1,4 +1,4 @@
-"""The steps of a load, in the order of the source."""
+"""Create the steps that load an edited module, in the order of its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """An action to take at the position of a statement. `act` returns the new value, or ABSENT if there is none.
+    """An action to perform at the position of a statement. `act` returns the new value, or ABSENT if there is none.
 
     If `is_conditional` is set, the action only has an effect if something that the statement depends on has changed.
     """
@@ -31,7 +31,7 @@ class Step:
 
 
 class LoadSteps:
-    """Turns a plan into steps."""
+    """Creates the steps that carry out a load plan."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StatementSteps:
-    """Makes functions that run top-level statements of an edited module."""
+    """Creates the functions that run top-level statements of an edited module."""
 
     def __init__(self, edited: EditedModule, plan: LoadPlan) -> None:
         self.edited, self.plan = edited, plan

@@ -1,4 +1,4 @@
-"""What a statement binds, sets or calls, from its syntax."""
+"""Find what a statement binds, sets or calls by analyzing its syntax."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Predict the effects of running a statement, from its syntax and the objects that it names."""
+"""Predict the effects of running a statement by analyzing its syntax and the objects that it names."""

@@ -1,4 +1,4 @@
-"""What is known about the values of expressions that are not evaluated."""
+"""Values of expressions that are analyzed but not evaluated, with everything that is known about them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FUNCTION_TYPES = (types.FunctionType, types.MethodType)
 
 
 class Value:
-    """What is known about the value of an expression.
+    """The value of an expression that is not evaluated, with everything that is known about it.
 
     - `live` is the existing object itself, if it is known.
     - `kind` is the class of the value, and `inner` is the syntax node of the function, if they are known.

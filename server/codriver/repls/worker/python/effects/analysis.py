@@ -1,4 +1,4 @@
-"""Predict the effects of running a statement, from its syntax and the objects that it names.
+"""Predict the effects of running a statement by analyzing its syntax and the objects that it names.
 
 Calls to the workspace's functions are followed into their bodies. No user code is run: names, module attributes and
 methods are looked up in dictionaries.

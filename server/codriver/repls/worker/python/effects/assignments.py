@@ -1,4 +1,4 @@
-"""Find out what assigning values to names, attributes and items changes."""
+"""Determine what is changed when values are assigned to names, attributes and items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find out what reading and setting attributes reads, calls and yields."""
+"""Determine what is read and called when attributes are read or set, and which values result."""
 
 from __future__ import annotations
 

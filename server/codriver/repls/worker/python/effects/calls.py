@@ -1,4 +1,4 @@
-"""Find out what calling a value reads, calls and changes, and what it returns."""
+"""Determine what a call reads, calls and changes, and what it returns."""
 
 from __future__ import annotations
 

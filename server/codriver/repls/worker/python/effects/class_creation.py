@@ -1,4 +1,4 @@
-"""Find out what creating and decorating classes and functions reads, calls and changes."""
+"""Determine what is read, called and changed when classes and functions are created and decorated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONFIGURATION_ATTRIBUTES = ("model_config", "__mapper_args__", "__pydantic_confi
 
 
 class ClassCreation:
-    """Visits what creating a class or function calls: decorators, descriptors, and hooks of bases and metaclasses."""
+    """Visits the calls that create a class or function: decorators, descriptors, and hooks of bases and metaclasses."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Visit expressions, and find out what is known about their values."""
+"""Visit expressions, and determine what is known about their values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_VISITED_NODES = 20_000
 
 
 class Expressions:
-    """Visits expressions. There is one method for each kind of expression that is not trivial."""
+    """Visits expressions. There is one method for each nontrivial kind of expression."""
 
     def __init__(
         self,

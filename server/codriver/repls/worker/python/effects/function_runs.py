@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .workspace_code import WorkspaceCode
 
     class Bodies(Protocol):
-        """Visits the bodies of functions."""
+        """The interface for visiting the bodies of functions."""
 
         def visit(self, node: Any, scope: Scope) -> None:
             """Visit a statement."""

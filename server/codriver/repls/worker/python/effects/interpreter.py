@@ -25,7 +25,7 @@ class Interpreter:
     """Visits statements and expressions, and records their effects.
 
     When it is used as a context manager, it returns a new record, and all of its parts add effects to that record until
-    the `with` block ends. After that, it refers to no object of the program.
+    the `with` block ends. Afterwards, it no longer refers to any object of the program.
     """
 
     def __init__(self, workspace: WorkspaceCode) -> None:

@@ -1,4 +1,4 @@
-"""The values that an iteration yields, as far as they are known without iterating."""
+"""Determine the values that an iteration would yield, without iterating."""
 
 from __future__ import annotations
 

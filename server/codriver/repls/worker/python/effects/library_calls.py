@@ -1,4 +1,4 @@
-"""Find out what calling functions and methods outside the workspace reads, calls and changes."""
+"""Determine what calls to functions and methods outside the workspace read, call and change."""
 
 from __future__ import annotations
 

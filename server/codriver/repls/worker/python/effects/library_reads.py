@@ -1,4 +1,4 @@
-"""What libraries read of the functions, classes and objects of the workspace that they receive."""
+"""Determine what libraries may read from workspace functions, classes and objects that are passed to them."""
 
 from __future__ import annotations
 

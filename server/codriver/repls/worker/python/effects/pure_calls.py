@@ -1,4 +1,4 @@
-"""Find out whether calls to libraries and built-in types have no effects, or only add something to an object.
+"""Determine whether calls to libraries and built-in types have no effects, or only add something to an object.
 
 Evaluating a pure call again returns an equal value and changes nothing else.
 """

@@ -1,4 +1,4 @@
-"""The names in a module, class body or function call that is analyzed, with what is known about their values."""
+"""Scopes: the names in an analyzed module, class body or function call, and what is known about their values."""
 
 from __future__ import annotations
 

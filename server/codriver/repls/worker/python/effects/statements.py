@@ -1,4 +1,4 @@
-"""Visit statements, and find out what they read, call and change."""
+"""Visit statements, and determine what they read, call and change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Statements:
-    """Visits statements. There is one method for each kind of statement that is not trivial."""
+    """Visits statements. There is one method for each nontrivial kind of statement."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which functions and classes belong to the workspace, and their sources."""
+"""Determine which functions and classes belong to the workspace, and find their source code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Update what other statements have computed from something that a load changed."""
+"""Update the results of statements that depend on something that a load has changed."""

@@ -1,4 +1,4 @@
-"""Update values that other statements have computed from something that a load changed.
+"""Update values that other statements computed from something that a load has changed.
 
 These statements are checked in source order, each after the preceding ones have run. A statement is run again if that
 has no external effects, and values that turn out to be equal keep their identity. Collections are changed in place, so

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class FunctionFollowUp:
-    """Updates functions.
+    """Updates functions whose default values, annotations or cached results depend on a change.
 
     `cleared_caches` has the module, the name and the number of entries of each cached function whose cache was cleared.
     """

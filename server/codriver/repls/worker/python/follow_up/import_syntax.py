@@ -1,4 +1,4 @@
-"""What import statements import, and where names are bound again."""
+"""Find what import statements import, and where names are bound again."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ModuleCode:
-    """Runs the code of modules. `minimal` loads the edited module, which is called `name`."""
+    """Runs code in modules. `name` is the name of the edited module, and `minimal` loads it."""
 
     def __init__(self, name: str, minimal: MinimalLoad) -> None:
         self.name, self._minimal = name, minimal

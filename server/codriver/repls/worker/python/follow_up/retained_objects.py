@@ -28,7 +28,7 @@ LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 
 
 class RetainedObjects:
-    """Puts the contents of new objects into the previous ones."""
+    """Replaces the contents of previous objects with those of the new ones."""
 
     def __init__(self, sources: ModuleSources, analysis: Analysis, changes: NameChanges, undo: UndoRecord) -> None:
         self.sources, self.analysis, self.changes, self.undo = sources, analysis, changes, undo

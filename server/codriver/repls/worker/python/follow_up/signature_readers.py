@@ -29,7 +29,7 @@ LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
 
 
 class SignatureReaders:
-    """Inspects the decorators of the edited module."""
+    """Determines which decorators of the edited module read the signatures of functions."""
 
     def __init__(self, sources: ModuleSources, analysis: Analysis, code: ModuleCode) -> None:
         self.sources, self.analysis, self.code = sources, analysis, code

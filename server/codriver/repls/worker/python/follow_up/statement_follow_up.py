@@ -1,4 +1,4 @@
-"""Update what a statement has computed, by running it again or by reporting it."""
+"""Update what a statement computed by running it again, or report that it is out of date."""
 
 from __future__ import annotations
 
