@@ -114,9 +114,15 @@ def commands_named(tree: ast.AST) -> Iterator[str]:
                 yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
 
 
+@cache
+def found_in_base(found_in: Callable[[ast.AST], Iterator[str]]) -> Names:
+    """Return what a function finds in each module of the base."""
+    return {path: frozenset(found_in(tree)) for path, tree in trees().items()}
+
+
 def names_in_base(names: frozenset[str], found_in: Callable[[ast.AST], Iterator[str]], under: str = "") -> Names:
     """Return which of the names a function finds in which modules of the base."""
-    found = {path: names & {*found_in(tree)} for path, tree in trees().items() if path.startswith(under)}
+    found = {path: names & texts for path, texts in found_in_base(found_in).items() if path.startswith(under)}
     return {path: present for path, present in found.items() if present}
 
 
@@ -160,7 +166,7 @@ def test_no_base_module_mentions_a_command_or_variable_of_a_feature(feature):
     names = [rf"codriver {re.escape(command.name)}\b" for command in feature.commands]
     names += [re.escape(repls.variable) for repls in feature.server().accepted]
     mentioned = re.compile("|".join(names) or r"(?!)")
-    found = {path: [text for text in literals_in(tree) if mentioned.search(text)] for path, tree in trees().items()}
+    found = {path: [*filter(mentioned.search, texts)] for path, texts in found_in_base(literals_in).items()}
     assert {path: texts for path, texts in found.items() if texts} == {}
 
 
@@ -196,12 +202,9 @@ WORKER = "repls/worker/"
 @pytest.mark.parametrize("feature", features.features(), ids=lambda item: item.name)
 def test_no_identifier_in_the_base_contains_the_name_of_a_feature_capability(feature):
     names = {capability.name for capability in feature.server().adapters.capabilities} - OF_THE_BASE
-    assert {
-        path: found
-        for path, tree in trees().items()
-        if not path.startswith(WORKER)
-        and (found := {words for words in words_in_identifiers(tree) if any(f"-{name}-" in words for name in names)})
-    } == {}
+    mentioned = re.compile("|".join(f"-{re.escape(name)}-" for name in names) or r"(?!)")
+    found = {path: [*filter(mentioned.search, words)] for path, words in found_in_base(words_in_identifiers).items()}
+    assert {path: words for path, words in found.items() if words and not path.startswith(WORKER)} == {}
 
 
 def test_words_in_identifiers_are_found_in_snake_and_camel_case():
