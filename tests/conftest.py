@@ -55,6 +55,7 @@ SLOW = {
     "editing": "acts batch_records",
     "lisp": "edit_laws",
     "features/applications": "seam_streams watch_app",
+    "features/run": "waiting_programs",
     "features/traces": "traces call_watches watch_calls",
     "features/clojuredocs": "clojuredocs",
     "features/export": "export export_secrets exported_sessions",

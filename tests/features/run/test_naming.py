@@ -115,6 +115,10 @@ SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
             ],
             {1: "shop:1", 2: "shop", 3: "shop:3"},
         ),
+        (
+            [process(1, 0, "python pool.py"), process(2, 1, "python pool.py"), process(3, 1, SPAWNED)],
+            {1: "shop", 2: "shop:2", 3: "shop:3"},
+        ),
         ([process(1, 0, "uv run shop.py", is_ready=False), process(2, 1, "python shop.py")], {1: "shop:1", 2: "shop"}),
         ([process(1, 0, "python -I shop.py", is_ready=False)], {1: "shop:1"}),
     ],

@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from codriver.features.run import program_sockets, requests
+from codriver.features.run.processes import RunProcess
 from codriver.repls.contract.adapter import ReplUnreachableError
 
 pytestmark = [
@@ -88,8 +89,16 @@ async def test_the_requested_process_is_accepted_and_no_byte_of_its_repl_is_lost
 
 async def test_a_peer_with_a_wrong_or_replayed_secret_is_disconnected(directory, hurried):
     del hurried
-    with pytest.raises(ReplUnreachableError, match="call start_repl"):
-        await answered(directory, lambda _: {"secret": "0" * 32, "applications": []})
+    seen = ["0" * 32]
+
+    def hello(request):
+        seen.append(request["secret"])
+        return {"secret": seen[-2], "applications": []}
+
+    for _ in range(2):
+        with pytest.raises(ReplUnreachableError, match="call start_repl"):
+            await answered(directory, hello)
+    assert len(set(seen)) == 3, "each request has a secret of its own"
 
 
 async def test_a_peer_other_than_the_requested_process_is_disconnected(directory, hurried, monkeypatch):
@@ -145,6 +154,31 @@ async def test_a_directory_open_to_others_is_refused(directory, mode):
     directory.chmod(mode)
     with pytest.raises(ReplUnreachableError, match="the directory is not private"):
         await requests.request_stream(directory, os.getpid())
+
+
+async def test_a_directory_of_another_user_is_refused(directory, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: directory.stat().st_uid + 1)
+    with pytest.raises(ReplUnreachableError, match="the directory is not private"):
+        await requests.request_stream(directory, os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("state", "phase", "reason"),
+    [
+        ({"is_ready": True}, "unnoticed", "the main thread ran no Python code for 3 s: either it is in C code"),
+        ({"is_ready": True}, "accepted", "it may be very busy"),
+        ({"is_ready": True}, "delayed", "still importing modules"),
+        ({"is_ready": True, "is_blocking": True}, "unnoticed", "the program blocks SIGURG"),
+        ({"is_ready": False, "is_ignoring": True}, "unnoticed", "the program ignores SIGURG"),
+        ({"is_ready": False}, "unnoticed", "its handler for SIGURG was replaced: call start_repl() in it"),
+        (None, "unnoticed", "the process has ended"),
+    ],
+)
+async def test_a_process_that_does_not_answer_is_reported_with_the_likely_reason(state, phase, reason, monkeypatch):
+    environ = {b"CODRIVER_RUN": b"/run"}
+    process = None if state is None else RunProcess(7, 1, 3, ("python", "shop.py"), environ=environ, **state)
+    monkeypatch.setattr(requests, "find_process", lambda _: process)
+    assert reason in requests.silence_reason(7, phase)
 
 
 async def test_a_link_in_place_of_the_directory_is_refused(tmp_path, directory):

@@ -3,10 +3,10 @@
 # mypy: disable-error-code="attr-defined"
 # It is skipped on systems that lack some of these functions.
 
-import contextlib
 import json
 import multiprocessing
 import os
+import platform
 import shlex
 import signal
 import subprocess
@@ -15,10 +15,13 @@ from pathlib import Path
 
 import needs
 import pytest
-from live_server import CODRIVER, Live, environ, until
+from live_server import CODRIVER, environ, until
 from needs import interpreter
+from started_programs import ARBITER, SHOP, either_process_table, program, rows
 
 import codriver_seam
+from codriver.errors import StartError
+from codriver.features.run.command import run_command
 from codriver.features.run.doctor_checks import check_programs
 from codriver.features.run.run_directory import create_run_directory
 from codriver.files.codriver_paths import server_directory
@@ -26,16 +29,6 @@ from codriver.net import server_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
 
-SHOP = """\
-import os, sys, threading, time
-ORDERS = []
-print("starts", os.getpid(), flush=True)
-for line in sys.stdin:
-    exec(line)
-    print("did", flush=True)
-print("ends", flush=True)
-sys.exit(3)
-"""
 RELOADER = """\
 import os, subprocess, sys
 if os.environ.get("RUN_MAIN") != "true":
@@ -76,26 +69,6 @@ while True:
     print("ended", child.pid, flush=True)
     if not sys.stdin.readline(): break
 """
-ARBITER = """\
-import os, sys, time
-arbiter = os.getpid()
-def start():
-    pid = os.fork()
-    while not pid and os.getppid() == arbiter:
-        time.sleep(0.1)
-    return pid or os._exit(0)
-def end(*pids):
-    for pid in pids:
-        os.kill(pid, 15)
-        os.waitpid(pid, 0)
-workers = [start(), start()]
-print("starts", flush=True)
-for line in sys.stdin:
-    exec(line)
-    print("did", flush=True)
-"""
-
-
 NEW_FILE = {"type": "create", "filePath": "new.py", "content": "A = 1\n", "overwrite": True}
 CHOOSING = {
     "evaluate_code": {"code": "ORDERS"},
@@ -109,114 +82,6 @@ CHOOSING = {
     "inspect_app": {"what": "state"},
 }
 """Calls that choose a session if they name none."""
-
-
-AS_ON_MACOS = """\
-from codriver.features.run import process_table, program_sockets, psutil_processes
-process_table.PROCESS_TABLE = psutil_processes
-program_sockets.HAS_DESCRIPTOR_PATHS = False
-from codriver.__main__ import main
-main()
-"""
-"""`codriver` with the processes according to psutil, and with sockets that have a path, as on macOS."""
-PROCESS_TABLES = {"linux": CODRIVER, "psutil": [sys.executable, "-c", AS_ON_MACOS]}
-"""The command of `codriver`, by its source of information about processes."""
-either_process_table = pytest.mark.parametrize("live", PROCESS_TABLES, indirect=True)
-
-
-class Server(Live):
-    """A server with one of the sources of information about processes."""
-
-    def __init__(self, folder, process_table):
-        self.codriver = PROCESS_TABLES[process_table]
-        super().__init__(folder, "--repl", "python")
-
-    def command(self, name, *options):
-        return [*self.codriver, name, "--workspace", str(self.workspace), *options]
-
-
-class Program:
-    """A program that `codriver run` started in the workspace of a server."""
-
-    def __init__(self, live, text, file="shop.py", options=(), command=None, cwd=None):
-        self.live = live
-        self.file = live.workspace / file
-        self.file.write_text(text)
-        words = [
-            *live.codriver,
-            "run",
-            "-w",
-            str(live.workspace),
-            *options,
-            "--",
-            *(command or (sys.executable, str(self.file))),
-        ]
-        self.process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=live.environ,
-            cwd=cwd,
-        )
-        self.first = self.process.stdout.readline().split()
-
-    def do(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        lines = []
-        while (read := self.process.stdout.readline()) and read.strip() != "did":
-            lines.append(read.strip())
-        assert read, f"the program has ended: {self.process.stderr.read()}"
-        return lines
-
-    @property
-    def threads(self):
-        return len([*Path(f"/proc/{self.process.pid}/task").iterdir()])
-
-    @property
-    def descriptors(self):
-        """Return the kinds of its open files."""
-        return {str(path.readlink()).partition(":")[0] for path in Path(f"/proc/{self.process.pid}/fd").iterdir()}
-
-    def end(self):
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        status = self.process.wait(60)
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return status
-
-
-@contextlib.contextmanager
-def program(live, *words, **named):
-    running = Program(live, *words, **named)
-    try:
-        yield running
-    finally:
-        running.process.kill()
-        running.end()
-
-
-@pytest.fixture(scope="module")
-def live(request, tmp_path_factory):
-    table = getattr(request, "param", "linux")
-    if table == "psutil":
-        needs.modules("psutil")
-    running = Server(tmp_path_factory.mktemp("run"), table)
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def client(live):
-    with live.client() as connected:
-        yield connected
-
-
-def rows(client, name):
-    return [row for row in client.call("list_sessions")["sessions"] if row["key"].startswith(name)]
 
 
 @either_process_table
@@ -237,21 +102,6 @@ def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live
         assert (row["phase"], row["generation"]) == ("connected", 1)
         assert shop.end() == 3, "the exit status is the program's"
         until(lambda: not rows(client, "shop"), "the ended program to be forgotten")
-
-
-def test_the_environment_path_and_modules_are_the_same_as_in_a_plain_start(live, client):
-    show = "import os, sys, signal, json, warnings\nprint(json.dumps([sys.argv, sys.path, sorted(sys.modules), "
-    show += "len(warnings.filters), len(sys.meta_path), sorted(os.environ), signal.getsignal(signal.SIGPIPE).value]))\n"
-    file = live.workspace / "shows.py"
-    plain_environ = {name: value for name, value in live.environ.items() if name != "PYTHONPATH"}
-    file.write_text(show)
-    plain = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=plain_environ, check=True)
-    words = [*CODRIVER, "run", "-w", str(live.workspace), "--", sys.executable, str(file)]
-    armed = subprocess.run(words, capture_output=True, text=True, env=plain_environ, check=True)
-    before, after = eval(plain.stdout), eval(armed.stdout)
-    assert set(after[5]) - set(before[5]) == {"CODRIVER_RUN", "PYTHONPATH"}
-    assert (before[:5], before[6]) == (after[:5], after[6])
-    assert armed.stderr == plain.stderr
 
 
 @either_process_table
@@ -423,6 +273,8 @@ def test_the_repl_is_compiled_for_the_programs_python_before_it_is_used(live, cl
         code = "import sys; sys.modules['_codriver_worker.serving.embedded'].EmbeddedRepl.run.__code__.co_filename"
         answer = client.call("evaluate_code", code=code, replSessionKey="shop")
         assert answer["result"] == "'<codriver serving.embedded>'"
+        path = client.call("evaluate_code", code="sys.modules['_codriver_worker'].__path__", replSessionKey="shop")
+        assert path["result"] == repr([str(worker)]), "it is loaded only from the copy"
 
 
 def test_a_program_in_a_debugger_that_patches_thread_creation_is_served(live, client):
@@ -621,6 +473,25 @@ def test_a_program_started_again_immediately_gets_the_same_key(live, client):
             assert answer.get("result") == str(shop.process.pid), answer
 
 
+def test_a_program_with_several_workers_counts_as_one_application(live):
+    with live.client(name="opencode") as caller, program(live, ARBITER, "gunicorn.py"):
+        until(lambda: len(rows(caller, "gunicorn/")) == 2, "both workers")
+        first = caller.call("evaluate_code", code="import os; os.getpid()", who="third")
+        named = caller.call("evaluate_code", code="os.getpid()", replSessionKey="gunicorn/1", who="third")
+        assert (first["ok"], first["result"]) == (True, named["result"]), first
+
+
+def test_a_run_can_be_named_and_the_log_has_the_callers_of_its_evaluations(live, client):
+    with program(live, SHOP, options=("--name", "store")):
+        assert client.call("evaluate_code", code="'tea and cake'", replSessionKey="store", who="ann")["ok"]
+        assert [row["key"] for row in rows(client, "s")] == ["store"]
+        entries = client.call("repl_output_log", by="ann", who="reader")["result"]
+        assert [(row["category"], row["text"]) for row in entries if "cake" in row["text"]] == [
+            ("evaluatedCode", "'tea and cake'"),
+            ("evaluationResults", "'tea and cake'"),
+        ]
+
+
 @either_process_table
 def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
     with program(live, SHOP), program(live, SHOP) as second:
@@ -712,6 +583,38 @@ def test_a_program_started_by_codriver_run_is_not_reported_as_lacking_a_repl(liv
         assert f"127.0.0.1:{port}" not in str(client.call("server_health"))
 
 
+def test_a_program_is_listed_with_the_applications_in_it(live, client):
+    needs.modules("starlette")
+    text = SHOP.replace(
+        "ORDERS = []",
+        "import types\nfrom starlette.applications import Starlette\napp = Starlette()\n"
+        "class Factory:\n    def __init__(self): self.made = Starlette()\nfactory = Factory()\n"
+        "sys.modules['django.conf'] = types.ModuleType('django.conf')\n"
+        "os.environ['DJANGO_SETTINGS_MODULE'] = 'shop.settings'",
+    )
+    with program(live, text, "serves.py"):
+        assert client.call("evaluate_code", code="1", replSessionKey="serves")["ok"]
+        (row,) = rows(client, "serves")
+        assert row["applications"] == [
+            "Starlette __main__.app",
+            "Starlette, a starlette.applications.Starlette that is not a module's variable",
+            "Django settings shop.settings",
+        ]
+
+
+def test_calls_of_a_function_in_a_program_are_watched(live, client):
+    text = SHOP.replace("ORDERS = []", "def total(prices): return sum(prices)")
+    command = (interpreter("python3.12"), str(live.workspace / "sums.py"))
+    with program(live, text, "sums.py", command=command) as sums:
+        watched = client.call(
+            "watch_calls", function="__main__.total", condition="len(prices) > 1", limit=1, replSessionKey="sums"
+        )
+        assert watched["ok"], watched
+        sums.do("total([1]); total([2, 3])")
+        waited = client.call("wait_for", query=watched["query"], since=watched["since"], timeoutMs=20_000)
+        assert "total(prices=[2, 3]) returned 5 in " in str(waited["result"])
+
+
 @either_process_table
 def test_each_worker_is_listed_with_the_port_that_its_supervisor_opened(live, client):
     text = ARBITER.replace("workers = ", "import socket; listener = socket.create_server(('127.0.0.1', 0))\nworkers = ")
@@ -721,6 +624,25 @@ def test_each_worker_is_listed_with_the_port_that_its_supervisor_opened(live, cl
         ports = {row["key"]: row.get("port") for row in rows(client, "gunicorn")}
         supervisor = f"gunicorn:{arbiter.process.pid}"
         assert ports == {"gunicorn/1": int(port), "gunicorn/2": int(port), supervisor: None}
+
+
+def test_a_program_runs_without_a_server_that_cannot_be_started(tmp_path):
+    env = environ(tmp_path) | {"CODRIVER_SERVER_COMMAND": "sh -c 'echo it is broken >&2; exit 1'"}
+    (tmp_path / "workspace").mkdir()
+    words = [*CODRIVER, "run", "-w", str(tmp_path / "workspace"), "--", "cat"]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as running:
+        line = running.stderr.readline()
+        output, rest = running.communicate("still running\n")
+    assert "the program is running, but no server could be started: " in line
+    assert (output, rest, running.returncode) == ("still running\n", "", 0)
+
+
+def test_a_run_is_refused_on_other_systems_with_what_to_do_instead(monkeypatch):
+    monkeypatch.setattr(platform, "system", lambda: "Windows")
+    with pytest.raises(StartError, match=r"only works on Linux and macOS: .* call `codriver_seam.start_repl\(True\)`"):
+        run_command.main(["--", "python"], standalone_mode=False)
 
 
 def test_a_missing_command_has_the_exit_status_of_a_shell(live):
