@@ -307,7 +307,7 @@ def call_server(workspace: str, request: bytes) -> Json:
 def render_answer(client: str, event: str, answer: Json) -> dict[str, object]:
     """Convert the server's answer to the client's format. Return {} if the client has no use for it.
 
-    The server's answer has either `context`, a text for the agent, or `block`, the reason why the client should stop.
+    The server's answer has either `context`, a string for the agent, or `block`, the reason why the client should stop.
     """
     context, block = answer.get("context"), answer.get("block")
     event_name = EVENT_NAMES_BY_CLIENT[client].get(event, "")

@@ -96,7 +96,7 @@ Reason = Literal[
     "unknown-symbol",
     "wrong-language",
 ]
-"""All reasons for refusals by Codriver. Answers from applications have reasons of their own."""
+"""All reasons for refusals by Codriver. Answers from applications have their own reasons."""
 
 
 class RefusedError(CodriverError):
@@ -129,12 +129,12 @@ class StartError(CodriverError):
 
 
 def truncate(text: str, most: int) -> str:
-    """Truncate a text to `most` characters. A truncated text ends with an ellipsis."""
+    """Truncate a string to `most` characters. A truncated text ends with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def truncate_with_length(text: str, most: int) -> str:
-    """Truncate a text to `most` characters. A truncated text is followed by an ellipsis and the original length."""
+    """Truncate a string to `most` characters. A truncated text is followed by an ellipsis and the original length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 

@@ -96,7 +96,7 @@ class Text:
 
 
 def read_form(text: Text) -> Form:
-    """Parse a text that contains exactly one form.
+    """Parse a string that contains exactly one form.
 
     Raises:
         QueryError: the text is not valid EDN, does not contain exactly one form, or exceeds a limit.

@@ -361,7 +361,7 @@ def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record
 
 
 def utf8_bytes(text: str) -> int:
-    """Return the length of a text in UTF-8. This is fast for ASCII."""
+    """Return the length of a string in UTF-8. This is fast for ASCII."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -43,5 +43,5 @@ class OutOfRowsError(DatalogError):
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was removed."""
+    """Shorten a string to at most `max_characters`, ending in an ellipsis if anything was removed."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -48,7 +48,7 @@ MAX_MATCHES = 100_000  # of a re-seq
 """Maximum number of matches that `re-seq` returns."""
 # Letting other threads run costs more than a typical search in a short text, so a short text is first searched without.
 SHORT_TEXT_CHARACTERS = 4096
-"""Maximum length of a text that is first searched without letting other threads run, because that is faster."""
+"""Maximum length of a string that is first searched without letting other threads run, because that is faster."""
 BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
 """Time limit, in seconds, for a search that blocks other threads. It equals Python's own switch interval."""
 # The package counts seconds of CPU time, each of which may take several seconds of real time on a busy machine. So a
@@ -275,7 +275,7 @@ class Pattern:
     text: str
     compiled: Any = field(compare=False, repr=False)
     max_characters: int | None = field(default=None, compare=False, repr=False)
-    """The maximum length of a text on which the pattern is run, or None for any length."""
+    """The maximum length of a string on which the pattern is run, or None for any length."""
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -305,14 +305,14 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def _max_characters(found: PatternShape) -> int | None:
-    """Return the maximum length of a text that can be searched with limited memory, or None for any length."""
+    """Return the maximum length of a string that can be searched with limited memory, or None for any length."""
     if not found.repeated:
         return None
     return MAX_SEARCH_BYTES // (BYTES_PER_CHARACTER + BYTES_PER_REPETITION * found.repeated)
 
 
 def find_first(clock: Clock, pattern: Pattern, text: str) -> object:
-    """Return the first match in a text, or None."""
+    """Return the first match in a string, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.search, text)))
 
 
@@ -322,12 +322,12 @@ def match_whole(clock: Clock, pattern: Pattern, text: str) -> object:
 
 
 def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | None:
-    """Return all matches in a text, or None if there are none, as in Clojure."""
+    """Return all matches in a string, or None if there are none, as in Clojure."""
     return tuple(map(_match_value, _matches(clock, pattern, text))) or None
 
 
 def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[str, ...]:
-    """Split a text at the matches, as in Java.
+    """Split a string at the matches, as in Java.
 
     A positive `limit` is the maximum number of parts. Without it, empty parts at the end are dropped.
     """

@@ -274,7 +274,7 @@ BINDING_SYNTAX = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
 
 
 class Parser:
-    """Parses the clauses in a text. `rule_calls` collects the rule calls that it finds."""
+    """Parses the clauses in a string. `rule_calls` collects the rule calls that it finds."""
 
     def __init__(self, text: Text, schema: Schema) -> None:
         self.text = text

@@ -49,7 +49,7 @@ ACTION_HEADS: Final = frozenset({
 })  # fmt: skip
 """Names of functions and macros in Clojure's core that create no var."""
 MAX_FORMS: Final = 200_000
-"""Maximum number of forms in a text that is searched for definitions."""
+"""Maximum number of forms in a source text that is searched for definitions."""
 NS_FORM_NAME: Final = "ns form"
 """The name under which a file's `ns` form is recorded. No var can have this name."""
 MIN_NAME_PART_CHARACTERS: Final = 3
@@ -150,7 +150,7 @@ class Definitions:
 def read_definitions(
     text: str, namespace: str = "", features: Sequence[str] = ("clj",), aliases: Aliases = NO_ALIASES
 ) -> Definitions:
-    """Find the definitions in a text whose code starts in `namespace`.
+    """Find the definitions in a source text whose code starts in `namespace`.
 
     `features` are the dialect's features, which select the branches of reader conditionals. `aliases` maps known
     aliases to namespaces. Its keys are pairs of the namespace that declares the alias, and the alias.
@@ -422,7 +422,7 @@ def _discarded_forms(form: Form) -> Iterator[Form]:
 
 
 def defines_within(text: str, name: str) -> bool:
-    """Return whether any form in a text, however deeply nested, looks like a definition of `name`."""
+    """Return whether any form in a source text, however deeply nested, looks like a definition of `name`."""
     plain = re.escape(plain_name(name))
     end = r"(?![^\s()\[\]{}\"'`~@^;,])"
     return re.search(rf"\((?:[^\s()]*/)?def[^\s()]*\s+(?:\^\S+\s+)*{plain}{end}", text) is not None

@@ -153,7 +153,7 @@ class _Deletion:
 
 
 class _EditPlan:
-    """Collects the changes for several edits of a text. Call `attempt` for each edit, and then `finish`."""
+    """Collects the changes for several edits of a source text. Call `attempt` for each edit, and then `finish`."""
 
     def __init__(self, document: Document, limits: SearchLimits) -> None:
         self.errors: list[tuple[int, EditError]] = []

@@ -10,7 +10,7 @@ class LispError(Exception):
 
 
 class TooManyFormsError(LispError, ValueError):
-    """Raised when a text has more forms than allowed."""
+    """Raised when a source text has more forms than allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,5 +35,5 @@ class EditFailedError(LispError):
 
 
 def truncate(text: str, max_characters: int) -> str:
-    """Shorten a text to at most `max_characters`, ending in an ellipsis if anything was removed."""
+    """Shorten a string to at most `max_characters`, ending in an ellipsis if anything was removed."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -30,7 +30,7 @@ class Scope(Enum):
 
 
 class Walk:
-    """Walks through the forms in a text to find the references to a global name.
+    """Walks through the forms in a source text to find the references to a global name.
 
     `qualified` has the spellings of the name with a namespace. Local bindings do not shadow them.
     """

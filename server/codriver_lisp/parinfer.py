@@ -414,7 +414,7 @@ class BalancedText:
 
 
 def balance_by_indentation(text: str) -> BalancedText:
-    """Correct the brackets of a text according to its indentation. Balanced text is returned unchanged."""
+    """Correct the brackets of a source text according to its indentation. Balanced text is returned unchanged."""
     error = check_balance(text)
     suggested = _balance_by_indentation(text)
     if error is None:
@@ -427,7 +427,7 @@ def balance_by_indentation(text: str) -> BalancedText:
 
 
 def _balance_by_indentation(text: str) -> str:
-    """Correct the brackets of a text, or return it unchanged if parinfer reports an error.
+    """Correct the brackets of a source text, or return it unchanged if parinfer reports an error.
 
     An error is, for example, a line of code that starts with a closer, or an unpaired quote in a comment.
     """
@@ -462,7 +462,7 @@ def _expand_tabs(text: str, tab_stop: int) -> str:
 
 
 def _correct_brackets(text: str) -> str | None:
-    """Correct the brackets of a text, or return None if that would lose code.
+    """Correct the brackets of a source text, or return None if that would lose code.
 
     Code can be lost because parinfer sees brackets inside an unfinished bracket string, or because removing a closer
     joins the tokens around it.
@@ -475,7 +475,7 @@ def _correct_brackets(text: str) -> str | None:
 
 
 def _code_tokens(text: str) -> list[str]:
-    """Return the tokens of a text, except whitespace and closers."""
+    """Return the tokens of a source text, except whitespace and closers."""
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
@@ -518,6 +518,6 @@ def _restore_formatting(original: str, expanded: str, corrected: str, tab_stop: 
 
 
 def _split_lines(text: str) -> list[tuple[str, str]]:
-    """Split a text into pairs of a line and its line ending. The ending of the last line is ""."""
+    """Split a source text into pairs of a line and its line ending. The ending of the last line is ""."""
     chunks = re.split(f"({LINE_END_PATTERN.pattern})", text)
     return list(zip(chunks[::2], [*chunks[1::2], ""], strict=True))

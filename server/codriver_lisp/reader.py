@@ -64,7 +64,7 @@ class Span:
 
 
 class _Tree:
-    """The forms in a text in order of their starts, as parallel lists.
+    """The forms in a source text in order of their starts, as parallel lists.
 
     For each form, `afters` has the index of the first form after it and its descendants.
     """
@@ -102,7 +102,7 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form in a text, with its kind, its start and end offsets, and its children.
+    """A form in a source text, with its kind, its start and end offsets, and its children.
 
     The kind `string` includes regexes and bracket strings, and `atom` is any symbol, keyword or number. A form of kind
     `prefixed` is a quote, tag, metadata, namespaced map or reader conditional. Its children are the forms that the
@@ -136,14 +136,14 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """The top-level forms in a text, including discarded ones, and the first error in its brackets or None."""
+    """The top-level forms in a source text, including discarded ones, and the first error in its brackets or None."""
 
     forms: tuple[Form, ...]
     imbalance: Imbalance | None
 
 
 def read_forms(text: str, *, most_forms: int | None = None) -> ReadResult:
-    """Read all forms in a text, even if its brackets do not balance.
+    """Read all forms in a source text, even if its brackets do not balance.
 
     An unmatched closer is skipped. A mismatched closer ends the innermost enclosing form that it matches, if there is
     one. Forms that are still open end with the text.
@@ -156,7 +156,7 @@ def read_forms(text: str, *, most_forms: int | None = None) -> ReadResult:
 
 
 def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
-    """Read the forms in a text into a tree, and return the tree and the first error or None."""
+    """Read the forms in a source text into a tree, and return the tree and the first error or None."""
     # There cannot be more forms than characters.
     reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
@@ -308,13 +308,13 @@ class _Reader:
 
 
 def check_balance(text: str) -> Unbalanced | None:
-    """Return the first error in the brackets and strings of a text, or None if it is balanced."""
+    """Return the first error in the brackets and strings of a source text, or None if it is balanced."""
     _, imbalance = _read(text)
     return None if imbalance is None else describe_imbalance(text, imbalance)
 
 
 def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span, ...]:
-    """Return the positions of the top-level forms in a text, excluding discarded ones.
+    """Return the positions of the top-level forms in a source text, excluding discarded ones.
 
     A prefix such as a quote, tag or metadata is part of the form after it. If the text was already read, pass the
     result of `read_forms` as `reading`.
@@ -328,7 +328,7 @@ def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span,
 
 @dataclass(frozen=True, slots=True)
 class Unbalanced:
-    """The reason why a text is not balanced, with a position. The line and column count from 1."""
+    """The reason why a source text is not balanced, with a position. The line and column count from 1."""
 
     message: str
     line: int
@@ -337,7 +337,7 @@ class Unbalanced:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """The first error in the brackets and quotes of a text. Positions are offsets.
+    """The first error in the brackets and quotes of a source text. Positions are offsets.
 
     * `stray`: the closer at `at` closes nothing. The form before it, if any, starts at `opener`.
     * `mismatched`: the closer at `at` does not match the bracket at `opener`.
@@ -353,7 +353,7 @@ class Imbalance:
 
 
 def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
-    """Describe an error in the brackets of a text for the user, with line numbers."""
+    """Describe an error in the brackets of a source text for the user, with line numbers."""
     positions = Positions(text)
     line, column = positions.line_and_column(imbalance.at)
     match imbalance.kind:
@@ -486,7 +486,7 @@ LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
 
 
 class Positions:
-    """Converts offsets in a text to lines and columns, which count from 1."""
+    """Converts offsets in a source text to lines and columns, which count from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in LINE_END_PATTERN.finditer(text))]
@@ -511,7 +511,7 @@ class Positions:
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """Yield the tokens of a text from `start` on, including whitespace and comments.
+    """Yield the tokens of a source text from `start` on, including whitespace and comments.
 
     The `lastgroup` of each match is the kind of the token.
     """

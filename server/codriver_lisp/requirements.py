@@ -1,4 +1,4 @@
-"""The namespace that a text declares, and how the text requires other namespaces."""
+"""The namespace that a source text declares, and how the text requires other namespaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ns_form(document: Document) -> Form | None:
-    """Return the first `(ns name …)` form in a text, the `(in-ns 'name)` that it starts with, or None."""
+    """Return the first `(ns name …)` form in a source text, the `(in-ns 'name)` that it starts with, or None."""
     text = document.text
     forms = [form for form in document.reading.forms if form.kind != "discard"]
     for form in forms:
@@ -30,7 +30,7 @@ def ns_form(document: Document) -> Form | None:
 
 
 def declared_namespace(document: Document) -> str | None:
-    """Return the namespace that a text declares with `ns`, or starts with `in-ns`. Return None if there is neither."""
+    """Return the namespace that a source text declares with `ns` or enters with `in-ns`, or None."""
     form = ns_form(document)
     if form is None:
         return None
@@ -42,7 +42,7 @@ def declared_namespace(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """The ways in which a text refers to a namespace: its aliases for the namespace, and the names that it refers to.
+    """The ways in which a source text refers to a namespace: aliases for it, and names referred to directly.
 
     `referred` maps each name that the text refers to explicitly to the offsets at which it does so. With `refers_all`,
     the text refers to all public names of the namespace except those in `excluded`, which it may define itself.
@@ -59,7 +59,7 @@ class Requirements:
 
 
 def find_requirements(document: Document, namespace: str) -> Requirements:
-    """Return how a text requires `namespace`, in its `ns` form or by calling `require` or `use`."""
+    """Return how a source text requires `namespace`, in its `ns` form or by calling `require` or `use`."""
     text, aliases, excluded = document.text, set[str](), set[str]()
     referred: defaultdict[str, list[int]] = defaultdict(list)
     refers_all = False

@@ -77,7 +77,7 @@ class _Group:
 
 
 def find_units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
-    """Return all editable forms in a text in order, with outer forms before inner ones."""
+    """Return all editable forms in a source text in order, with outer forms before inner ones."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
     while groups:
@@ -280,7 +280,7 @@ _LAST_LINE_PATTERN = re.compile(r"[^\r\n]*\Z")
 
 
 def reindent(text: str, base: str, ending: str, old: str = "") -> str:
-    """Indent a text for a position with the indentation `base`, moving all lines by the same amount.
+    """Indent a source text for a position with the indentation `base`, moving all lines by the same amount.
 
     The first line gets no indentation, blank lines around the text are removed, and line endings become `ending`. Lines
     inside strings keep their indentation, because it is part of the string.
@@ -314,7 +314,7 @@ def reindent(text: str, base: str, ending: str, old: str = "") -> str:
 
 
 def display_width(text: str) -> int:
-    """Return the width of a text in columns. A tab counts as two."""
+    """Return the width of a string in columns. A tab counts as two."""
     return len(text) + text.count("\t")
 
 
@@ -326,7 +326,7 @@ def _extra_indentation(indent: str, space: str) -> str:
 
 
 def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) -> bool:
-    """Return whether the first line of a text lacks its indentation while the other lines have theirs.
+    """Return whether the first line of a source text lacks its indentation while the other lines have theirs.
 
     This is the case if the first line was cut out of an indented line. `found` are the tokens of the text.
     """
@@ -340,7 +340,7 @@ def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) 
 
 
 def _iterate_lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
-    """Yield the lines of a text, except the first line and lines that start inside a string."""
+    """Yield the lines of a source text, except the first line and lines that start inside a string."""
     for token in found:
         if token.lastgroup == "space" and LINE_END_PATTERN.search(token[0]):
             end = LINE_END_PATTERN.search(text, token.end())
@@ -486,7 +486,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
 
 
 def _describe_location(document: Document, line: int) -> str:
-    """Return the end of a message, which says which form contains a line or where the next form starts."""
+    """Return the end of a message, which states which form contains a line or where the next form starts."""
     around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
         return f": it is inside the form that starts at line {around[-1].line}"

@@ -1,6 +1,6 @@
 """Splices, which replace, insert and delete forms without joining tokens or leaving gaps.
 
-A text is rewritten by applying splices. Its tokens are then compared with the expected ones, to prove that
+A source text is rewritten by applying splices. Its tokens are then compared with the expected ones, to prove that
 no tokens ran together. Tokens that would run together, as when a form is inserted between two forms that touch, get a
 space between them, or a line ending after a comment.
 """
@@ -48,7 +48,7 @@ class Splice:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text contains neither code nor comments."""
+    """Return whether a source text contains neither code nor comments."""
     return all(token.lastgroup == "space" for token in tokens(text))
 
 
@@ -74,7 +74,7 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
 
 
 def _ends_in_comment(text: str) -> bool:
-    """Return whether a text ends in a comment, in which case text added to its last line would become part of it."""
+    """Return whether a source text ends in a comment, to which text added to the last line would then belong."""
     kinds = [token.lastgroup for token in tokens(text)]
     return bool(kinds) and kinds[-1] == "comment"
 
@@ -168,7 +168,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
 
 
 def append_text(text: str, new: str, ending: str) -> str:
-    """Return a text with `new` appended after a blank line. The result ends with a line ending if the text does."""
+    """Append `new` to a source text after a blank line. The result ends with a line ending if the text does."""
     placed = reindent(new, "", ending)
     if not text.strip():
         return text + placed + ending
@@ -235,13 +235,13 @@ def check_adjacent(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """Return the number of forms in a text, excluding discarded ones."""
+    """Return the number of forms in a source text, excluding discarded ones."""
     return sum(form.kind != "discard" for form in read_forms(text).forms)
 
 
 @dataclass(frozen=True, slots=True)
 class AssembledText:
-    """A text after splices were applied.
+    """A source text after splices were applied.
 
     `positions` maps the number of each edit to the offset of its change in the new text. If the new text of an edit
     would run into adjacent code, `broken` is the number of that edit, and `text` must not be used.
@@ -360,7 +360,7 @@ def _separate_chunks(chunks: Sequence[str], ending: str) -> list[str]:
 
 
 def _token_strings(text: str) -> list[str]:
-    """Return the tokens of a text, excluding whitespace."""
+    """Return the tokens of a source text, excluding whitespace."""
     return [_token_string(token) for token in tokens(text) if token.lastgroup != "space"]
 
 

@@ -371,7 +371,7 @@ def subscribe(request: Json, write: Write | None = None) -> Json:
 
 
 def unsubscribe(request: Json) -> Json:
-    """End a subscription. The answer says whether it existed."""
+    """End a subscription. The answer states whether it existed."""
     identity = str(request.get("subId"))
     return {"subId": identity, "existed": _streams().end(identity)}
 

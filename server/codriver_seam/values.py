@@ -281,12 +281,12 @@ def safe_message(error: BaseException) -> str:
 
 
 def truncate(text: str, most: int) -> str:
-    """Shorten a text to `most` characters, and append an ellipsis if anything was removed."""
+    """Shorten a string to `most` characters, and append an ellipsis if anything was removed."""
     return text if len(text) <= most else text[:most] + "…"
 
 
 def escape_invisible_characters(text: str) -> str:
-    """Escape the non-printable characters in a text. The text may come from the application's users."""
+    """Escape the non-printable characters in a string. The text may come from the application's users."""
     return text if text.isprintable() else "".join([_escape_invisible(char) for char in text])
 
 
@@ -312,7 +312,7 @@ def remove_secrets(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _remove_cut_secrets(text: str, secrets: Sequence[str]) -> str:
-    """Remove partial secrets at the end of each truncated part of a text."""
+    """Remove partial secrets at the end of each truncated part of a string."""
     sections = text.split("…")
     for index, section in enumerate(sections[:-1]):
         for secret in secrets:

@@ -25,7 +25,8 @@ MAX_TEXT_BYTES = 16 * 2**20
 """Maximum number of bytes of text that can be requested at once."""
 GAP_MESSAGE = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
 MAX_ENTRIES = 10_000
-"""Maximum number of entries in one answer. If a larger log grows faster, some are skipped, which is reported."""
+"""Maximum number of entries in one answer. If more entries are added between two requests, some are skipped, which is
+reported."""
 
 
 class FollowError(CodriverError):

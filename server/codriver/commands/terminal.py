@@ -261,7 +261,7 @@ def as_styled(parts: Iterable[str | Styled]) -> list[Styled]:
 
 
 def plain_text(parts: Iterable[str | Styled]) -> str:
-    """Join the parts of a text without their styles."""
+    """Join the parts of a string without their styles."""
     return "".join([part if isinstance(part, str) else part.text for part in parts])
 
 

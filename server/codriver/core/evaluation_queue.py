@@ -106,7 +106,7 @@ def actions_ending_evaluations(state: State, repl: str, cause: str, *, restarted
 
 
 def _finish_action(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
-    """Return the action that ends an evaluation whose REPL is gone, and says whether the code may have run."""
+    """Return the action that ends an evaluation whose REPL is gone, with a message about whether its code ran."""
     if evaluation.is_others:
         return _finished_as_lost(evaluation, f"{cause}; it is unknown how much of the code ran")
     if evaluation.status == "queued":

@@ -8,7 +8,7 @@ from codriver.core.records import dataclass
 from codriver.core.requests import Kind, Request, execution_session_for
 
 TEST_JOBS_REPL = "tests"
-"""The pseudo REPL, and session key, for test runs in a process of their own."""
+"""The pseudo REPL, and session key, for test runs in separate processes."""
 EXTERNAL_CALLER = "jupyter"
 """The `who` of code that was run in a REPL without this server, usually by a person in a document."""
 
@@ -117,7 +117,7 @@ class Evaluation:
 
     @property
     def execution_session(self) -> str:
-        """Return the REPL session in which the code runs. Tests run in a session of their own."""
+        """Return the REPL session in which the code runs. Tests run in a separate session."""
         return execution_session_for(self.kind, self.session)
 
     @property

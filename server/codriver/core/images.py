@@ -56,7 +56,7 @@ class ImageFacts:
 
     @property
     def mark(self) -> str:
-        """Return the marker that replaces the image in a text."""
+        """Return the marker that replaces the image in a string."""
         return f"<<{self.description}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
 
     @property
@@ -84,7 +84,7 @@ def decode_base64(data: str) -> bytes:
 
 
 def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda facts: facts.mark) -> str:
-    """Replace the data of each image in a text with its marker, or with the result of `describe`."""
+    """Replace the data of each image in a string with its marker, or with the result of `describe`."""
     if "data:image/" not in text:
         return text
     return _CUT_DATA_URL_PATTERN.sub(
@@ -93,12 +93,12 @@ def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda
 
 
 def replace_marks(text: str, describe: Callable[[ImageFacts], str]) -> str:
-    """Replace each image marker in a text with the result of `describe`."""
+    """Replace each image marker in a string with the result of `describe`."""
     return MARK_PATTERN.sub(lambda found: describe(_parse_mark(found)), text) if "<<image/" in text else text
 
 
 def find_images(text: str) -> tuple[ImageFacts, ...]:
-    """Return the images whose markers occur in a text, in order."""
+    """Return the images whose markers occur in a string, in order."""
     return tuple(map(_parse_mark, MARK_PATTERN.finditer(text))) if "<<image/" in text else ()
 
 

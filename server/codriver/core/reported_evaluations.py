@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MAX_CALLERS = 64
-"""Maximum number of callers remembered per client. More are rare, as each needs a `who` of its own."""
+"""Maximum number of callers remembered per client. It is rare to have more, because each needs its own `who`."""
 MAX_SESSIONS = 64
 """Maximum number of sessions whose reported status is remembered per caller."""
 MAX_UNRECORDED_EVALUATIONS = 16

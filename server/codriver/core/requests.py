@@ -132,5 +132,5 @@ class Request:
 
 
 def execution_session_for(kind: Kind, session: str) -> str:
-    """Return the session in which an evaluation of this kind runs. Tests run in a session of their own."""
+    """Return the session in which an evaluation of this kind runs. Tests run in a separate session."""
     return TEST_SESSION if kind == "run-tests" else session

@@ -297,9 +297,9 @@ class DroppedRepl:
     """The key and generation of a REPL that was dropped, for example because its port file was deleted."""
 
     key: str
-    """Answers still need it to name the sessions of evaluations."""
+    """The key, which answers still need to name the sessions of evaluations."""
     generation: int
-    """If the REPL comes back, it continues from this number."""
+    """The last generation. If the REPL comes back, it continues from this number."""
 
 
 @dataclass(frozen=True)

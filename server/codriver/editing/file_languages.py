@@ -91,7 +91,7 @@ class _Occurrence:
 def apply_string_edits(
     text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False
 ) -> EditedText | RefusedEdits:
-    """Apply string replacements to a text. Return the new text, or the errors.
+    """Apply string replacements to a string. Return the new text, or the errors.
 
     The keys of `edits` are numbers that identify the edits in the result.
     """
@@ -129,7 +129,7 @@ def check_string_edit(edit: ReplaceText) -> None:
 
 
 def _normalize_line_endings(text: str) -> str:
-    """Return a text with LF as its only line ending."""
+    """Return a string with LF as its only line ending."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -263,7 +263,7 @@ def _unintended_change(source: PythonSource, text: str, went: set[int], inserted
 
 
 def _dump_rest(source: PythonSource, lines: set[int]) -> str:
-    """Return the syntax tree of a text as a string, without the statements in these lines. The tree is modified."""
+    """Return the syntax tree of the source as a string, without the statements in these lines. The tree is modified."""
     waiting: list[ast.AST] = [source.tree]
     while waiting:
         node = waiting.pop()
@@ -410,7 +410,7 @@ def leading_whitespace(line: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """Split a text into lines with their line endings, in the same way as Python's parser."""
+    """Split a string into lines with their line endings, in the same way as Python's parser."""
     return _LINE_PATTERN.findall(text)
 
 

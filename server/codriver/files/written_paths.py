@@ -15,7 +15,7 @@ _POSITION: Final = re.compile(r"(?<=[^:])(?::\d+(?:[-:]\d+){0,3}:?|#L\d+(?:[-,:]
 _QUOTE_PAIRS: Final = frozenset({"``", '""', "''", "<>"})
 """Pairs of quotes around a path."""
 _UNUSUAL_START: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
-"""Matches the start of a text that is not a plain path: `file:`, `@`, a quote, `<` or whitespace."""
+"""Matches the start of a string that is not a plain path: `file:`, `@`, a quote, `<` or whitespace."""
 _LOCAL: Final = frozenset({"", "localhost"})
 """Hosts of file URIs that refer to this machine."""
 

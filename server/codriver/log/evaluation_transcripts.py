@@ -102,7 +102,8 @@ class Transcript:
         self._reported: ReportedPositions | None = None
         self._turn: asyncio.Lock | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        """One future per waiting task, which takes half as many calls as an asyncio event, and a sixth of anyio's."""
+        """One future per waiting task, which takes half as many calls as an asyncio event, and a sixth as many as an
+        anyio event."""
 
     @property
     def out(self) -> RedactedStream:
@@ -387,7 +388,7 @@ class Transcripts:
 
 
 MAX_CALLERS: Final = 64
-"""Maximum number of callers per transcript. Beyond it, the least recent caller gets all the output again."""
+"""Maximum number of callers per transcript. Beyond this number, the least recent caller gets all the output again."""
 NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
 """The positions of a caller that has not received any output."""
 

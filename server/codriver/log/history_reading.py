@@ -34,7 +34,7 @@ HEADER_READ_BYTES = 4096
 
 
 TAIL_SEARCH_BYTES = 2**20
-"""Number of bytes at the end that are first searched for the last line. If it is longer, more are read."""
+"""Number of bytes at the end that are first searched for the last line. If the line is longer, more bytes are read."""
 
 
 @dataclass(frozen=True, slots=True)

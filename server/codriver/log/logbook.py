@@ -114,7 +114,7 @@ class Logbook:
         return [(key[1], self._chunk_redactors.pop(key).flush()) for key in finished]
 
     def add_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
-        """Start redacting those of the named values whose names mark them as secrets, such as `API_KEY`."""
+        """Start redacting the named values whose names mark them as secrets, such as `API_KEY`."""
         found = [(name, value) for name, value in named if name.upper().endswith(SECRET_NAME_ENDINGS)]
         if found:
             self.add_sensitive_strings(source, found)

@@ -91,7 +91,7 @@ class _Secrets:
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """Index for determining whether a text ends with the beginning of a secret.
+        """Index for determining whether a string ends with the beginning of a secret.
 
         The key is the last character of the text. The value is a tuple of groups of printed forms that contain it:
         their first letter, the length of the longest form, and the forms.
@@ -189,7 +189,7 @@ class Redactor:
         )
 
     def __call__(self, text: str) -> str:
-        """Redact all secrets in a text.
+        """Redact all secrets in a string.
 
         If two secrets overlap, the one that starts first is replaced, or the longer one if they start together.
         """
@@ -206,7 +206,7 @@ class Redactor:
         return _redact_value(value, self._from_environment if shows_sensitive else self._secrets)
 
     def may_contain_secret(self, printed: str) -> bool:
-        """Return whether a text may contain a secret in any printed form. False means that it certainly does not.
+        """Return whether a string may contain a secret in any printed form. False means that it certainly does not.
 
         This is much faster than redacting, so check a whole printed value before redacting each of its parts.
         """

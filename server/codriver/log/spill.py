@@ -46,8 +46,8 @@ MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iter
 MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
 """Maximum number of characters waiting to be written, across all strings.
 
-Below it, a string that grows faster than the disk can write loses nothing. Beyond it, a blocked disk must not fill the
-memory.
+Below this number, a string that grows faster than the disk can write loses nothing. Above it, a blocked disk must not
+fill the memory.
 """
 PAUSE_THRESHOLD_CHARACTERS = 16 * 2**20
 """Number of unwritten characters above which a program's output is paused, if possible, until some are written."""
@@ -58,7 +58,7 @@ BLOCKED_DISK_THRESHOLD_S = 1.0
 WRITE_DELAY_S = 0.1
 """Time, in seconds, for which text is collected before it is written.
 
-Each disk access takes the interpreter away from the event loop, which can be noticeable on a busy machine.
+Each disk access prevents the event loop from running for a moment, which can be noticeable on a busy machine.
 """
 CLOSE_TIMEOUT_S = 2.0
 """Maximum time, in seconds, to wait for the disk when the store is closed."""

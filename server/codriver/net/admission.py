@@ -75,7 +75,8 @@ class AdmittedPeer:
 
 
 MAX_FIRST_BYTE_WAIT_S = 300.0
-"""Maximum wait for the first byte, in seconds. A relay connects at once, but is silent until its client writes."""
+"""Maximum wait for the first byte, in seconds. A relay connects immediately, but sends nothing until its client
+does."""
 MAX_FIRST_LINE_WAIT_S = 10.0
 """Maximum time to wait for the rest of the first line, in seconds."""
 PEER_QUERY_THREADS = 4

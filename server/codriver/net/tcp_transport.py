@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 CLOSE_TIMEOUT_S: Final = 0.5
-"""Maximum time, in seconds, for the peer to close the connection, too. All known servers do so at once."""
+"""Maximum time, in seconds, for the peer to close the connection as well. All known servers do so immediately."""
 
 KEEPALIVE_IDLE_S: Final = 10
 """Time without traffic, in seconds, after which the first probe is sent."""
@@ -131,7 +131,7 @@ class TcpTransport(asyncio.Protocol):
             await self._writable.wait()
 
     async def close(self) -> None:
-        """Shut down sending, discard what is still received, and close the connection. May be called repeatedly.
+        """Stop sending, discard any data that still arrives, and close the connection. May be called repeatedly.
 
         Closing while the peer is still sending would reset the connection, which makes some REPLs exit, such as nbb on
         Node.

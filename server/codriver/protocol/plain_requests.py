@@ -250,7 +250,7 @@ class PlainRequests:
         self.replies = replies
         self.max_open_requests = max_open_requests
         self.has_sdk = False
-        """Whether the SDK also handles messages of this client. Then only the SDK takes part in handshakes."""
+        """Whether the SDK also handles messages of this client. In that case, only the SDK takes part in handshakes."""
         self._handshake_messages: list[Given] = []
         self._tasks = TaskSet()
         self._running: dict[str | int, anyio.CancelScope] = {}

@@ -51,9 +51,9 @@ EVALUATION_PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 MAX_LOG_ENTITIES = 500
 """Maximum number of log entries in one answer."""
 DEFAULT_TEXT_CHARACTERS = 100_000
-"""Number of characters of a text that are returned if `limit` is not given."""
+"""Number of characters of a string that are returned if `limit` is not given."""
 MAX_TEXT_CHARACTERS = 16 * 2**20
-"""Maximum number of characters of a text that are returned at once, because they are loaded into memory."""
+"""Maximum number of characters of a string that are returned at once, because they are loaded into memory."""
 
 NOT_FOUND_CODE = -32002
 STATELESS_VERSION_PREFIX = "2026"

@@ -76,7 +76,7 @@ class FirstAnswers:
     def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE_RESULT_MEMBERS, "_meta": {SERVER_KEY: self._info}}
-        """Members that a client of 2026-07-28 receives with each result."""
+        """Members that each result has for clients that use protocol version 2026-07-28."""
         self._describe_tool = {
             id(tool): _describe_tool(tool)
             for variant in manifest.tools

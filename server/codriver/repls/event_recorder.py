@@ -175,7 +175,7 @@ class EventRecorder:
     def _record(
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> int:
-        """Add a text from a REPL to the log, and return the number of its line."""
+        """Add a string from a REPL to the log, and return the number of its line."""
         now = self._core.now()
         if evaluation is None:
             return self._logbook.record(

@@ -48,9 +48,9 @@ class ReplKind:
     words: tuple[str, ...] = ()
     """The names accepted by `--repl`, preferred name first."""
     variant: str = ""
-    """What may follow the name and a colon, as displayed in help texts. Empty if nothing may."""
+    """The text that may follow the name and a colon, as displayed in help texts. Empty if nothing may follow."""
     key_of_variant: Callable[[str], str] | None = None
-    """Return the default session key for what follows the colon."""
+    """Return the default session key for the text that follows the colon."""
 
     # Files
     suffixes: tuple[str, ...] = ()

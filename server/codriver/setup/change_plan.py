@@ -227,7 +227,7 @@ def _replace_in_toml(text: str, keys: tuple[str, ...], entry: Any) -> str:
 
 
 def _append_block(text: str, block: str) -> str:
-    """Append a block to a text after an empty line, with the line endings of the text."""
+    """Append a block to a string after an empty line, with the line endings of the text."""
     newline = "\r\n" if "\r\n" in text else "\n"
     head = text.rstrip()
     block = block.replace("\n", newline)

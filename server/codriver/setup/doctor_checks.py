@@ -361,7 +361,7 @@ class _Runner:
         self._recorded = recorded
 
     def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
-        """Run a hook. Return a text with the event, duration and answer, and whether the answer is valid."""
+        """Run a hook. Return a string with the event, duration and answer, and whether the answer is valid."""
         started = time.monotonic()
         call = _tool_calls(client, file, self._launch).get(event)
         answer = self._run_program_hook(client, file, event) if call is None else self._run_tool_hook(call, event)

@@ -64,7 +64,7 @@ class Node:
 
 
 def parse_jsonc(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
-    """Parse a text. Return None if it contains only whitespace and comments.
+    """Parse JSON text. Return None if it contains only whitespace and comments.
 
     Raises:
         FileFormatError: the text is not valid JSON, or has comments or trailing commas that are not allowed.
@@ -276,7 +276,7 @@ def _reject_constant(name: str) -> None:
 
 
 class _StyledEditor:
-    """Edits a text in its own style: its line endings, its indentation, and whether objects have several lines."""
+    """Edits JSON text in its own style: its line endings, its indentation, and whether objects have several lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -339,7 +339,7 @@ class _StyledEditor:
         return self._text[: holder.start] + inside + new + self._text[holder.end - 1 :]
 
     def _before_close(self, holder: Node, at: int) -> str:
-        """Return the text from `at` on. A closing bracket at `at` is moved to a line of its own."""
+        """Return the text from `at` on. A closing bracket at `at` is moved to its own line."""
         rest = self._text[at:]
         return self._newline + self._indentation_at(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 

@@ -51,7 +51,7 @@ def printed_clients() -> Mapping[str, PrintedClient]:
 
 
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the text to print for those of the named clients that users configure by pasting, and the other names."""
+    """Return the text to print for the named clients that users configure by pasting, and the names of all others."""
     known = printed_clients()
     printed, others = [], []
     for name in names:

@@ -131,7 +131,7 @@ def _describe_unavailable(away: Sequence[DescribedRepl]) -> str:
 
 
 def _first_clauses(words: str) -> str:
-    """Return as many complete clauses of a text as fit, because half a command or path is useless.
+    """Return as many complete clauses of a string as fit, because half a command or path is useless.
 
     The first clause may exceed the limit. A semicolon inside a command or quoted text does not end a clause.
     """

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_COMPARED_LINES: Final = 3000
 """Maximum number of lines between the first and the last change that are compared in detail."""
 MAX_PARSED_CHARACTERS: Final = 512 * 1024
-"""Maximum length of a text that is parsed, because parsing blocks all other threads."""
+"""Maximum length of a string that is parsed, because parsing blocks all other threads."""
 _DEFINITION_START: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
 """Matches the start of a function or class. Its groups are the indentation, `class` for a class, and the name."""
 

@@ -521,7 +521,7 @@ def _status_and_failure(
 
 
 def summarize_report(report: TestReport) -> str:
-    """Return a text with the counts of a run and the names of the first failed tests."""
+    """Return a string with the counts of a run and the names of the first failed tests."""
     counts = report.counts
     tests = counts.passed + counts.failed + counts.errors + counts.skipped + counts.xfailed + counts.xpassed
     errors = format_count(counts.errors, "error")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileEdit, FilePart
 
 MAX_TEXT_CHARACTERS = 8 * 2**20
-"""Maximum number of characters in a text in an edit."""
+"""Maximum number of characters in a string in an edit."""
 UNDO_TYPE: Final = "undo"
 """Type of the edit that reverts the last batch of the caller, or of the caller that it names."""
 

@@ -57,7 +57,7 @@ class WaitArguments(Arguments):
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
-    """Wait until a query has new rows, and return them. The answer says so if none are found in time."""
+    """Wait until a query has new rows, and return them. If none are found in time, the answer reports that."""
     wait = _Wait(call, arguments)
     with call.services.waits.count_query(call.client), ExitStack() as following:
         for source in wait.sources.values():

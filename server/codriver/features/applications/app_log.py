@@ -89,7 +89,7 @@ class AppEvent:
 
 
 def shorten_paths(text: str, workspace: object) -> str:
-    """Make the paths in a text relative to the workspace, or to `site-packages` for installed libraries."""
+    """Make the paths in a string relative to the workspace, or to `site-packages` for installed libraries."""
     return PACKAGE_PATH_PREFIX.sub("", text.replace(f"{workspace}/", ""))
 
 

@@ -95,7 +95,7 @@ def _epochs(answer: Fields) -> Fields:
 
 
 def escape_invisible_characters(text: str) -> str:
-    """Escape invisible characters in a text, because it may come from users of the application."""
+    """Escape invisible characters in a string, because it may come from users of the application."""
     return (
         text
         if text.isprintable()

@@ -41,7 +41,7 @@ SEAM_CAPABILITY: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
 """The worker's op that calls the seam, and the field of its messages that contains the session id."""
 CALL_SUBJECT: Final = "the application's seam"
-"""What error messages call the seam when a call to it fails."""
+"""The name for the seam in error messages about failed calls."""
 SEARCH_TIMEOUT_S: Final = 1.0
 """Maximum time that an evaluation waits for the search that follows it."""
 NATIVE_CAPABILITY: Final = Capability(SEAM_OP)

@@ -219,7 +219,7 @@ def read_answer(provider: Provider, accessor: str, text: str) -> str:
 
 
 def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
-    """Return those of the `known` subscriptions that have ended, according to an accessor call and its answer."""
+    """Return the `known` subscriptions that have ended, according to an accessor call and its answer."""
     if accessor == "unsubscribe":
         return {str(arguments.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not answer["ok"]:

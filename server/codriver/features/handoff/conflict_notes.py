@@ -210,7 +210,7 @@ def _find_edit_conflicts(state: State, file_edits: FileEditHistory, history: Rep
 
 
 def _without_whitespace(text: str) -> str:
-    """Remove all whitespace from a text, because evaluated code may be indented differently from its file."""
+    """Remove all whitespace from a string, because evaluated code may be indented differently from its file."""
     return "".join(text.split())
 
 

@@ -311,7 +311,7 @@ def _age(then: int, now: int) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Return a text on one line, truncated to `MAX_PART_CHARACTERS`."""
+    """Put a string on one line, and truncate it to `MAX_PART_CHARACTERS`."""
     return truncate(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
 
 

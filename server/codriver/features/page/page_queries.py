@@ -126,7 +126,7 @@ async def _query(services: Services, client: ClientSession, text: str, *inputs: 
 
 
 async def search_history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
-    """Return the code in the workspace's history that contains a text, starting with the newest.
+    """Return the code in the workspace's history that contains a string, starting with the newest.
 
     Each row contains the time, the caller, the session and the code.
     """
@@ -156,7 +156,7 @@ async def read_run_entries(services: Services, client: ClientSession, name: str)
 def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
     """Return the id of the evaluation that a row of a query's result refers to, or None.
 
-    The row may contain the id, a line number in the log, or a text from the log.
+    The row may contain the id, a line number in the log, or a string from the log.
     """
     values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()

@@ -238,7 +238,7 @@ def _line_of(item: Entry | Mapping[str, Any]) -> int:
 
 
 def _shorten(text: str, most: int) -> str:
-    """Return at most `most` bytes from the start of a text, followed by an ellipsis if it was truncated."""
+    """Return at most `most` bytes from the start of a string, followed by an ellipsis if it was truncated."""
     cut = cut_to_head(text, most)
     return f"{cut.text}…" if cut.omitted else text
 

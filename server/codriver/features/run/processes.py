@@ -32,11 +32,11 @@ class RunProcess:
     pid: int
     parent: int
     started: int
-    """The start time, in a unit of the process table. It tells apart processes with the same id."""
+    """The start time, in a unit of the process table. It distinguishes processes that have the same id."""
     words: tuple[str, ...]
     """The command line."""
     is_ready: bool
-    """Whether the signal handler for requests is installed and can read them, as far as the system tells."""
+    """Whether the signal handler for requests is installed and can read them, as far as the system reports."""
     is_blocking: bool = False
     """Whether the signal is blocked in the main thread."""
     is_ignoring: bool = False

@@ -33,7 +33,7 @@ def format_outcome(call: CallRecord) -> str:
 
 
 def shorten_to_line(text: str) -> str:
-    """Return a text on one line. A long text is shortened in the middle, because a call's outcome is at the end."""
+    """Put a string on one line. A long string is shortened in the middle, because a call's outcome is at the end."""
     text = text.replace("\n", " ")
     if len(text) <= MAX_LINE_CHARACTERS:
         return text

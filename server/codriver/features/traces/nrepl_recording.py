@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 LEASE_S: Final = 60.0
 """Time within which the lease must be renewed. Otherwise, the REPL drops the programs."""
 RENEWALS_PER_LEASE: Final = 4
-"""Number of renewals per lease. With several, the lease survives a pause of the REPL, as for garbage collection."""
+"""Number of renewals per lease. With several, the lease survives a pause of the REPL, such as for garbage
+collection."""
 PRINT_FIELD: Final = "nrepl.middleware.print/print"
 """The request field that names the print function."""
 

@@ -61,7 +61,7 @@ class Project:
     plain_start_s: float | None = None
     """How long the last plain run took to collect its tests."""
     plain_arguments: tuple[str, ...] | None = None
-    """The arguments of that run."""
+    """The arguments of the last plain run."""
     small_savings: int = 0
     corrections: int = 0
     obstacle: str = ""

@@ -102,7 +102,7 @@ class Plan:
     early: tuple[str, ...]
     """Modules that were loaded before the workspace's first module, in order."""
     late: tuple[str, ...] = ()
-    """Modules that were loaded after it, when the variables had been set."""
+    """Modules that were loaded after the workspace's first module, when the variables had been set."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables as set by the workspace's conftest."""
     unlearnable: frozenset[str] = frozenset()

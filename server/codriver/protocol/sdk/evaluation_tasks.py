@@ -494,7 +494,7 @@ class Task:
     """Description of the task's state."""
     evaluation: str | None = None
     request_number: int = 0
-    """Number of the last request for input. Each one has its own."""
+    """Number of the last request for input. Each request has a different number."""
     read_until: int = 0
     """Length of the code's output at its last input."""
     answered: ToolAnswer | None = None

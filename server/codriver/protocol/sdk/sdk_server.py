@@ -400,7 +400,7 @@ class SdkConnection:
         """Process a message, and return when the SDK has started processing it.
 
         A handshake is answered first, because later messages may depend on it. A cancellation is sent to the loops of
-        both eras, because it does not say to which one its request belongs.
+        both eras, because it does not specify to which one its request belongs.
         """
         message, answered = item.message, anyio.Event()
         is_end = isinstance(message, JSONRPCNotification) and message.method == INITIALIZED

@@ -29,7 +29,7 @@ class TestResult:
     frames: tuple[StackFrame, ...] = ()
     """The frames of the error that was thrown, innermost first."""
     how: Literal["", "skipped", "xfailed", "xpassed"] = ""
-    """pytest's term for a test that did not simply pass, although its `outcome` is `pass`."""
+    """pytest's term for the result of a test whose `outcome` is `pass` although it did not simply pass."""
 
     @property
     def is_skipped(self) -> bool:

@@ -59,7 +59,7 @@ STOP_TIMEOUT_S: Final = 2.5
 """Seconds to wait for a process tree to end: the watchdog's 2 s between SIGTERM and SIGKILL, and a margin."""
 
 SHUTDOWN_TIMEOUT_S: Final = 2.0
-"""Seconds that a REPL has to end by itself when asked to. A busy one never does."""
+"""Seconds that a REPL has to end by itself when requested. A busy REPL never does."""
 
 ADDRESS_POLL_INTERVAL_S: Final = 0.05
 """Seconds between checks for the address of a REPL that is starting."""

@@ -76,7 +76,7 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
 def projects_below(workspace: Path) -> tuple[Project, ...]:
     """Return the first project of each kind that is identified only by a project file below the workspace.
 
-    No REPL is started for it, because its directory is a workspace of its own.
+    No REPL is started for it, because its directory is a separate workspace.
     """
     of_marks = {mark: kind for kind in reversed(kinds.REPL_KINDS) for mark in kind.marks}
     at_root = {kind.repl for kind in kinds.REPL_KINDS for _ in _by_marks(kind, workspace)}

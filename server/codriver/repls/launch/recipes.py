@@ -147,7 +147,7 @@ class Recipe:
     address_file: AddressFile | None = None
     """The file with the REPL's address, if that is chosen before the start."""
     remedies: tuple[tuple[str, str], ...] = ()
-    """Pairs of a text in the last output of an ended process and its meaning."""
+    """Pairs of a string in the last output of an ended process and its meaning."""
     awaits_trust: bool = False
     """Whether the REPL replaces another one until the user accepts the workspace."""
     is_apart: bool = False
@@ -455,7 +455,7 @@ def _deps_paths(workspace: Path) -> tuple[str, ...]:
 
 
 def _forms(text: str, opening: str = "") -> list[str]:
-    """Return the forms in a text. With `opening`, return the forms in a collection that starts with this bracket."""
+    """Return the forms in a string. With `opening`, return the forms in a collection that starts with this bracket."""
     inner = text[1:-1] if opening and text.startswith(opening) else "" if opening else text
     return [inner[span.start : span.end] for span in top_level_forms(inner)]
 

@@ -392,7 +392,7 @@ class NreplConnection:
 
         Raises:
             ReplDisconnectedError: the connection is closed.
-            RefusedError: a text cannot be encoded as UTF-8.
+            RefusedError: a string cannot be encoded as UTF-8.
         """
         data = _encode_request(exchange, op, fields)
         async with self._outgoing:
@@ -407,7 +407,7 @@ class NreplConnection:
         """Send a request if that is possible without waiting, and return whether it was sent.
 
         Raises:
-            RefusedError: a text cannot be encoded as UTF-8.
+            RefusedError: a string cannot be encoded as UTF-8.
         """
         if self._needs_gap or self._outgoing.locked() or not self._transport.can_send_immediately:
             return False

@@ -154,7 +154,7 @@ def split_tracebacks(text: str) -> list[tuple[str, str]]:
 
 
 def last_traceback(text: str) -> str:
-    """Return the last traceback in a text, or the whole text if it contains none."""
+    """Return the last traceback in a string, or the whole text if it contains none."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
@@ -192,7 +192,7 @@ def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failur
 
 
 def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
-    """Parse the last traceback in a text."""
+    """Parse the last traceback in a string."""
     body = last_traceback(text)
     frames = parse_traceback_frames(body, dialect)
     user_frames = [frame for frame in frames if not frame.tooling]

@@ -52,7 +52,7 @@ PSEUDO_FILE_PREFIXES = ("<_codriver", "<frozen ")
 
 
 def shorten_middle(text: str, most: int = MAX_FAILURE_CHARACTERS) -> str:
-    """Omit the middle of a text that is longer than `most` characters."""
+    """Omit the middle of a string that is longer than `most` characters."""
     if len(text) <= most:
         return text
     return text[: most // 2] + "\n[… " + str(len(text) - most) + " characters …]\n" + text[-(most // 2) :]

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 MAX_CHARACTER_BYTES = 6
 """Maximum size of one character in JSON: six bytes for a control character, and at most four for any other."""
 TORN_ESCAPE_PATTERN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
-"""Matches an incomplete escape sequence at the end of a text, and the complete ones right before it."""
+"""Matches an incomplete escape sequence at the end of a string, and the complete ones right before it."""
 
 OMISSION_MARK_BYTES = 40
-"""Size of the marker that replaces the omitted end of a text."""
+"""Size of the marker that replaces the omitted end of a string."""
 
 ALWAYS_WHOLE_BYTES = 200
 """Maximum size, in bytes, of text that is never shortened, such as names and categories.
@@ -37,7 +37,7 @@ Its total size is limited by the number of rows.
 MAX_OVERVIEW_BYTES = 40
 """Maximum number of bytes displayed from a flood in an overview."""
 FLOOD_FACTOR = 10
-"""Factor by which a text must exceed its share to count as a flood, which is not read in full."""
+"""Factor by which a string must exceed its share to count as a flood, which is not read in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def requested_budget(call: Call, tool: str, requested: int | None = None) -> int
 
 
 def json_bytes(text: str) -> int:
-    """Return the size of a text in JSON, in bytes of UTF-8 and without quotes."""
+    """Return the size of a string in JSON, in bytes of UTF-8 and without quotes."""
     return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
@@ -91,7 +91,7 @@ def cut_to_tail(text: str, max_bytes: int) -> Cut:
 
 
 def _escape(text: str) -> bytes:
-    """Return a text escaped as in JSON, encoded in UTF-8."""
+    """Return a string escaped as in JSON, encoded in UTF-8."""
     return encode_basestring(text).encode("utf-8", "replace")[1:-1]
 
 

@@ -216,7 +216,7 @@ def share_budget(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _bounded_size(text: str, most: int) -> int:
-    """Return the size of a text in JSON, but at most `most`."""
+    """Return the size of a string in JSON, but at most `most`."""
     return most if len(text) >= most else min(most, json_bytes(text))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_RECORDED_TEXT_BYTES: Final = 2**18
-"""Maximum size of a text recorded with an edit."""
+"""Maximum size of a string recorded with an edit."""
 
 
 def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[EditedFile]:

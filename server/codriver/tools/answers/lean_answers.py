@@ -320,7 +320,7 @@ def _describe_location(frame: re.Match[str], workspace: str) -> str:
 
 
 def _to_one_line(text: str, most: int) -> str:
-    """Join a text into one line of at most `most` characters."""
+    """Join a string into one line of at most `most` characters."""
     return truncate(" ".join(text.split("\n")), most)
 
 

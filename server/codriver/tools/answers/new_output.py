@@ -56,7 +56,7 @@ class Delivery:
         self._notes: list[str] = []
 
     def start_position(self, part: str) -> int:
-        """Return the position at which the part of a text that is new to the caller begins."""
+        """Return the position at which the part of a string that is new to the caller begins."""
         return self._before.get(part, 0) if self._before else 0
 
     def is_continued_flood(self, part: Part) -> bool:

@@ -35,7 +35,7 @@ MATCH_OVERHEAD_BYTES = 45
 MAX_LINE_BYTES = 2000
 """Maximum number of bytes in a matching line."""
 SPECIAL_CHARACTERS = frozenset("\\^$.|?*+()[]{}")
-"""Characters without which a text matches only itself as a regular expression."""
+"""Characters without which a string matches only itself as a regular expression."""
 MAX_SEARCHED_CHARACTERS = 2**14
 """Maximum number of characters at the start of a line in which a regular expression is searched."""
 SEARCH_TIMEOUT_S = 20.0
@@ -45,7 +45,7 @@ SEARCH_TIMEOUT_S = 20.0
 def text_excerpt(
     transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int
 ) -> dict[str, object]:
-    """Return a range of characters of a text as answer fields, with at most `max_bytes` bytes.
+    """Return a range of characters of a string as answer fields, with at most `max_bytes` bytes.
 
     `next` is the position at which to continue reading. Positions count from the beginning of the complete text, so
     they remain valid when its oldest part is dropped.
@@ -84,7 +84,7 @@ def matching_output(transcript: Transcript, pattern: str, *, max_bytes: int) -> 
 def matching_lines(
     transcript: Transcript, pattern: str, *, max_bytes: int, parts: Sequence[Part] = ALL_PARTS
 ) -> dict[str, object]:
-    """Return the lines of an evaluation's values and output that contain `pattern` as a text or regular expression.
+    """Return the lines of an evaluation's values and output that contain `pattern` as a string or regular expression.
 
     Each line has the name of its part, and its number counted from 1.
 
@@ -150,7 +150,7 @@ class _RegexSearch:
 
 
 def _matching_lines(text: str, search: _RegexSearch | None, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Yield the number and the beginning of each line that contains a text or a match, without storing long lines."""
+    """Yield the number and the beginning of each line with the string or a match, without storing long lines."""
     number = 1
     started_line = _Line(text, search)
     for chunk in _whole_line_ends(chunks):
@@ -173,7 +173,7 @@ def _matching_lines(text: str, search: _RegexSearch | None, chunks: Iterable[str
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield the chunks of a text so that no line end is split between two chunks."""
+    """Yield the chunks of a string so that no line end is split between two chunks."""
     pending = ""
     for chunk in chunks:
         text = pending + chunk
@@ -237,7 +237,7 @@ def is_same_text(first: GrowingText, another: GrowingText) -> bool:
 
 
 def _first_lines(text: GrowingText) -> tuple[list[str], bool]:
-    """Return the first stored lines of a text, and whether the text has no others."""
+    """Return the first stored lines of a string, and whether the text has no others."""
     found = text.read(0, text.dropped + MAX_DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:

@@ -136,12 +136,12 @@ def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> M
 
 
 def pattern_for_text(text: str) -> str:
-    """Return a regular expression that matches a text with any values for its varying parts, such as addresses."""
+    """Return a regular expression that matches a string with any values for its varying parts, such as addresses."""
     return "".join(_VARYING_PATTERNS[name] if name else re.escape(part) for name, part in _split_varying_parts(text))
 
 
 def _split_varying_parts(text: str) -> Iterator[tuple[str, str]]:
-    """Split a text into fixed and varying parts.
+    """Split a string into fixed and varying parts.
 
     Each part comes with the name of the pattern that it matches, which is empty for a fixed part.
     """

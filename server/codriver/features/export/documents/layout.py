@@ -206,7 +206,7 @@ class DocumentBuilder:
 
 
 def comment_out(text: str, mark: str) -> str:
-    """Insert `mark` before each line of a text."""
+    """Insert `mark` before each line of a string."""
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 

@@ -208,7 +208,7 @@ def _regex_literal(pattern: str) -> str:
 
 
 def _string_literal(text: str) -> str:
-    """Return a Lisp string literal for a text."""
+    """Return a Lisp string literal for a string."""
     escaped = (
         text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     )

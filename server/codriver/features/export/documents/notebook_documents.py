@@ -104,5 +104,5 @@ def _cell_id(name: str) -> str:
 
 
 def _split_lines(text: str) -> list[str]:
-    """Split a text into lines with line endings, as stored in notebook files."""
+    """Split a string into lines with line endings, as stored in notebook files."""
     return text.splitlines(keepends=True)

@@ -35,7 +35,7 @@ the fresh REPL is not a kernel, or all outputs of a `whole` cell.
 HIDDEN_PART_MARK: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
 """Matches the markers that the log stores in place of a secret or the middle of a long text."""
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
-"""Matches the marker that the log stores in place of a secret. A text compared with it must not be displayed."""
+"""Matches the marker that the log stores in place of a secret. A string compared with it must not be displayed."""
 
 _TYPO_ERRORS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
@@ -454,8 +454,8 @@ def _check_value(
 def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: RecordedEvaluation) -> CheckedStep:
     """Compare a differing value again, this time as printed for agents.
 
-    Objects without a `repr` of their own are recorded as `str` prints them. Their `repr` contains an address that
-    differs from run to run.
+    Objects without their own `repr` are recorded as `str` prints them. Their `repr` contains an address that differs
+    from run to run.
     """
     if printed is None or result.recorded is None or not result.value:
         return result
@@ -592,7 +592,7 @@ def _describe_difference(recorded: str, fresh: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Return a text on one line, truncated to `_MAX_NOTE_CHARACTERS` characters."""
+    """Put a string on one line, and truncate it to `_MAX_NOTE_CHARACTERS` characters."""
     line = " ⏎ ".join(text.strip().splitlines()) or "nothing"
     return line if len(line) <= _MAX_NOTE_CHARACTERS else f"{line[:_MAX_NOTE_CHARACTERS]}… ({len(text)} characters)"
 

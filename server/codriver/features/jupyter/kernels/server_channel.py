@@ -171,7 +171,7 @@ class ServerChannel(Channel):
         )
 
     async def interrupt(self) -> bool:
-        """Request the server to interrupt the kernel in the way specified by the kernelspec."""
+        """Ask the server to interrupt the kernel in the way specified by the kernelspec."""
         await self._api.interrupt(self._kernel)
         return True
 

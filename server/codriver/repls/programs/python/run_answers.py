@@ -183,7 +183,7 @@ def run_unittest(
 
 
 def matches_any(words: list[list[str]], text: str) -> bool:
-    """Return whether a text matches at least one alternative.
+    """Return whether a string matches at least one alternative.
 
     An alternative matches if the text contains all of its words, except that words starting with `!` must be absent.
     """

@@ -78,7 +78,7 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Truncate a text to `MAX_TEXT_CHARACTERS`. Return None if it is blank or not a string."""
+    """Truncate a string to `MAX_TEXT_CHARACTERS`. Return None if it is blank or not a string."""
     if not isinstance(text, str) or not text.strip():
         return None
     return (

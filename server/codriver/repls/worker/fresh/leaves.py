@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Tuple
 
     Leaf = Tuple[str, object]
-    """A text, and the code object that belongs to it, or None."""
+    """A string, and the code object that belongs to it, or None."""
     Leaves = Dict[str, str]
 
 UNKNOWN_TEXT = "(not looked at)"

@@ -52,7 +52,7 @@ DATA_LENGTH, DATA_LEVEL = 50, 5
 MAX_DATA_CHARACTERS = 4000
 """Maximum number of characters printed from an error's data."""
 MAX_SOURCE_LINES = 2000
-"""Maximum number of lines of a definition that are returned."""
+"""Maximum number of lines of a definition to return."""
 
 
 INSTALLED_DIRECTORIES = {"site-packages", "dist-packages"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_VALUE_NESTING = 50
 """Maximum number of levels of nested values that are compared. Deeper values count as different."""
 COMPARED_SIZE_LIMIT = 20_000
-"""Number of elements from which on collections count as different, because comparing them would take too long."""
+"""Number of elements above which collections count as different, because comparing them would take too long."""
 MAX_CLOSURE_DEPTH = 8
 """Maximum nesting of closures that are compared. It is limited because a function may enclose itself."""
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 MAX_CACHED_FUNCTIONS = 32
-"""Maximum number of functions in one cache that are searched for further functions."""
+"""Maximum number of functions in one cache that are searched for more functions."""
 EMPTY_CELL = types.CellType()
 """A cell of an unbound name. Comparing another cell with it does not compare the values in the cells."""
 LRU_CACHE_TYPE = type(functools.lru_cache()(int))

@@ -258,9 +258,9 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
 
 
 MAX_TEXT_CHARACTERS = 80
-"""Maximum length of a text that is not inside a collection."""
+"""Maximum length of a string that is not inside a collection."""
 MAX_NESTED_CHARACTERS = 24
-"""Maximum length of a text inside a collection."""
+"""Maximum length of a string inside a collection."""
 TEXT_PREFIX_CHARACTERS = 60
 """Number of characters included from the start of a longer text."""
 MAX_PARTS = 4
@@ -431,5 +431,5 @@ class CallPrinter:
 
 
 def _truncate(text: str) -> str:
-    """Truncate a text to twice the maximum length."""
+    """Truncate a string to twice the maximum length."""
     return text if len(text) <= 2 * MAX_TEXT_CHARACTERS else text[: 2 * MAX_TEXT_CHARACTERS] + "…"

@@ -289,7 +289,7 @@ def _parts_of_class(node: ast.ClassDef) -> Parts:
 
 
 def comparable_dump(node: Any) -> str:
-    """Convert syntax nodes to a text that is equal for equal code, ignoring positions."""
+    """Convert syntax nodes to a string that is equal for equal code, ignoring positions."""
     if isinstance(node, list):
         return "[" + ", ".join(map(comparable_dump, node)) + "]"
     if not isinstance(node, ast.AST):

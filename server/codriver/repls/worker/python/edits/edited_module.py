@@ -92,7 +92,7 @@ class EditedModule:
 
     @property
     def label(self) -> str:
-        """Return a text with the names changed by the edit, at most three of them."""
+        """Return a string with the names changed by the edit, at most three of them."""
         names = sorted({dotted_name(change.current_statement) for change in self.comparison.changes})
         return ", ".join(names[:MAX_NAMED_EDITS]) + (" …" if len(names) > MAX_NAMED_EDITS else "")
 

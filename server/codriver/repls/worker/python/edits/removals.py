@@ -31,7 +31,7 @@ class Removals:
         self._detached: list[str] = []
 
     def is_undone(self, statement: Statement) -> bool:
-        """Return whether nothing remains of what a removed statement did, or other statements now do it."""
+        """Return whether nothing remains of the effects of a removed statement, or other statements now cause them."""
         return self.undoes(statement) or self._is_replaced(statement) or self._is_filled_again(statement)
 
     def plan_removal(self, statement: Statement) -> None:
@@ -74,7 +74,7 @@ class Removals:
         )
 
     def _setter_target(self, node: Any) -> str:
-        """Return a text that identifies what a statement sets or registers, or "" for other statements."""
+        """Return a string that identifies what a statement sets or registers, or "" for other statements."""
         call = node.value if isinstance(node, ast.Expr) else None
         function = call.func if isinstance(call, ast.Call) and len(call.args) == 2 and not call.keywords else None
         if isinstance(call, ast.Call) and isinstance(function, ast.Attribute) and function.attr == "register":

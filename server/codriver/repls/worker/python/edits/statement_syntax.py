@@ -43,7 +43,7 @@ def has_no_effect(node: Any) -> bool:
 
 
 def setter_target(node: Any) -> str:
-    """Return a text for the attribute or item that a statement sets, or for the setter that it calls, or ""."""
+    """Return a string for the attribute or item that a statement sets, or for the setter that it calls, or ""."""
     if isinstance(node, ast.Assign) and all(
         isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets
     ):

@@ -22,7 +22,7 @@ NO_ROOTS: Roots = frozenset()
 UNKNOWN_ROOTS: Roots = frozenset((0,))
 """The roots of values that may be part of an unknown object."""
 MAX_NAMED = 12
-"""Maximum number of values that a value may be one of."""
+"""Maximum number of alternatives that are tracked for a value."""
 FUNCTION_TYPES = (types.FunctionType, types.MethodType)
 """Function types. Functions are followed one by one."""
 

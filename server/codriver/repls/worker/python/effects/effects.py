@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Read = Tuple[str, str]
 
-    """A module and a dotted name in it."""
+    """A name that is read: the module, and the dotted name in it."""
 
 
 class Effects:

@@ -29,8 +29,8 @@ PURE_MODULES = frozenset({
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except for those in `IMPURE_NAMES`.
 
-They compute values, or only record what they are given, such as fields, marks and URL paths. Source: the documentation
-of the standard library, attrs, msgspec, pydantic, click, Django, pytest and Celery. Modules whose names begin with `_`
+They compute values, or only record their arguments, such as fields, marks and URL paths. Source: the documentation of
+the standard library, attrs, msgspec, pydantic, click, Django, pytest and Celery. Modules whose names begin with `_`
 contain the implementations of documented standard library modules.
 """
 PURE_CALLABLES = frozenset({
@@ -64,7 +64,7 @@ STORING_MODULES = frozenset({
     "fastapi.param_functions", "pydantic.fields", "pydantic.functional_serializers", "pydantic.functional_validators",
     "pydantic.types", "starlette.middleware", "starlette.routing",
 })  # fmt: skip
-"""Modules whose functions and classes store a function that they are given, and do not call it at once."""
+"""Modules whose functions and classes store a function passed to them and do not call it immediately."""
 IMPURE_NAMES = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",

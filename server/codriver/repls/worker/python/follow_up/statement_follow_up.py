@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from .retained_objects import RetainedObjects
 
 ORDERLESS_FUNCTIONS = frozenset({"all", "any", "frozenset", "len", "max", "min", "set", "sorted", "sum"})
-"""Built-in functions whose results do not depend on the order of what they are given."""
+"""Built-in functions whose results do not depend on the order of the elements in their argument."""
 ORDERLESS_TYPES = (set, frozenset, int, float, bool, type(None))
 """Types of values that have no order."""
 ADDING_METHODS = frozenset({"add", "append", "appendleft"})
-"""Methods of collections that add an object without reading anything but its hash."""
+"""Methods of collections that add an object and read nothing except its hash."""
 CONFIGURING_FUNCTION = "dictConfig"
 """The function of `logging.config` that replaces the whole configuration."""
 ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
