@@ -34,7 +34,7 @@ class LineBuffer:
         self.rest: list[bytes] = []
 
     def pop_rest(self) -> list[bytes]:
-        """Return what remains after the last newline of a finished stream as a line, or [] if nothing remains."""
+        """Return the rest of a finished stream after its last newline as a line, or [] if nothing remains."""
         rest, self.rest = b"".join(self.rest), []
         return [rest + b"\n"] if rest else []
 

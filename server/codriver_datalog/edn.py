@@ -387,7 +387,7 @@ def sort_values(values: Iterable[object]) -> list[Any]:
 
 
 def nesting_depth(value: object, levels: int = 0) -> int:
-    """Return how deeply collections are nested in a value. Counting stops above `MAX_NESTING_DEPTH`."""
+    """Return the depth to which collections are nested in a value. Counting stops above `MAX_NESTING_DEPTH`."""
     if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING_DEPTH:
         return levels
     return max((nesting_depth(item, levels + 1) for item in _items(value)), default=levels + 1)

@@ -8,7 +8,7 @@ Indent mode trusts the indentation, with these rules for each line of code:
 * Strings and characters are opaque. Comments are only checked for paired quotes, because a single quote would turn code
   into a string if the comment were uncommented.
 
-`indent_mode` gives the same results as parinfer.js 3.13. That includes its behaviour with tabs: parinfer.js counts a
+`indent_mode` gives the same results as parinfer.js 3.13. That includes its behavior with tabs: parinfer.js counts a
 replaced character twice, so it assumes that the code after a tab moved left, and code below may move, leave its form or
 lose a character. Columns are counted in UTF-16 code units, as in JavaScript. The running time is linear in the length
 of the text, except that each comment below a line that moved costs time proportional to the number of open brackets.
@@ -20,7 +20,7 @@ ending of each line, and keeps lines with the right brackets exactly as they are
 parinfer does not know. The result is checked with the reader, which knows more kinds of literals and comments than
 parinfer.
 
-Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed behaviour of parinfer.js.
+Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed behavior of parinfer.js.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class IndentPass:
         self._shift += columns
 
     def _closed_count(self) -> int:
-        """Return how many open brackets end before code at the current column.
+        """Return the number of open brackets that end before code at the current column.
 
         A line belongs to a bracket that is to the left of it. If the line or the bracket has moved, the line stays in
         its bracket only if the line itself did not move. The line enters another bracket only if that bracket moved

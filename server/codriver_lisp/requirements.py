@@ -59,7 +59,7 @@ class Requirements:
 
 
 def find_requirements(document: Document, namespace: str) -> Requirements:
-    """Return how a source text requires `namespace`, in its `ns` form or by calling `require` or `use`."""
+    """Find the ways in which a source text requires `namespace`, in its `ns` form or by `require` or `use`."""
     text, aliases, excluded = document.text, set[str](), set[str]()
     referred: defaultdict[str, list[int]] = defaultdict(list)
     refers_all = False

@@ -60,7 +60,7 @@ def machines(request: Json) -> Json:
 
 
 def probe(_request: Json) -> Json:
-    """Return how often this accessor has been called, and how often code has been loaded."""
+    """Return the number of calls to this accessor, and the number of times that code has been loaded."""
     seam.probes += 1
     return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
 

@@ -155,7 +155,7 @@ def test_projects_in_subdirectories_are_listed_with_a_way_to_serve_them(init, wo
     write(workspace, files)
     reported = init(clients=["zed"]).text
     assert "project    none recognized" in reported
-    assert "(backend/deps.edn): codriver init in that folder gives it a server of its own" in reported
+    assert "(backend/deps.edn): codriver init in that folder gives it its own server" in reported
     assert "Python (tools/pyproject.toml)" in reported
     assert "bb.edn" not in reported
     assert "nbb.edn" not in reported

@@ -39,7 +39,7 @@ def init(folder, home, shared=RELAY):
 
 def test_init_explains_what_is_separate_and_writes_a_matching_entry(main, inner, tmp_path, monkeypatch):
     text = init(inner, tmp_path).text
-    assert f"linked to {main}, with a server, REPLs, log and history of its own" in text
+    assert f"linked to {main}, with its own server, REPLs, log and history" in text
     assert f"Python     .venv in the main checkout {main}, because this working tree has none" in text
     assert "`python3 -m venv .venv`" in text
     entry = json.loads((inner / ".mcp.json").read_text())["mcpServers"]["codriver"]

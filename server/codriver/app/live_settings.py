@@ -94,7 +94,7 @@ def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def enabled_skills(settings: Settings) -> SkillSelection:
-    """Return which skills the settings enable."""
+    """Return the skills that the settings enable."""
     disabled = disabled_skills(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )

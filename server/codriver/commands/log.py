@@ -102,7 +102,7 @@ def selection_options(function: F) -> F:
             "--limit",
             type=WholeNumberRange(1, 10_000),
             default=50,
-            help="Maximum number of entries, the newest ones (50).",
+            help="Maximum number of entries (default: 50). The newest ones are printed.",
         ),
     )
     decorated: Callable[..., None] = run

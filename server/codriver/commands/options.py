@@ -137,7 +137,7 @@ def color_option(function: F) -> F:
         expose_value=False,
         is_eager=True,
         callback=store_choice,
-        help="Whether to use colours; auto: on a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
+        help="Whether to use colors; auto: on a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
     )(function)
 
 

@@ -81,7 +81,7 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield Styled(f"  clients: {', '.join(names) or 'none'}")
     if relays := describe_restarting_relays(health):
-        yield Styled(f"  kept alive by {relays}: `codriver stop --for-good` ends it all the same")
+        yield Styled(f"  kept alive by {relays}: `codriver stop --for-good` stops it anyway")
     notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
     for latch in health["errors"]:
         if not any(note in latch["message"] for note in notes):  # already in the REPL's line

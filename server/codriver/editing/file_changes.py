@@ -97,7 +97,7 @@ def snapshot_at(location: DirectoryEntry, *, max_bytes: int = MAX_SNAPSHOT_BYTES
 
 
 def too_many_lines_reason(data: bytes) -> str:
-    """Return why a string has too many lines to be edited, or "" if it does not."""
+    """Return the reason why a string has too many lines to be edited, or "" if it does not."""
     lines = max(data.count(b"\n"), data.count(b"\r"))
     if lines <= MAX_LINES:
         return ""

@@ -71,7 +71,10 @@ LINTER_DIRECTORY: Final = ".clj-kondo"
 
 
 def guard_reason(workspace: Path, change: Change) -> str:
-    """Return why a change to a file in the workspace needs permission, or "" if it does not. Blocks on disk I/O."""
+    """Return the reason why a change to a file in the workspace needs permission, or "" if it does not.
+
+    Blocks on disk I/O.
+    """
     name = normalize_file_name(change.path.name)
     parts = tuple(map(normalize_file_name, change.path.relative_to(workspace).parts))
     if name == SETTINGS_FILE:

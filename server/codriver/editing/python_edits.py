@@ -253,7 +253,7 @@ def _pad_blank_lines(parts: list[str], gap: int, ending: str) -> None:
 
 
 def _unintended_change(source: PythonSource, text: str, went: set[int], inserted_lines: set[int]) -> str:
-    """Return why a new text is not what the edits intended, or ""."""
+    """Return the reason why the new text is not what the edits intended, or ""."""
     try:
         after = PythonSource(text)
     except SyntaxError as error:
@@ -468,7 +468,7 @@ class Definition:
 
     @property
     def separating_blank_lines(self) -> int:
-        """Return how many blank lines usually separate the definition from others next to it."""
+        """Return the number of blank lines that usually separate the definition from others next to it."""
         return 1 if self.margin else 2
 
 

@@ -126,7 +126,7 @@ class Transcript:
         return known
 
     def reported_positions(self, caller: Hashable) -> Mapping[str, int]:
-        """Return how many characters of each part were reported to a caller."""
+        """Return the number of characters of each part that were reported to a caller."""
         return NO_POSITIONS if self._reported is None else self._reported.get(caller)
 
     def record_reported(self, caller: Hashable, positions: Mapping[str, int]) -> None:
@@ -216,7 +216,7 @@ class Transcript:
 
     @property
     def loss_reason(self) -> str:
-        """Return why characters were dropped, as a clause such as "because no more are kept"."""
+        """Return the reason why characters were dropped, as a clause such as "because no more are kept"."""
         issue = self._store.issue.why
         return "because no more are kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
 

@@ -211,7 +211,7 @@ class History:
             try:
                 self._file.replace_content(self._written_entries())
             except OSError as error:
-                logger.warning("the history's file could not be rewritten: %s", error)
+                logger.warning("the history file could not be rewritten: %s", error)
                 self._file.size = 0  # rewritten with the next entry
 
     def _set_aside(self, reason: str, errors: list[str]) -> None:
@@ -421,7 +421,7 @@ class History:
         try:
             self._file.compact(self._written_entries)
         except OSError as error:
-            logger.warning("the history's file could not be compacted: %s", error)
+            logger.warning("the history file could not be compacted: %s", error)
 
     def _is_too_long(self) -> bool:
         """Return whether the file is more than twice as large as its entries require."""

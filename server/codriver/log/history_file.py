@@ -68,7 +68,7 @@ class HistoryFile:
             lines = b"".join(map(self._writer.encode, added))
             if self.size + len(lines) > self._max_bytes:
                 raise OSError(
-                    errno.EFBIG, "the history's file cannot be shortened, and would become too large to be read"
+                    errno.EFBIG, "the history file cannot be shortened, and would become too large to be read"
                 )
             content = lines if self._ends_line else b"\n" + lines
             try:

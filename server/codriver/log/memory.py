@@ -434,7 +434,7 @@ WRITE_PAUSE_FACTOR = 50
 
 
 def pause_after_write_s(elapsed_s: float) -> float:
-    """Return how many seconds to pause after a write that took `elapsed_s`."""
+    """Return the number of seconds to pause after a write that took `elapsed_s`."""
     return min(max(MIN_WRITE_PAUSE_S, WRITE_PAUSE_FACTOR * elapsed_s), MAX_WRITE_PAUSE_S)
 
 

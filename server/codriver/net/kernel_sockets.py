@@ -240,7 +240,7 @@ UNIDENTIFIED_LISTENER_REASON = "this system cannot identify the process listenin
 
 
 def connection_distrust_reason(connection: socket.socket, file: Path) -> str | None:
-    """Return why nothing should be sent over a connection to the port in `file`, or None if it is safe.
+    """Return the reason why nothing should be sent over a connection to the port in `file`, or None if it is safe.
 
     It is safe if one of this user's processes is listening on the port: see `listener_distrust_reason`.
     """
@@ -251,7 +251,7 @@ def connection_distrust_reason(connection: socket.socket, file: Path) -> str | N
 
 
 def address_distrust_reason(address: Address, file: Path) -> str | None:
-    """Return why nothing should be sent to an address on this machine, or None if it is safe.
+    """Return the reason why nothing should be sent to an address on this machine, or None if it is safe.
 
     Unlike `connection_distrust_reason`, this does not need a connection.
     """
@@ -262,7 +262,7 @@ def address_distrust_reason(address: Address, file: Path) -> str | None:
 
 
 def listener_distrust_reason(listener: LocalSocket | None, file: Path | None) -> str | None:
-    """Return why nothing should be sent to a listening socket, or None if it is safe.
+    """Return the reason why nothing should be sent to a listening socket, or None if it is safe.
 
     The socket must belong to this user. If it is None because the system cannot identify it, the file with the port
     must belong to this user, be writable by nobody else, and be newer than the start of the machine.

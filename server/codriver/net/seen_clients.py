@@ -78,7 +78,7 @@ def record_client(who: str, now_s: float) -> None:
 
 
 def read_last_connections() -> Mapping[str, int]:
-    """Return when each client was last connected, in seconds since the epoch, by name."""
+    """Return the time at which each client was last connected, in seconds since the epoch, by name."""
     found = files.read_json(state_directory() / SEEN_CLIENTS_FILE, RECORD_RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

@@ -39,7 +39,7 @@ BASE_PROMPTS: Final = (
         "summarise_agents",
         "Summarize what the agents did",
         "What was evaluated in the REPLs, by whom, and what came of it.",
-        "Summarise what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
+        "Summarize what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
         "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
         "is now defined in the REPL that is not in a file.",
         (("since", "A time or a log line.", "the beginning of the log"),),

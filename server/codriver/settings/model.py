@@ -102,7 +102,7 @@ class Settings(BaseModel):
 
     @classmethod
     def grant_kind(cls, name: str) -> Grants:
-        """Return which values of a setting grant something, if a feature declares the setting."""
+        """Return the values of a setting that grant something, if a feature declares the setting."""
         return cls.DECLARED[name].grants if name in cls.DECLARED else "nothing"
 
     @classmethod
@@ -117,7 +117,7 @@ class Settings(BaseModel):
 
     @classmethod
     def reason_ignored(cls, name: str) -> str:
-        """Return why the setting is ignored in a workspace's file, even if accepted, or an empty string."""
+        """Return the reason why the setting is ignored in a workspace's file, even if accepted, or an empty string."""
         return cls.DECLARED[name].reason_ignored if name in cls.DECLARED else ""
 
     @classmethod

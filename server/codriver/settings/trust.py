@@ -75,7 +75,7 @@ def record_path(workspace: Path) -> Path:
 
 
 def read_record(workspace: Path) -> AcceptanceRecord:
-    """Return what the user has accepted in a workspace. Blocks on disk I/O."""
+    """Return the record of what the user has accepted in a workspace. Blocks on disk I/O."""
     path = record_path(workspace)
     try:
         found: object = json.loads(files.read(path, RECORD_RULES))
@@ -158,7 +158,7 @@ def environment_acceptance(workspace: Path) -> Acceptance:
 
 
 def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen: str) -> str | None:
-    """Return why the acceptance of an environment does not apply to the interpreter in use, or None.
+    """Return the reason why the acceptance of an environment does not apply to the interpreter in use, or None.
 
     Returns None if it applies, or if the workspace was never accepted. `chosen` is the value of the `python` setting.
     Blocks on disk I/O.

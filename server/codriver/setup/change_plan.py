@@ -488,7 +488,7 @@ def _other_workspace_clause(present: object, workspace: Path) -> str:
 
 
 def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
-    """Return why no entry is written to a shared file, and what the user can do."""
+    """Return the reason why no entry is written to a shared file, and advice on what to do."""
     client = target.client
     reason = "the file is in git, and the entry would contain paths from this machine, because "
     first = ""
@@ -518,7 +518,7 @@ def _install_relay_advice(launch: Launch) -> str:
 def _reason_unsuitable(
     target: _Target, before: str | None, launch: Launch, environment: Environment, contents: Mapping[Path, str | None]
 ) -> tuple[str, str] | None:
-    """Return why the entry must not be written to this file and what the user can do, or None if it can be.
+    """Return the reason why the entry must not be written to this file, with advice, or None if it can be written.
 
     The file may belong to another client, or the client may read another file that already has an entry.
     """

@@ -57,7 +57,7 @@ def _format_time(when: int | None) -> str:
 
 
 def _describe_entries(client: Client, launch: Launch, environment: Environment) -> str:
-    """Return where a client's entries are, including entries that differ and files that cannot be read."""
+    """Return the locations of a client's entries, including entries that differ and files that cannot be read."""
     found: list[str] = []
     for scope in client.scopes:
         (change,) = plan_entries([client], launch, environment, scope=scope)

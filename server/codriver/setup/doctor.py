@@ -428,7 +428,7 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
 
 
 def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
-    """Report whether Python test runs start in warm processes, and why not."""
+    """Report whether Python test runs start in warm processes, and if not, why."""
     for start in starts:
         where = " in ".join(str(start[key]) for key in ("python", "directory") if key in start)
         text = f"{where}: {start.get('start')}" if where else str(start.get("start"))

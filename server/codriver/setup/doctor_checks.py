@@ -200,7 +200,7 @@ MIN_SERVER_FREE_BYTES: Final = 64 * 2**10
 MEMORY_ONLY_WARNING: Final = "code and output are kept only in memory and are lost when the server stops"
 
 
-SEPARATE_CHECKOUT_ADVICE: Final = "work in a checkout of your own, because a directory serves one user"
+SEPARATE_CHECKOUT_ADVICE: Final = "work in your own checkout, because users cannot share a directory"
 """What to do in a project that belongs to another user."""
 
 
@@ -425,7 +425,7 @@ def _tool_calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, 
 
 
 def find_obstacle(launch: Launch, port_file: Path) -> str | None:
-    """Return why a client cannot reach the running server through the relay, or None if it can."""
+    """Return the reason why a client cannot reach the running server through the relay, or None if it can."""
     command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # the command in the clients' entries
     try:
         done = subprocess.run(  # noqa: S603  # the command in the clients' entries

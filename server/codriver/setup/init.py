@@ -227,7 +227,7 @@ def _approval_lines(clients: Sequence[Client]) -> list[str]:
 def _describe_projects(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
     lines = [f"project    {project.kind} ({project.evidence})" for project in projects]
     lines += [
-        f"below      {below.kind} ({below.evidence}): codriver init in that folder gives it a server of its own"
+        f"below      {below.kind} ({below.evidence}): codriver init in that folder gives it its own server"
         for below in projects_below(workspace)
     ]
     named = named_repls(workspace) or {}
@@ -425,7 +425,7 @@ def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterato
     main = main_checkout(workspace)
     if main is None:
         return
-    yield f"tree       linked to {main}, with a server, REPLs, log and history of its own"
+    yield f"tree       linked to {main}, with its own server, REPLs, log and history"
     if any(path_exists(workspace / mark) for mark in kinds.PYTHON_KIND.marks):
         python = find_python(workspace, environ)
         yield f"Python     {python.whose}"

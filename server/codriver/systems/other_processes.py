@@ -20,7 +20,7 @@ HAS_GROUPS: Final = hasattr(os, "killpg")
 
 
 def processor_wait_s(pid: int) -> float:
-    """Return how many seconds a process's main thread has waited for a processor while ready to run, or 0 if unknown.
+    """Return the seconds for which a process's main thread has waited for a processor, or 0 if unknown.
 
     Source: Linux, Documentation/scheduler/sched-stats.rst.
     """

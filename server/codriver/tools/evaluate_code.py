@@ -177,7 +177,7 @@ async def _wait_with_input(
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
-    """Return how long the call waits for the evaluation, in milliseconds."""
+    """Return the time that the call waits for the evaluation, in milliseconds."""
     return call.wait_ms(arguments.timeout_ms or (BACKGROUND_WAIT_MS if arguments.background else None))
 
 

@@ -93,7 +93,7 @@ def _session_of_evaluation(call: Call, evaluation_id: str | None) -> str | None:
     if evaluation.is_test_job:
         raise refused(
             "bad-arguments",
-            f"{evaluation.id} is a test run in a process of its own, so there is no REPL to restart",
+            f"{evaluation.id} is a test run in a separate process, so there is no REPL to restart",
             hint="Omit restart to stop the test run.",
         )
     return call.state.evaluation_session_key(evaluation)

@@ -135,7 +135,7 @@ class NoteEditArguments(Arguments):
 
     @property
     def wait_s(self) -> float:
-        """Return how long the hook can wait for the answer, in seconds."""
+        """Return the time that the hook can wait for the answer, in seconds."""
         by_itself = MAX_WAIT_MS if self.event == "stopping" else WAIT_MS
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 

@@ -28,7 +28,7 @@ NOTE_FIELD: Final = "note"
 
 
 def lookup_fields(lookup: SymbolLookup, services: Services, most: int) -> dict[str, object]:
-    """Describe what was found as answer fields of at most `most` bytes."""
+    """Describe the symbols that were found as answer fields of at most `most` bytes."""
     found, names = lookup.found, lookup.names
     fields = {} if found is None else _symbol_fields(found, services, most)
     if names is None:

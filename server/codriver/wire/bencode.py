@@ -103,7 +103,7 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """Return how many bytes of a partially received string are missing, or 0 outside such a string."""
+        """Return the number of bytes missing from a partially received string, or 0 outside such a string."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:

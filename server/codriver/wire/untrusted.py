@@ -121,7 +121,7 @@ def may_exceed_limits(line: bytes) -> bool:
 def find_exceeded_limit(
     line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH
 ) -> ExceededLimit | None:
-    """Return which limit a line of JSON exceeds, or None if the line is within both limits.
+    """Return the limit that a line of JSON exceeds, or None if the line is within both limits.
 
     Invalid JSON may pass this check, because the parser rejects it later.
     """

@@ -81,7 +81,7 @@ def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
 
 
 def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
-    """Return how to activate a seam that was only imported, or an empty string if it was not imported."""
+    """Return a hint on activating a seam that was only imported, or an empty string if it was not imported."""
     symbol = _call_for_answer(
         call_tool, "symbol_info", {"symbol": steps.function, "namespace": steps.module, **_session_argument(session)}
     )
@@ -92,7 +92,7 @@ def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: Cal
 
 
 def _failed_import(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
-    """Return how to fix a failed import of the seam, or an empty string if the log contains none."""
+    """Return a hint on fixing a failed import of the seam, or an empty string if the log contains none."""
     answer = _call_for_answer(
         call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": MAX_SEARCHED_ERRORS}
     )

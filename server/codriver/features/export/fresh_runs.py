@@ -351,7 +351,7 @@ def selects_kernel(repl: str) -> bool:
 
 
 def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
-    """Return which values in a recording can be compared in this REPL.
+    """Determine which values in a recording can be compared in this REPL.
 
     Raises:
         CodriverError: code that was not recorded in a kernel would run in one.

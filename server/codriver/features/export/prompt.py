@@ -14,7 +14,7 @@ SESSION_TO_TEST: Final = Prompt(
     "evaluation, description and who. Choose those that show how the code should behave, and any that they "
     "depend on. Ask whether their code may run again, with all its side effects, in a fresh REPL. Then run "
     "`codriver export ID ... -o FILE` in a shell, or use `--since NAME` to start at a checkpoint. Name each test "
-    "after the behaviour it checks, remove those that only explored, and investigate everything marked as "
+    "after the behavior it checks, remove those that only explored, and investigate everything marked as "
     "different. Run the tests with run_tests, then break one definition and check that its test fails.",
     (("what", "A function, a checkpoint, a time.", "the last piece of work"),),
 )

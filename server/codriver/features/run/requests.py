@@ -81,7 +81,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
 
 
 def _read_phase(request: Path) -> RequestPhase:
-    """Return what a process has done with a request."""
+    """Return the phase that a process has reached in handling a request."""
     try:
         return "delayed" if request.stat().st_mtime else "unnoticed"
     except FileNotFoundError:

@@ -457,7 +457,7 @@ class SdkConnection:
             return Refusal(request.id, SERVER_ERROR_CODE, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(
-                request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it as a message of its own"
+                request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it as a separate message"
             )
         if request.method == DISCOVER and not is_stateless(request.method, request.params):
             return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")

@@ -42,7 +42,7 @@ class ReplAccess(Protocol):
 
     @property
     def connect_timeout_s(self) -> float:
-        """Return how many seconds the creation of a companion may spend on queries to the REPL."""
+        """Return the number of seconds that the creation of a companion may spend on queries to the REPL."""
 
     @property
     def is_busy(self) -> bool:

@@ -72,7 +72,7 @@ class Dialect:
     send_gap_s: float = 0.0
     """Seconds to wait before sending a request while another one is running."""
     print_limits: str | None = None
-    """An expression that prints more than two elements, for servers that may honour print limits."""
+    """An expression that prints more than two elements, for servers that may honor print limits."""
     fixes: tuple[Code, ...] = ()
     """Fixes for the server, each evaluated once per connection. They have no effect on a server without the bug."""
     printer: Code | None = None
@@ -87,7 +87,7 @@ class Dialect:
     adapted: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that Codriver provides without an op, and how."""
     counts_lines: bool = True
-    """Whether the server honours `line`, so that reported lines are those in the caller's file."""
+    """Whether the server honors `line`, so that reported lines are those in the caller's file."""
     accepts_missing_position: bool = False
     """Whether code without a position starts at line 1, column 1. Source: nREPL's `interruptible-eval`."""
     columns_from_zero: bool = False

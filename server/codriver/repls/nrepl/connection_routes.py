@@ -39,7 +39,7 @@ class Route(Enum):
 
 
 def choose_route(name: str, isolates: Isolation | None, *, shares_names: bool, has_joining: bool) -> Route:
-    """Return how a session that is not open yet gets a connection.
+    """Choose how a session that is not open yet gets a connection.
 
     Args: name: the name of the session. isolates: what the server isolates from each other, or None if it is not known
         yet. shares_names: whether the caller wants the main session's names. has_joining: whether the dialect has code

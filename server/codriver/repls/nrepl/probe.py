@@ -341,7 +341,7 @@ async def _runs_without_error(connection: NreplConnection, code: str) -> bool:
 async def _probe_print_limits(
     connection: NreplConnection, dialect: Dialect, opened: OpenedSessions, ops: frozenset[str]
 ) -> tuple[bool, bool]:
-    """Return whether the server honours print limits, and whether a session remembers them."""
+    """Return whether the server honors print limits, and whether a session remembers them."""
     if dialect.print_limits is None:
         return False, False
     knows_defaults = STORED_VALUE_OP in ops

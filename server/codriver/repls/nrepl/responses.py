@@ -278,7 +278,7 @@ def parse_cider_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
 
 
 def require_capability(profile: Profile, capability: str) -> Capability:
-    """Return how the REPL supports a capability.
+    """Return a capability of the REPL by its name.
 
     Raises:
         CapabilityMissingError: the REPL does not support it.

@@ -1,6 +1,6 @@
 """Ignore compiled code unless it was written well after its source.
 
-Python recognises the source of compiled code only by its size and its modification time in seconds, and a quick edit
+Python recognizes the source of compiled code only by its size and its modification time in seconds, and a quick edit
 may change neither. An empty directory for compiled code (`-X pycache_prefix`) would take four times the processor time,
 because all installed packages would be compiled as well.
 """

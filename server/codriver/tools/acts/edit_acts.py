@@ -293,7 +293,7 @@ class LiveSteps:
         return not self._verdict.broken
 
     def _add_verdict(self, choice: Choice, outcome: Outcome) -> None:
-        """Add the outcomes of the tests, and what follows from them, to the answer fields."""
+        """Add the outcomes of the tests, and their consequences for the edit, to the answer fields."""
         verdict = self._verdict
         if not (verdict.passed or verdict.failed or verdict.unfinished):
             if "reason" not in self.fields:

@@ -252,7 +252,7 @@ def _values_that_fit(
 
 
 def _head_and_tail_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """Return how many bytes of an output stream are displayed in full, and otherwise of its head and of its tail."""
+    """Return the maximum size of an output stream displayed in full, and the sizes of head and tail otherwise."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:

@@ -89,7 +89,7 @@ async def load_notes(call: Call, repl: Repl, *, is_edit: bool = False) -> tuple[
 
 
 async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) -> FreshFinding | None:
-    """Return how a Python REPL's last loads differ from fresh imports.
+    """Compare a Python REPL's last loads with fresh imports, and return the differences.
 
     Returns None if the comparison is not ready in time, or if the REPL cannot make it.
     """

@@ -110,7 +110,7 @@ def _thread_output_notes(answer: AnswerInProgress) -> Notes:
 
 
 def _test_difference_notes(answer: AnswerInProgress) -> Notes:
-    """Return how a failed test's calls differ from those of its last successful run.
+    """Return notes about how a failed test's calls differ from those of its last successful run.
 
     Only differences found since the caller's last answer are returned.
     """

@@ -322,7 +322,7 @@ def second_failure_hint(call: Call, evaluation: Evaluation) -> str:
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
-    """Return how long an evaluation has been running, or how long it ran, in milliseconds."""
+    """Return the time for which an evaluation has been running, or ran, in milliseconds."""
     if evaluation.started_at is None:
         return 0
     return max(0, (evaluation.finished_at or call.services.now()) - evaluation.started_at)

@@ -382,7 +382,7 @@ def without_codriver_traceback(output: str, message: str = "") -> str:
 
 
 def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """Return where the text ends with nothing but the message of an error, or None.
+    """Return the position after which the text contains only the message of an error, or None.
 
     This is the whole report of a REPL without stack traces.
     """
@@ -408,7 +408,7 @@ def _python_error_lines(error: Mapping[str, Any]) -> str:
 
 
 def _report_start(stderr: str, error: Mapping[str, Any]) -> int:
-    """Return where the report of a failure with a known chain starts.
+    """Return the position at which the report of a failure with a known chain starts.
 
     If the text does not end with such a report, this is the end of the text.
     """
@@ -427,7 +427,7 @@ def _report_start(stderr: str, error: Mapping[str, Any]) -> int:
 
 
 def _traceback_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Return where the traceback of an error that ends at `end` starts.
+    """Return the start of the traceback of an error that ends at `end`.
 
     For an error that was never raised, this is the start of its message. Returns None if the text does not end with the
     error.
@@ -443,7 +443,7 @@ def _traceback_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | No
 
 
 def _group_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Return where the traceback of an exception group that ends at `end` starts, or None.
+    """Return the start of the traceback of an exception group that ends at `end`, or None.
 
     Its lines are indented with `|` or `+`.
     """
@@ -456,7 +456,7 @@ def _group_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _lisp_report_start(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """Return where the report of a failure by the embedded Lisp starts, or None if the text does not end with it."""
+    """Return the start of a failure report by the embedded Lisp, or None if the text does not end with one."""
     if TRACEBACK_HEADER in stderr:
         return None
     lines = "".join(f"{link['relation']}: {link['class']}{_printed_error(link)}\n" for link in error.get("chain", ()))
@@ -485,13 +485,13 @@ def _last_clojure_report(stderr: str) -> re.Match[str] | None:
 
 
 def _last_traceback_start(text: str, end: int) -> int | None:
-    """Return where the last traceback before `end` starts, or None. It must start at the beginning of a line."""
+    """Return the start of the last traceback before `end`, or None. It must start at the beginning of a line."""
     start = text.rfind(TRACEBACK_HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
 
 def _previous_traceback_end(text: str, start: int) -> int | None:
-    """Return where the traceback before the one at `start` ends, or None.
+    """Return the end of the traceback before the one at `start`, or None.
 
     It belongs to the cause or context of the error.
     """

@@ -292,7 +292,7 @@ class Call:
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
     def wait_ms(self, given: int | None = None) -> int:
-        """Return how long this call waits for an evaluation, in milliseconds.
+        """Return the time that this call waits for an evaluation, in milliseconds.
 
         This is the time passed by the caller, or else the one in the settings, or else the default for the client.
         """

@@ -193,7 +193,7 @@ def _extended_protocol(name: str, made: RecordedDefinition) -> str:
 
 
 def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
-    """Return how many of an evaluation's definitions certainly took effect, even if it failed."""
+    """Return the number of an evaluation's definitions that certainly took effect, even if it failed."""
     if evaluated.is_done:
         return len(read.found)
     if evaluated.forms is not None:
@@ -382,7 +382,7 @@ class LispDrift:
             self._spaces.pop(name, None)
 
     def known_definition(self, key: tuple[str, str]) -> _KnownForm | None:
-        """Return what the last comparison found out about a definition, or None."""
+        """Return the result of the last comparison for a definition, or None."""
         return self._known.get(key)
 
     def definitions_without_vars(self, namespace: str) -> list[tuple[str, _KnownForm]]:
@@ -401,7 +401,7 @@ class LispDrift:
         return namespace != home and namespace in self._spaces
 
     def store_known_definition(self, key: tuple[str, str], known: _KnownForm) -> None:
-        """Record what a comparison found out about a definition."""
+        """Record the result of a comparison for a definition."""
         self._known[key] = known
 
 

@@ -26,6 +26,6 @@ class TestRunRecords:
     """Most recent difference that each caller has not received yet, by caller."""
 
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
-        """Return and clear the differences found since the caller's last answer, and return those of the given run."""
+        """Return the differences of the given run, and those that the caller has not received, which are cleared."""
         of_run, unreported = self.compared.get(evaluation, ""), self.unreported.pop(who, "")
         return [fromkey for fromkey in dict.fromkeys((of_run, unreported)) if fromkey] if of_run or unreported else []

@@ -156,7 +156,7 @@ def unknown_names(notes: Iterable[str]) -> frozenset[str]:
 
 
 def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int, names: Iterable[str]) -> int:
-    """Return how many of the latest evaluations to use in order to include the definitions of `names`.
+    """Return the number of latest evaluations to use in order to include the definitions of `names`.
 
     Dependencies of the definitions are included as well. Return `last` if no earlier evaluation defines the names.
     Definitions are recognized by the form of the code.

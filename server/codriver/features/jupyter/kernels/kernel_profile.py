@@ -30,7 +30,7 @@ RESTART_HINT: Final = (
     "restart the kernel where it was started, such as in the notebook. Codriver only restarts kernels that it started"
 )
 MISSING_CAPABILITY_HINTS: Final = {
-    "complete": "this kernel has no completions",
+    "complete": "this kernel does not complete names",
     "lookup": "this kernel does not describe names",
     "test": "evaluate code that runs the tests: kernels of this language cannot report them",
     "stacktrace": "the error's stack trace is in the evaluation's answer",

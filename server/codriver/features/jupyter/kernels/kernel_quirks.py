@@ -89,7 +89,7 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
             answers_on_control=False,
         ),
         "Deno kernel": Quirks(
-            interrupt_note="an interrupted `await` blocks the Deno kernel forever: then only a restart helps",
+            interrupt_note="an interrupted `await` blocks the Deno kernel until it is restarted",
             late_value_s=0.05,
             syntax_check="incomplete",
             supports_inspect=False,

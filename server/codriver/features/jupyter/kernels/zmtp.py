@@ -106,7 +106,10 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """Return how many bytes of the current part are still missing. Feeding at most this many just copies them."""
+        """Return the number of bytes that are still missing from the current part.
+
+        Feeding at most this many bytes only copies them.
+        """
         return self._missing
 
     def feed(self, data: bytes) -> list[PartChunk]:

@@ -82,7 +82,7 @@ class Dialect:
         return {}
 
     def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if unknown.
+        """Return the time at which a load last changed the behavior of a function, in milliseconds, or 0 if unknown.
 
         The function is identified by its code object and the mark of its code.
         """

@@ -137,7 +137,7 @@ def _describe_omitted(value: Any) -> str:
 
 
 def _visible_rows(value: Any) -> int:
-    """Return how many rows or elements the library prints, within the limits of `_limit_printing`."""
+    """Return the number of rows or elements that the library prints, within the limits of `_limit_printing`."""
     count = len(value)
     if _is_instance_of(value, "polars", "DataFrame", "Series"):
         return min(count, _max_polars_rows())

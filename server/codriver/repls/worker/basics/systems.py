@@ -67,7 +67,7 @@ if sys.platform == "win32":
         return bool(count.value) or not is_open
 
     def process_start_ns() -> int:
-        """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""
+        """Return the time at which this process started, in nanoseconds since 1970, or 0 if unknown."""
         times = [ctypes.c_uint64() for _ in range(4)]
         kernel = ctypes.windll.kernel32
         handle = ctypes.c_void_p(kernel.GetCurrentProcess())
@@ -76,7 +76,7 @@ if sys.platform == "win32":
         return (times[0].value - FILETIME_EPOCH_S * 10**7) * 100
 
     def creation_ns(status: os.stat_result) -> int:
-        """Return when a file was created, in nanoseconds since 1970.
+        """Return the time at which a file was created, in nanoseconds since 1970.
 
         The time of its last change is known only for an open file. Source: CPython's gh-157671.
         """
@@ -103,7 +103,7 @@ else:
         return os.getuid()
 
     def creation_ns(status: os.stat_result) -> int:
-        """Return when the status of a file last changed, in nanoseconds since 1970.
+        """Return the time at which the status of a file last changed, in nanoseconds since 1970.
 
         It cannot be set to an earlier time.
         """
@@ -139,7 +139,7 @@ else:
         """The index of the start time among the fields following the name. Source: proc(5), `starttime`."""
 
         def process_start_ns() -> int:
-            """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""
+            """Return the time at which this process started, in nanoseconds since 1970, or 0 if unknown."""
             try:
                 with open(LINUX_STATUS, encoding="ascii", errors="replace") as status:
                     ticks = int(status.read().rpartition(")")[2].split()[START_FIELD])
@@ -157,7 +157,7 @@ else:
         """Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`."""
 
         def process_start_ns() -> int:
-            """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""
+            """Return the time at which this process started, in nanoseconds since 1970, or 0 if unknown."""
             info = ctypes.create_string_buffer(DARWIN_BYTES)
             size = ctypes.CDLL(None).proc_pidinfo(os.getpid(), DARWIN_INFO, ctypes.c_uint64(0), info, DARWIN_BYTES)
             start = int.from_bytes(info.raw[DARWIN_START : DARWIN_START + 8], sys.byteorder)

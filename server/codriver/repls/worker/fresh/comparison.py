@@ -524,7 +524,10 @@ class Comparison:
     def _fresh(
         self, spec: dict[str, Any], is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
-        """Return what the edits change in a fresh import. If the importing process cannot fork, use two processes."""
+        """Return the changes that the edits cause in a fresh import.
+
+        If the importing process cannot fork, use two processes.
+        """
         answer = self._run(spec, HASH_SEEDS[0], is_requested, is_demanded=is_demanded)
         if self._forks or answer is None or "leaves" not in answer:
             return answer

@@ -191,7 +191,7 @@ class LoadedSources:
         return found
 
     def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """Return when a load last changed the code of a function, in milliseconds, or 0 if unknown."""
+        """Return the time at which a load last changed the code of a function, in milliseconds, or 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
         replaced = replaced[-MAX_COMPARED_SOURCES:]

@@ -384,7 +384,7 @@ class Python(Dialect):
         return {**self._drift.sources_of_rebound_modules(evaluated), **self._loaded.previous_sources(since_ms)}
 
     def last_changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if no load has."""
+        """Return the time at which a load last changed a function's behavior, in milliseconds, or 0 if none has."""
         return self._loaded.last_changed_ms(code, mark)
 
     def create_load_comparison(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:

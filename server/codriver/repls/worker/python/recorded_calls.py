@@ -228,7 +228,7 @@ class Recording:
 
 
 def code_mark(code: types.CodeType) -> int:
-    """Return a number that identifies the behaviour of a code object, independent of its position in the file."""
+    """Return a number that identifies the behavior of a code object, independent of its position in the file."""
     import binascii
 
     parts = [code_mark(const) if isinstance(const, types.CodeType) else _plain(const) for const in code.co_consts]

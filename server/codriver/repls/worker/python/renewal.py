@@ -2,7 +2,7 @@
 
 Names that other modules imported are bound to the new functions and classes. Functions referenced elsewhere, such as
 callbacks, get the new code, instances get the new class, and subclasses get the new base. The closures of a function
-are found by their code, which is among the function's constants. Code objects are compared by behaviour, ignoring
+are found by their code, which is among the function's constants. Code objects are compared by behavior, ignoring
 comments, layout and positions. Objects that cannot be updated stay unchanged, and `Drift` reports them.
 """
 
@@ -414,7 +414,7 @@ def is_same_function_code(first: types.CodeType, other: types.CodeType) -> bool:
 
 
 def _shape(code: types.CodeType) -> tuple[Any, ...]:
-    """Return the parts of a code object, except its constants, that determine its behaviour."""
+    """Return the parts of a code object, except its constants, that determine its behavior."""
     return (
         code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
         code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,

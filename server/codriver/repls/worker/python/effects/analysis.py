@@ -96,7 +96,10 @@ class Analysis:
         return str(home).partition(".")[0]
 
     def annotation_reads(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
-        """Return what a function's annotations read. With `with_signatures`, include the signatures of classes."""
+        """Return the names that a function's annotations read.
+
+        With `with_signatures`, include the signatures of classes.
+        """
         scope = Scope(space)
         arguments = node.args
         every = [

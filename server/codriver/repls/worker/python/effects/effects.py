@@ -67,12 +67,12 @@ class Effects:
 
 
 def class_read(kind: Any, name: str) -> Read:
-    """Return how `Effects` records that an attribute of a class is read."""
+    """Return the entry with which `Effects` records that an attribute of a class is read."""
     return str(defining_module_name(kind)), f"{qualified_name(kind)}.{name}"
 
 
 def function_read(function: Any, part: str) -> Read:
-    """Return how `Effects` records that a part of a function is read: `()`, `(...)` or an attribute."""
+    """Return the entry with which `Effects` records a read of a part of a function: `()`, `(...)` or an attribute."""
     return str(function.__module__), function.__qualname__ + part
 
 

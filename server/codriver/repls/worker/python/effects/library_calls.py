@@ -242,7 +242,7 @@ class LibraryCalls:
         return Value(owner.roots)
 
     def _read_overrides(self, owner: Value, name: str) -> None:
-        """Record what methods of a workspace class read if an inherited library method may call them."""
+        """Record the names that methods of a workspace class read if an inherited library method may call them."""
         inherited = unbound_attribute(owner.kind, name)
         if type(inherited) is not types.FunctionType or not self.workspace.has_class(owner.kind):
             return

@@ -253,7 +253,7 @@ class StatementFollowUp:
             return
         for module, name in self.changes.reordered:
             if any((module, f"{name}.{word}") in effects.reads for word in "*+="):
-                why = f"line {line_range(node)[0]}: the attributes of {name} come in another order"
+                why = f"line {line_range(node)[0]}: the attributes of {name} are in a different order"
                 self.reports.lasting.append((text.name, ", ".join(assigned_names(node)), why))
 
     def _evaluate(self, text: Text, node: Any) -> None:
