@@ -18,13 +18,30 @@ def run(*calls, **more):
     return parse_run("e1", run_text(*calls, **more))
 
 
-def test_an_outline_is_a_tree_with_folded_repetitions():
+def test_an_outline_is_a_tree_of_all_calls_if_they_fit():
     assert outline_run(parse_run("e1", TWO_PRICES)) == [
         "run e1: 5 calls to 3 functions",
         "#1 shop.total(list of 2) -> 46.0",
-        "  #2 x2 shop.price({'price': 2}, 3) -> 6",
+        "  #2 shop.price({'price': 2}, 3) -> 6",
         "    #3 shop.stored('tax') -> None",
+        "  #4 shop.price({'price': 2}, 25) -> 40.0",
         "#5 shop.stored('rate') raised KeyError('rate')",
+    ]
+
+
+def test_equal_calls_are_folded():
+    calls = [(0, "total", [], "1"), *[(1, "price", ["1"], "1")] * 3, (1, "price", ["2"], "2")]
+    assert outline_run(run(*calls))[1:] == [
+        "#1 shop.total() -> 1", "  #2 x3 shop.price(1) -> 1", "  #5 shop.price(2) -> 2",
+    ]  # fmt: skip
+
+
+def test_calls_that_differ_are_folded_if_not_all_of_them_fit():
+    calls = [(0, "total", [], "1"), *((1, "price", [str(n)], str(n)) for n in range(MAX_OUTLINE_LINES))]
+    assert outline_run(run(*calls)) == [
+        f"run e1: 13 calls to 3 functions{MORE_CALLS_HINT}",
+        "#1 shop.total() -> 1",
+        "  #2 x12 shop.price(0) -> 0",
     ]
 
 
@@ -67,8 +84,9 @@ def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
 
 def test_calls_inside_folded_calls_are_listed():
     calls = [(0, "total", [], "1"), (1, "price", ["1"], "1"), (1, "price", ["2"], "2"), (3, "stored", ["'x'"], "3")]
+    calls += [(1, "price", [str(n)], "1") for n in range(MAX_OUTLINE_LINES)]
     assert outline_run(run(*calls))[1:] == [
-        "#1 shop.total() -> 1", "  #2 x2 shop.price(1) -> 1", "    #4 shop.stored('x') -> 3",
+        "#1 shop.total() -> 1", "  #2 x14 shop.price(1) -> 1", "    #4 shop.stored('x') -> 3",
     ]  # fmt: skip
 
 
@@ -160,7 +178,9 @@ LISP = (("my.shop", "total", [["items"]]), ("my.shop", "price", [["item"], ["ite
 def test_lisp_calls_are_written_as_forms_with_variadic_arguments():
     calls = [(0, "total", ["[1 2]"], "3"), (1, "price", ["1", "2", "3"], ":a"), (1, "price", ["1"], "!Error()")]
     item = run(*calls, functions=LISP, lisp=True)
-    assert outline_run(item)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
+    assert outline_run(item)[1:] == [
+        "#1 (shop/total [1 2]) -> 3", "  #2 (shop/price 1 2 3) -> :a", "  #3 (shop/price 1) raised Error()",
+    ]  # fmt: skip
     assert list_calls(item, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
     for name in ("price", "shop/price", "my.shop/price"):
         assert list_calls(item, [name], 9)[0] == "2 calls to my.shop/price"

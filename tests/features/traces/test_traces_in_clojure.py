@@ -115,7 +115,8 @@ def test_a_namespace_is_selected_by_its_name_or_a_prefix(client):
 def test_calls_during_printing_are_recorded_and_no_lazy_sequence_is_realized(client):
     assert call_lines(client, "(lazily [1 2])") == [
         "#1 (shop/lazily [1 2]) -> (1 2)",
-        "#2 x2 (shop/price {:price 1} 1) -> 1",
+        "#2 (shop/price {:price 1} 1) -> 1",
+        "#3 (shop/price {:price 2} 1) -> 2",
     ]
     answer = traced(client, "(do (lazily (lazily [1 2])) nil)")
     assert "stdout" not in answer

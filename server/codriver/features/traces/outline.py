@@ -12,6 +12,7 @@ from codriver.features.traces.call_lines import (
     INDENT,
     LINE_OVERHEAD_BYTES,
     format_call,
+    format_outcome,
     format_whole_call,
     shorten_to_line,
 )
@@ -35,7 +36,7 @@ SAME_CHANGE_MS: Final = 2000
 """Changes to functions within this time count as one change, because one edit may load several files."""
 MAX_CHANGED_FUNCTIONS: Final = 2
 """Maximum number of changed functions in an outline."""
-MORE_CALLS_HINT: Final = "; for others, pass part trace and path [number of a call] to get_evaluation"
+MORE_CALLS_HINT: Final = "; for others, pass part trace and path [number of a call, or a function] to get_evaluation"
 """Hint appended to the first line of an outline that does not include all calls."""
 
 
@@ -54,7 +55,8 @@ class CallGroup:
 def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     """Return the lines of a run's outline.
 
-    These are the counts, the call tree with repeated calls folded, the call that failed, and the slowest calls.
+    These are the counts, the call tree, the call that failed, and the slowest calls. Repeated calls that differ are
+    folded only if not all of them fit.
     """
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
@@ -169,18 +171,35 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
 def _call_tree_lines(run: Run, most: int, most_bytes: int) -> tuple[dict[int, str], bool]:
     """Return the lines of the call tree by call number, and whether they include all calls.
 
-    If not all calls fit, the lines leave room for `MORE_CALLS_HINT`.
+    Repeated calls that differ are folded only if not all of them fit. The lines then leave room for
+    `MORE_CALLS_HINT`.
     """
+    every = _all_call_lines(run)
+    if len(every) <= most and sum(map(_line_size, every.values())) <= most_bytes:
+        return every, True
     rows: list[tuple[int, str]] = []
     for number, text in _ranked_calls(run):
         size = _line_size(text)
         if len(rows) >= most or (rows and size > most_bytes):
-            while len(rows) > 1 and most_bytes < len(MORE_CALLS_HINT):
-                most_bytes += _line_size(rows.pop()[1])
-            return dict(sorted(rows)), False
+            break
         most_bytes -= size
         rows.append((number, text))
-    return dict(sorted(rows)), True
+    while len(rows) > 1 and most_bytes < len(MORE_CALLS_HINT):
+        most_bytes += _line_size(rows.pop()[1])
+    return dict(sorted(rows)), False
+
+
+def _all_call_lines(run: Run) -> dict[int, str]:
+    """Return lines about all calls by call number, indented below their callers. Only equal lines are folded."""
+    children, depths = run.children(), {0: -1}
+
+    def identity(call: CallRecord) -> object:
+        caller = call.parent.number if call.parent else 0
+        depths[call.number] = depths[caller] + 1
+        return call.number if call.number in children else (caller, call.thread, call.source, format_outcome(call))
+
+    found = [tuple(group) for _, group in groupby(run.calls, key=identity)]
+    return {calls[0].number: format_call(calls[0], INDENT * depths[calls[0].number], len(calls)) for calls in found}
 
 
 def _line_size(text: str) -> int:
