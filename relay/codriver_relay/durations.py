@@ -30,27 +30,29 @@ class Durations:
     """
 
     retry_s = 0.25
-    """Between a failed attempt to connect and the next one."""
+    """Time between a failed attempt to connect and the next one."""
     give_up_s = 60.0
-    """From the first attempt until all waiting requests are answered with the reason why there is no server."""
+    """Time from the first attempt until all waiting requests are answered with the reason why there is no server."""
     absent_s = 2.0
-    """The same if no server is running and none may be started. Somebody may be starting one right now."""
+    """Replaces `give_up_s` if no server is running and none may be started. Somebody may be starting one right now."""
     silent_s = 20.0
-    """The same for a server whose process is running but does not answer. Some clients give up after 30 s."""
+    """Replaces `give_up_s` for a server whose process is running but does not answer. Some clients give up after 30
+    s."""
     connect_s = 5.0
-    """For one attempt to connect."""
+    """Time limit for one attempt to connect."""
     handshake_s = 10.0
-    """For the reply to a repeated `initialize`. A server that is not stuck takes milliseconds."""
+    """Time limit for the reply to a repeated `initialize`. A server that is not stuck takes milliseconds."""
     answers_s = 5.0
-    """For replies after the end of stdin. It starts again whenever progress is made."""
+    """Time limit for replies after the end of stdin. It starts again whenever progress is made."""
     goodbye_s = 1.0
-    """For the server to close the connection after all requests were answered."""
+    """Time limit for the server to close the connection after all requests were answered."""
     settled_s = 1.0
-    """After which a connection counts as working and `give_up_s` starts again. Received data has the same effect."""
+    """Time after which a connection counts as working and `give_up_s` starts again. Received data has the same
+    effect."""
     start_grace_s = 5.0
-    """For a server to appear after the start command ended. It may have met another one that was starting."""
+    """Time for a server to appear after the start command has ended. Another server may have been starting already."""
     roots_s = 10.0
-    """For a client to name its roots. Some never answer, others ask their user first."""
+    """Time limit for a client to name its roots. Some clients never answer, and others ask their user first."""
 
     def __init__(self, given: str = "") -> None:
         for word in given.split():

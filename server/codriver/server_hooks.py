@@ -187,9 +187,9 @@ class ServerHooks:
     added_arguments: tuple[AddedArguments, ...] = ()
     """Arguments for base tools."""
     calls: CallHooks = NO_HOOKS
-    """What is done around calls of base tools."""
+    """Hooks that run around calls of base tools."""
     adapters: AdapterHooks = NO_ADAPTER_HOOKS
-    """What is added to REPL adapters."""
+    """Hooks that extend REPL adapters."""
     reports: tuple[Report[Any], ...] = ()
     edit_languages: tuple[tuple[str, ApplyText], ...] = ()
     """How string edits are applied to files with these suffixes, which have parts: see `editing.file_languages`."""

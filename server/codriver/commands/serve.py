@@ -144,7 +144,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
 
 
 def _prints_arrivals(verbosity: Verbosity) -> bool:
-    """Return whether to print a line when something connects: on a terminal, unless only errors were requested."""
+    """Return whether to print a line for new connections: on a terminal, unless only errors were requested."""
     return verbosity != "quiet" and sys.stdout.isatty()
 
 

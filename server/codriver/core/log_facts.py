@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PURPOSE_KIND: Final = "purpose"
 """The kind of an entry whose text is the caller's description of an evaluation."""
 LOAD_KIND: Final = "load"
-"""The kind of an entry for a load of a file, or of some of its forms. Its data has `file`."""
+"""The kind of an entry about loading a file or some of its forms. Its data has `file`."""
 CONNECTED_KIND: Final = "repl-connected"
 """The kind of an entry for a new REPL connection. Its data has `repl`, `dialect` and `generation`."""
 FINISHED_KIND: Final = "ended"

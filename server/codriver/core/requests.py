@@ -127,7 +127,7 @@ class Request:
 
     @property
     def sent_forms(self) -> tuple[Form, ...]:
-        """Return the forms to send one by one: those of the request, or its whole code as a single form."""
+        """Return the forms to send one by one: the forms of the request, or its whole code as a single form."""
         return self.forms or (Form(self.code, 1, 1),)
 
 

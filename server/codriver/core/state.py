@@ -163,7 +163,7 @@ class Origin:
     text: str
     """How the REPL is named or found: the address, the port file's path, or the word or command line that starts it."""
     title: str = ""
-    """What a feature's REPL is, for the instructions. Empty for a plain REPL."""
+    """A description of a feature's REPL for the instructions. Empty for a plain REPL."""
     is_discovered_only: bool = False
     """Whether the REPL was only discovered, not named by anyone.
 
@@ -510,5 +510,5 @@ def _nearby_programs_warning(state: State, repl: Repl) -> str:
 
 
 def _is_within(path: str, directory: str) -> bool:
-    """Return whether an absolute path is a directory or something in it."""
+    """Return whether an absolute path is a directory or inside it."""
     return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")

@@ -96,7 +96,7 @@ class Transcript:
         self.server_cut = False
         """Whether the REPL itself shortened a value."""
         self.cuts: dict[int, tuple[str, bool]] = {}
-        """What printing left out of each value, by value number from 1, and whether the REPL stores all of it."""
+        """The omitted part of each value, by value number from 1, and whether the REPL stores the whole value."""
         self.first_line: int | None = None
         self.last_line: int | None = None
         self._reported: ReportedPositions | None = None

@@ -349,7 +349,7 @@ class History:
             self._writer = None
 
     async def _await_work(self) -> None:
-        """Wait until something has to be synced to disk."""
+        """Wait until there is data to sync to disk."""
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
         # Set before the check, so that work that arrives in between is noticed.
         self._sleeper = partial(loop.call_soon_threadsafe, woken.set)

@@ -138,7 +138,7 @@ class Runner:
 
 
 def _print_limits(effect: dispatch.RunEvaluation) -> PrintLimits:
-    """Return the print limits of a request. They default to those of the caller or the settings."""
+    """Return the print limits of a request. They default to the caller's limits, or to those in the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)
     return PrintLimits(

@@ -116,7 +116,7 @@ class ReplSupervisor:
         self._connectors = dict(connectors)
         self._silences: dict[str, Callable[[str, float], str | None]] = {}
         self.hooks = hooks
-        """What features add to the adapters."""
+        """The hooks with which features extend the adapters."""
         self.capability_names = (*CAPABILITIES, *(capability.name for capability in hooks.capabilities))
         """The names of all capabilities, in the order in which they are displayed."""
         self._recipe_of = recipe_of

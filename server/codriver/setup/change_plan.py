@@ -266,7 +266,7 @@ class Change:
     reason: str = ""
     """Why nothing is changed, if the state is `refused` or `skipped`."""
     fix: str = ""
-    """What to do about it."""
+    """Advice on what to do about it."""
     next: str = ""
     root: Path | None = None
     """The workspace, for a file in it, or None for one of the user's files."""

@@ -101,7 +101,7 @@ class FeatureChecks:
     without_server: Callable[[Path, Environment], Iterator[Check]] | None = None
     """Check a workspace that has no server."""
     fix_for: Callable[[Mapping[str, Any]], str | None] | None = None
-    """Return what to do about one of the feature's REPLs that is not connected, or None for any other REPL."""
+    """Return advice on one of the feature's REPLs that is not connected, or None for any other REPL."""
     rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], CapabilityRow | None]] = field(
         default_factory=dict
     )
@@ -201,7 +201,7 @@ MEMORY_ONLY_WARNING: Final = "code and output are kept only in memory and are lo
 
 
 SEPARATE_CHECKOUT_ADVICE: Final = "work in your own checkout, because users cannot share a directory"
-"""What to do in a project that belongs to another user."""
+"""Advice for a project that belongs to another user."""
 
 
 def access_advice(directory: Path) -> str:

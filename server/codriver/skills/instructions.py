@@ -63,7 +63,7 @@ class DescribedRepl:
     cautions: tuple[str, ...] = ()
     """Warnings about a REPL that is easily mistaken for another one."""
     kind: str = ""
-    """What the REPL belongs to, such as `running application board.py`; empty for a plain REPL."""
+    """The application or document of the REPL, such as `running application board.py`; empty for a plain REPL."""
 
 
 def build_instructions(

@@ -66,7 +66,7 @@ class EventStream:
     status: int | None = None
     """Exit status of a process that was retained instead of exiting."""
     retained: Mapping[str, Any] | None = None
-    """What a retained process reports about the failure. See `read_retained_failure`."""
+    """The failure as reported by a retained process. See `read_retained_failure`."""
     why_not_retained: str = ""
 
     def feed(self, data: bytes) -> list[Event]:

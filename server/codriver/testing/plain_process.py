@@ -266,7 +266,7 @@ class TimeSinceFinished:
         self._starved_before_s = 0.0
         self.elapsed_s = 0.0
         self.starved_s = 0.0
-        """The part in which the process waited for a processor."""
+        """The part of this time in which the process waited for a processor."""
 
     def advance(self, now_s: float, starved_s: float) -> None:
         """Add the time since the previous call.

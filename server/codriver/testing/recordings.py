@@ -34,7 +34,7 @@ class ExecutedFunctions:
 
     by_test: dict[str, frozenset[Function]] = field(default_factory=dict)
     after_import: dict[str, frozenset[Function]] = field(default_factory=dict)
-    """Of these, the functions that ran in the test itself or in its fixtures."""
+    """The executed functions that ran in the test itself or in its fixtures."""
     file_of: dict[str, str] = field(default_factory=dict)
     """File of each test."""
     files: frozenset[str] = frozenset()

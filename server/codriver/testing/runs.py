@@ -112,7 +112,8 @@ class TestFailure:
     text: str = ""
     """The whole failure as pytest prints it."""
     frames: tuple[FailureFrame, ...] = ()
-    """Frames, innermost first, excluding those of the test runner. The line of each is where it failed."""
+    """Frames, innermost first, excluding those of the test runner. The line of each frame is the one at which it
+    failed."""
     sections: tuple[tuple[str, str], ...] = ()
     """Captured output, each with its title."""
     chain: tuple[LinkedError, ...] = ()
@@ -352,7 +353,7 @@ class StartState:
     pid: int | None = None
     """Id of the process that is copied. The following fields describe it."""
     preloaded: str = ""
-    """What it has imported: `pytest` or `packages`."""
+    """The modules that the process has imported: `pytest` or `packages`."""
     memory_mb: int = 0
     hash_seed: int | None = None
     modules: int = 0

@@ -38,7 +38,7 @@ NO_LISTENER_REASON: Final = "nothing is listening at this address"
 """The reason why a connection failed if no program accepts connections at the address."""
 START_HINT: Final = "Start an nREPL server there, or pass the port of one that is running."
 REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
-"""What a human can do to connect to another machine."""
+"""Hint on how a human can connect to another machine."""
 
 
 class ConnectArguments(Arguments):

@@ -42,7 +42,7 @@ def defined_names(code: str, *, is_lisp: bool) -> tuple[str, ...]:
 
 
 def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
-    """Return those of `names` that source files in the workspace define. Blocks.
+    """Return the given names that source files in the workspace define. Blocks.
 
     `suffixes` are the suffixes of source files. If the search exceeds its time or size limit, return all names, so that
     none is wrongly reported as missing from the files.

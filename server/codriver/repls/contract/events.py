@@ -39,7 +39,7 @@ class Value:
     is_late: bool = False
     """Whether the form had already finished."""
     cut: str = ""
-    """What print limits omitted, if the REPL reports that."""
+    """A description of the part that print limits omitted, if the REPL reports it."""
     is_stored: bool = False
     """Whether the REPL retains the value."""
     bundle: Bundle | None = None

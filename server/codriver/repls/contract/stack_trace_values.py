@@ -59,4 +59,4 @@ class ThreadDump:
 
 
 NO_MESSAGE_TEXT: Final = "null"
-"""What the JVM prints for an error without a message, such as a stack overflow."""
+"""The text that the JVM prints for an error without a message, such as a stack overflow."""

@@ -27,7 +27,7 @@ MAX_PARSED_CHARACTERS = 2**19
 VALUE_NOT_FOUND = object()
 """Placeholder for a value that was not found."""
 ARGUMENT_MARKER = ("",)
-"""Stands for an argument of a call, in place of method names. If the argument is a function, it may be called."""
+"""Placeholder for an argument of a call, in place of method names. If the argument is a function, it may be called."""
 MAX_INSPECTED_FRAMES = 5
 """Maximum number of frames whose statements are inspected, because the innermost frames may belong to helpers."""
 MAX_WRAPPERS = 10

@@ -196,7 +196,7 @@ class Services:
     remarks: Remarks | None = None
     """Remarks about the workspace that have been reported."""
     hooks: CallHooks = NO_HOOKS
-    """What features add to these tools' calls."""
+    """The hooks with which features extend calls of these tools."""
     uses: dict[str, dict[str, int]] = field(default_factory=dict)
     """By tool, the number of calls under `calls`, and of calls that passed each argument under the argument's name."""
     parts: dict[type[Any], Any] = field(default_factory=dict)

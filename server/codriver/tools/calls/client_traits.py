@@ -43,11 +43,11 @@ class ClientTraits:
     reads_whole: bool = False
     """Whether values are printed whole unless the call sets a limit, because the client is a script."""
     wants_detail: bool = False
-    """Whether answers about evaluations have every field, unless the call says otherwise."""
+    """Whether answers about evaluations have every field, unless the call specifies otherwise."""
     shows_images: bool = True
     """Whether the client passes images to its model. Otherwise the text names a file that the client can open."""
     wait_ms: int = 25_000
-    """How long a call waits by default: what the client tolerates without a progress report, with a margin.
+    """How long a call waits by default: the time that the client tolerates without a progress report, with a margin.
 
     Some clients give up after 30 s without cancelling the call.
     """

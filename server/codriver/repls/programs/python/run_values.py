@@ -114,7 +114,7 @@ def in_directory(directory: str) -> Iterator[None]:
 
 
 def failure_frames(frames: traceback.StackSummary) -> list[Row]:
-    """Return the frames of a failure, innermost first, without those of the test runner."""
+    """Return the frames of a failure, innermost first, without frames of the test runner."""
     run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
     reported: list[Row] = [
         {"file": frame.filename, "line": frame.lineno, "function": frame.name}

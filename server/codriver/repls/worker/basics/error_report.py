@@ -191,7 +191,7 @@ def trim_traceback(report: traceback.TracebackException | None, seen: tuple[int,
 
 
 def select_user_frames(frames: Iterable[traceback.FrameSummary]) -> Frames:
-    """Return the frames without those of the worker and of the event loop that runs a top-level `await`."""
+    """Return all frames except those of the worker and of the event loop that runs a top-level `await`."""
     rest = itertools.dropwhile(lambda frame: is_worker_or_loop(frame.filename), frames)
     return [frame for frame in rest if not is_worker_file(frame.filename)]
 

@@ -218,7 +218,7 @@ class LoadedSources:
         return lambda: load.left.restore(project_modules, before)
 
     def record_changed_names(self, name: str, standing: Mapping[str, RememberedValue | None]) -> None:
-        """Store the current names in a module after the load of another module has changed some.
+        """Store the current names in a module after loading another module has changed some.
 
         `standing` are the names that were left unchanged.
         """
@@ -311,7 +311,7 @@ def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
 
 
 def _has_code_of(module: types.ModuleType, file: str) -> bool:
-    """Return whether the functions of a module are those of its file.
+    """Return whether the functions of a module have the code in its file.
 
     A module that is still loading may not have any functions.
     """

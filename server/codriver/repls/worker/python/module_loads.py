@@ -75,7 +75,7 @@ def is_loaded(name: str | None, path: str) -> bool:
 
 
 class ModuleLoad:
-    """A load of a file into its module. If `module` is None, the file runs in the module `home`.
+    """Loads a file into its module. If `module` is None, the file runs in the module `home`.
 
     A new module that fails to load is removed. After a successful load, references to objects from the previous load
     are updated and reported in `renewed`. All changes are recorded in `undo`, even if the load fails.

@@ -32,7 +32,7 @@ AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__
 
 
 class NameChanges:
-    """The name changes since the load of a module began.
+    """The names that have changed since a module started to load.
 
     - `edited` are the names bound by statements that differ between the sources.
     - `before` are the previous names in each module.

@@ -26,7 +26,7 @@ EMPTY_CELL = types.CellType()
 REGISTRY_TYPES = (list, dict, set)
 """Types of collection in which objects may be registered."""
 REPLACING_LIBRARIES = ("click", "typer")
-"""Libraries whose registries replace what was registered under the same name.
+"""Libraries whose registries replace any existing entry with the same name.
 
 Source: `Group.add_command` of click stores commands in a dictionary by name. Typer builds its groups with click.
 """

@@ -1,4 +1,4 @@
-"""Update objects from a previous load of a module after the module was loaded again.
+"""Update objects that were created by a previous load of a module, after the module is loaded again.
 
 Names that other modules imported are bound to the new functions and classes. Functions referenced elsewhere, such as
 callbacks, get the new code, instances get the new class, and subclasses get the new base. The closures of a function

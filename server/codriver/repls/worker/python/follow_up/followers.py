@@ -105,7 +105,7 @@ class Followers:
         record_changed_code(self.name, self._minimal.edited, self.changes)
 
     def plan_registries(self) -> None:
-        """Plan to fill the registries again in which the edited module registers something."""
+        """Plan to fill again the registries in which the edited module registers something."""
         self.shared_registries.plan(self._minimal.edited.comparison.changes)
 
     def affected_statements(self) -> list[int]:

@@ -34,7 +34,7 @@ class ModuleCode:
         return self._minimals[text.name]
 
     def other_loads(self) -> Iterator[tuple[str, MinimalLoad]]:
-        """Yield the loads of the other modules that have been needed, with the names of the modules."""
+        """Yield the names and loads of the other modules that have been needed so far."""
         return (item for item in list(self._minimals.items()) if item[1] is not self._minimal)
 
     def compile(self, text: Text, node: Any, mode: str) -> types.CodeType:

@@ -108,7 +108,7 @@ class RetainedObjects:
         return True
 
     def replace_contents(self, old: Any, new: Any) -> None:
-        """Replace the contents of a list, dict or set by those of another."""
+        """Replace the contents of a list, dict or set with those of another."""
         before = old.copy()
         self.changes.refilled[id(old)] = None
         self.undo.record_change("", lambda: True, lambda: refill(old, before))
@@ -155,7 +155,7 @@ def _set_slot(slot: Any, owner: object, value: object) -> None:
 
 
 def refill(old: Any, new: Any) -> None:
-    """Replace the contents of a list, dict or set by those of another."""
+    """Replace the contents of a list, dict or set with those of another."""
     if type(old) is list:
         old[:] = new
     else:
