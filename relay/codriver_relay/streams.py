@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Poll(Protocol):
-        """The methods of `select.poll` that are used."""
+        """The interface of `select.poll`, limited to the methods that the relay uses."""
 
         def register(self, fd: int, eventmask: int, /) -> None:
             """Report events on a descriptor from now on."""

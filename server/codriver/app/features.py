@@ -1,4 +1,4 @@
-"""List the optional features, and combine what they declare.
+"""List the optional features, and combine their declarations.
 
 If the import of a feature fails, the program stops with the traceback, because a feature that silently disappears would
 be worse.

@@ -30,7 +30,7 @@ _FILE_TYPES: Final = (
 
 
 class Links(Enum):
-    """Which symbolic links a path may contain."""
+    """The symbolic links that a path may contain."""
 
     NEVER = "never"
     """No links: for files that decide where code and secrets are sent."""

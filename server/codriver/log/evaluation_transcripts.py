@@ -394,7 +394,7 @@ NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ReportedPositions:
-    """How many characters of each part of a transcript were reported to each caller."""
+    """The number of characters of each part of a transcript that were reported to each caller."""
 
     def __init__(self) -> None:
         self._positions: Recent[Hashable, dict[str, int]] = Recent(MAX_CALLERS)

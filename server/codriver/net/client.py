@@ -116,7 +116,7 @@ class WrongWorkspaceError(CodriverError):
 
 
 class Connection:
-    """A connection to a server, for a few requests. As a context manager, it closes itself.
+    """A connection to a server, for a few requests. It is also a context manager, which closes it at the end.
 
     The constructor connects but sends nothing.
     """

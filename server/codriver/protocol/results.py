@@ -178,7 +178,7 @@ def _with_lifted_limit(tool: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class ServerOffer:
-    """What a server offers to clients: its version, its tools and its instructions."""
+    """The version, the tools and the instructions that a server offers to clients."""
 
     version: str
     manifest: Manifest

@@ -94,7 +94,7 @@ class SettingsError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class ValueOrigin:
-    """Where the value of a setting comes from."""
+    """The origin of a setting's value."""
 
     layer: str
     """The layer: `default`, `user`, `workspace`, `environment`, `command line` or `machine`."""

@@ -49,7 +49,7 @@ AGENTS_BLOCK: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class AgentFileOptions:
-    """Which files for agents to install or, with `remove`, to remove.
+    """Options that select the files for agents to install or, with `remove`, to remove.
 
     `is_named` means that the user requested these files explicitly.
     """

@@ -158,7 +158,7 @@ def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str
 
 
 class _Parser:
-    """A recursive-descent parser of one text."""
+    """A recursive-descent parser for a single document."""
 
     def __init__(self, text: str, *, comments: bool, trailing_commas: bool) -> None:
         self._text = text

@@ -92,7 +92,7 @@ def _create_loader() -> Any:
     import yaml  # noqa: PLC0415
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
-        """Loads JSON values, and rejects what parsers may interpret differently."""
+        """Loads JSON values, and rejects syntax that parsers may interpret differently."""
 
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # the library requires this form
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NoArguments(Arguments):
-    """Arguments of a tool without arguments of its own."""
+    """Arguments of a tool that declares none."""
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:

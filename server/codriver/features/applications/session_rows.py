@@ -1,4 +1,4 @@
-"""Summaries of applications in the rows of `list_sessions`."""
+"""Add summaries of applications to the rows of `list_sessions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels' notebooks in the rows of `list_sessions`."""
+"""Add the notebooks of kernels to the rows of `list_sessions`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What is known about the test runs of one interpreter in one directory."""
+    """Everything that is known about the test runs of one interpreter in one directory."""
 
     plan: Plan | None = None
     stamp: str = ""
@@ -92,7 +92,7 @@ class WarmState:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether a run uses a fork of the warm process or a new, plain process.
+    """The decision whether a run uses a fork of the warm process or a new, plain process.
 
     For a plain process, `reason` is the reason.
     """

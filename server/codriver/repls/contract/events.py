@@ -123,7 +123,7 @@ LOAD_IT_SUFFIX: Final = ": load_file it"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an evaluation ended: its status, its failure if any, and the resulting namespace."""
+    """The end of an evaluation: its status, its failure if any, and the resulting namespace."""
 
     status: Literal["done", "failed", "interrupted"]
     namespace: str | None = None

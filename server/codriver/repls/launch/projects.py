@@ -296,7 +296,7 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Whether the user has accepted a checkout, in which case its programs may run."""
+    """The state of the user's acceptance of a checkout, which decides whether its programs may run."""
 
     is_given: bool = False
     directories: tuple[str, ...] | None = None

@@ -98,7 +98,7 @@ class SubshellEvaluations:
 
 
 class _NoPrograms:
-    """Programs for subshells, which load nothing and evaluate in no frames."""
+    """Programs for subshells, which can neither load files nor evaluate code in frames."""
 
     def loading_code(self, request: Request) -> str:
         raise CapabilityMissingError("background", f"{request.kind} only runs in the main shell")

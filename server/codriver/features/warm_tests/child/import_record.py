@@ -17,7 +17,7 @@ NATIVE_VARIABLE_PREFIXES = tuple(
 
 
 class ImportRecord:
-    """What happened during the import of a module.
+    """A record of the events during the import of a module.
 
     If imports are nested, an event is recorded only for the innermost module.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Data = Union[bytes, memoryview]
 
     class Readable(Protocol):
-        """A buffered binary file."""
+        """The interface of a buffered binary file."""
 
         def read(self, size: int, /) -> bytes:
             """Read `size` bytes, or fewer at the end of the file."""

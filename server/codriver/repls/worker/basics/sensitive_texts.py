@@ -49,7 +49,7 @@ def check_sensitive_values_with_timeout() -> None:
 
 
 class SeamChecks:
-    """Checks sensitive values while something is printed, at a limited rate."""
+    """Checks sensitive values while output is being printed, at a limited rate."""
 
     def __init__(self) -> None:
         self._next = 0.0

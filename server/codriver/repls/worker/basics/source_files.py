@@ -34,11 +34,11 @@ class Sources:
         self._files: collections.deque[str] = collections.deque()
 
     def newest_first(self) -> list[str]:
-        """Return the file names of the evaluated texts, newest first."""
+        """Return the file names of the evaluated sources, newest first."""
         return list(reversed(self._files))
 
     def store(self, file: str, text: str) -> None:
-        """Store an evaluated text so that tracebacks can display its lines.
+        """Store an evaluated source so that tracebacks can display its lines.
 
         A modification time of None prevents `linecache` from checking for a file.
         """
@@ -84,9 +84,9 @@ def read_source(file: str, most: int = MAX_FILE_BYTES) -> str | None:
 
 
 def source_lines(name: str) -> list[str]:
-    """Return the lines of a Python file or an evaluated text, or [] if the file cannot be read.
+    """Return the lines of a Python file or an evaluated source, or [] if the file cannot be read.
 
-    `linecache` is used only for evaluated texts, because it would open any kind of file.
+    `linecache` is used only for evaluated sources, because it would open any kind of file.
     """
     stored_values: Any = linecache.cache.get(name)
     # An entry with a lazy loader is shorter.

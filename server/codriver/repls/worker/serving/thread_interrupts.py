@@ -60,7 +60,7 @@ class _SignalReceived(BaseException):
 
 
 class ThreadShield(Shield):
-    """A shield for a thread that other threads interrupt.
+    """A shield that delays interrupts by other threads.
 
     `main` is the thread's id, or 0 while no thread is evaluating.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """A scope of names.
+    """A scope in the analyzed code.
 
     - `space` is the namespace of the module, and `home` is the module's name.
     - `names` are the local names with their values, or None in a module.

@@ -58,7 +58,7 @@ OPERATOR_METHOD_NAMES = {
 
 
 class SpecialMethods:
-    """Records what the special methods of values read.
+    """Records the names that the special methods of values read.
 
     Their effects are not recorded, because operations are assumed to have no external effects.
     """

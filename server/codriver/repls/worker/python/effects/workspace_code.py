@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WorkspaceCode:
-    """The code of the workspace.
+    """Determines which functions and classes belong to the workspace.
 
     `source` returns the syntax node of a workspace function, or the source of a workspace file. It returns None for
     other functions and files.

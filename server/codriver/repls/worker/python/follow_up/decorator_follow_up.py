@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class DecoratorFollowUp:
-    """Applies the decorators of functions and classes again."""
+    """Applies the decorators of functions and classes again if they depend on a change."""
 
     def __init__(
         self,

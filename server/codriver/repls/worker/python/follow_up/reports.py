@@ -1,4 +1,4 @@
-"""Report what a load could not update."""
+"""Report the parts of modules that a load could not update."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Reports:
-    """The parts that could not be updated.
+    """Collects the parts of modules that could not be updated.
 
     `stays` has the module, name and reason for each part. `lasting` has the same fields for parts whose reports stay
     valid when another edited file is loaded.
