@@ -18,8 +18,8 @@ def run(*actions, state=None):
     return state, effects
 
 
-def listening(requested):
-    return ListenerOpened("127.0.0.1", 5000, requested)
+def listening(requested, *, is_chosen=True):
+    return ListenerOpened("127.0.0.1", 5000, requested, is_chosen)
 
 
 def test_starting_opens_and_announces_a_listener():
@@ -29,10 +29,14 @@ def test_starting_opens_and_announces_a_listener():
     assert state.lifecycle.port_note is None
 
 
-def test_a_port_that_differs_from_the_requested_one_is_noted_with_both_numbers():
+def test_a_port_that_differs_from_the_chosen_one_is_noted_with_both_numbers():
     state, _ = run(START, listening(1664))
     assert "1664" in state.lifecycle.port_note
     assert "5000" in state.lifecycle.port_note
+
+
+def test_no_port_note_is_added_if_the_default_port_is_in_use():
+    assert run(START, listening(1664, is_chosen=False))[0].lifecycle.port_note is None
 
 
 def test_no_port_note_is_added_if_any_free_port_was_requested():

@@ -36,6 +36,7 @@ def test_a_reference_to_a_missing_result_is_left_unresolved():
 class Settings:
     host = "127.0.0.1"
     mcp_socket_server_port = 1664
+    has_chosen_port = True
 
 
 def test_a_start_resolves_settings_state_time_and_the_listeners_result():

@@ -34,6 +34,15 @@ def test_without_any_layer_the_default_settings_apply(workspace):
     assert {origin.layer for origin in loaded.origins.values()} == {"default"}
 
 
+def test_the_port_is_chosen_only_if_a_layer_sets_it(workspace):
+    assert not load_workspace_settings(workspace, environ={}).settings.has_chosen_port
+    assert load_workspace_settings(
+        workspace, environ={}, overrides={"mcp_socket_server_port": 1664}
+    ).settings.has_chosen_port
+    (workspace / "codriver.toml").write_text("mcpSocketServerPort = 1664\n")
+    assert load_workspace_settings(workspace, environ={}).settings.has_chosen_port
+
+
 def test_each_layer_overrides_those_before_it(workspace, user_file):
     steps = [("default", 1664)]
 

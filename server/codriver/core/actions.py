@@ -37,12 +37,14 @@ class StartServer(Action):
 class ListenerOpened(Action):
     """Dispatched when the server accepts connections.
 
-    `requested_port` is the port in the settings. `port` is the port in use, which may differ.
+    `requested_port` is the port in the settings, and `is_port_chosen` tells whether a user chose it. `port` is the port
+    in use, which may differ.
     """
 
     host: ValueReference[str] = from_result(1)
     port: ValueReference[int] = from_result(2)
     requested_port: ValueReference[int] = from_settings("mcp_socket_server_port")
+    is_port_chosen: ValueReference[bool] = from_settings("has_chosen_port")
 
 
 @dataclass(frozen=True)

@@ -67,11 +67,11 @@ def start_server(state: State, action: StartServer) -> Outcome:
 
 
 def record_listener(state: State, action: ListenerOpened) -> Outcome:
-    """Publish the server's address. Add a note if the port is not the configured one."""
+    """Publish the server's address. Add a note if the port is not the one that a user chose."""
     if state.lifecycle.phase != "starting":
         return Outcome(state)
     note = None
-    if action.requested_port not in (0, action.port):
+    if action.is_port_chosen and action.requested_port not in (0, action.port):
         note = f"port {action.requested_port} is in use, so this server listens on {action.port}"
     lifecycle = replace(state.lifecycle, phase="started", host=action.host, port=action.port, port_note=note)
     return Outcome(replace(state, lifecycle=lifecycle), effects=(PublishAddress(),))

@@ -77,7 +77,7 @@ def free_name(base: str, used_names: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """The phase and the identity of a server. `port_note` explains why its port is not the configured one."""
+    """The phase and the identity of a server. `port_note` explains why its port is not the chosen one."""
 
     phase: Phase = "stopped"
     session_id: str = ""

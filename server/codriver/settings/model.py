@@ -79,6 +79,11 @@ class Settings(BaseModel):
     _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """The path of the machine's policy for each setting that it turns off."""
 
+    @property
+    def has_chosen_port(self) -> bool:
+        """Return whether a user chose the server's port. The default port may belong to another project's server."""
+        return "mcp_socket_server_port" in self.model_fields_set
+
     def restricted(self, policy: MachinePolicy) -> Settings:
         """Return a copy of the settings with everything off that the policy turns off."""
         names = self.names_turned_off(policy)
