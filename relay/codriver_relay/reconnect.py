@@ -289,7 +289,7 @@ class Relay:
         self.longest_s = durations.give_up_s
         """How long to wait for a server in the current round of attempts, in seconds."""
         self.round_start: float | None = None
-        """When the current round of attempts to connect started, or None."""
+        """The time at which the current round of attempts to connect started, or None."""
 
     def run(self) -> int:
         """Connect, and reconnect whenever the connection is lost, until stdin ends. Return the exit status."""

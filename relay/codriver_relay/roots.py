@@ -57,9 +57,9 @@ class RootsDiscovery:
         self.backlog = Backlog()
         """The messages for the server, once there is one."""
         self.deadline: float | None = None
-        """When the client must have answered, or None if its roots are not being requested."""
+        """The time at which the client must have answered, or None if its roots are not being requested."""
         self.failure = ""
-        """Why no workspace can be found, once that is certain."""
+        """The reason why no workspace can be found, once that is certain."""
         self.workspace: str | None = None
 
     def run(self) -> str | None:

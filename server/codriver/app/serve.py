@@ -115,7 +115,7 @@ class ServeOptions:
     prints_arrivals: bool = False
     """Whether to print a line for each REPL or client that connects or disconnects."""
     requested_ms: int = 0
-    """When the start was requested, in milliseconds since the epoch. A later `codriver stop` cancels the start."""
+    """The time at which the start was requested, in epoch milliseconds. A later `codriver stop` cancels the start."""
     verbosity: Verbosity = "usual"
     """What to print: only errors, also the address, or also everything that the server does."""
 
@@ -208,7 +208,7 @@ class Server:
         durations: Durations,
     ) -> None:
         self.failure: StartError | None = None
-        """Why the server could not start, if it failed."""
+        """The reason why the server could not start, if it failed."""
         self._workspace = workspace
         self._live = live
         self._claim = claim

@@ -33,7 +33,7 @@ class CaseResult:
     line: int | None = None
     seconds: float = 0.0
     kind: str = ""
-    """Why the run could not start, such as `no-tests` or `no-repl`. Empty for a test."""
+    """The reason why the run could not start, such as `no-tests` or `no-repl`. Empty for a test."""
     joint: str = "/"
     """The separator between namespace and name: `::` for a Python test."""
 

@@ -184,7 +184,7 @@ class AddRepl(Action):
     document: str | None = None
     """The path of the document that uses the REPL, if any: see `Repl.document`."""
     error: str | None = None
-    """Why no connection is attempted. The REPL is then listed as stopped, with this text as its note."""
+    """The reason why no connection is attempted. The REPL is then listed as stopped, with this text as its note."""
     is_not_accepted: bool = False
     """Whether the error is that the user has not accepted a checkout."""
     aliases: tuple[str, ...] = ()

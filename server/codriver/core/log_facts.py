@@ -89,7 +89,7 @@ class TestFacts:
     stopped: str | None = None
     """The test during which the run was stopped, or empty if unknown. None if it was not stopped."""
     purpose: str = ""
-    """Why the tests were run, if the result says nothing about the current files."""
+    """The reason why the tests were run, if the result says nothing about the current files."""
 
     def to_data(self) -> str:
         """Encode the data as JSON, without zero counts and without names beyond `MAX_LISTED_TESTS`."""

@@ -123,7 +123,7 @@ class Client:
     since: int = 0
     """The number of the latest evaluation when the client connected."""
     knowledge: Mapping[str, CallerKnowledge] = field(default_factory=lambda: MappingProxyType({}))
-    """What each caller knows, by its `who` and newest last. Several callers can share one connection."""
+    """The knowledge of each caller, by its `who` and newest last. Several callers can share one connection."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The last `who` given in each conversation, by the conversation's id."""
     generated: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -218,7 +218,7 @@ class Repl:
     """The path of the document whose code people run in the REPL, such as a notebook. It may be relative."""
     generation: int = 0
     end_reason: str | None = None
-    """Why the previous generation ended or the current one is ending, if known."""
+    """The reason why the previous generation ended or the current one is ending, if known."""
     failures: int = 0
     starts: tuple[int, ...] = ()
     """The times at which the process was started, newest last. Only those from the last minute count."""

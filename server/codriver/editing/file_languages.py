@@ -62,7 +62,7 @@ class FilePart:
     """The name of the edit's argument that selects the part."""
     name: str
     refusal: str
-    """Why files in other languages refuse the argument."""
+    """The reason why files in other languages refuse the argument."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ class Run:
     """The server's session id."""
     started: int
     finished: int | None
-    """When the server was stopped, or None if it is running or was killed."""
+    """The time at which the server was stopped, or None if it is running or was killed."""
     entries: int
     """The number of remembered entries."""
 

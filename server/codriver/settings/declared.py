@@ -41,7 +41,7 @@ class DeclaredSetting(Generic[T]):
     describe_error: Callable[[ValidationError], str] | None = None
     """Describe an invalid value without showing it, for values that may contain secrets."""
     reason_ignored: str = ""
-    """Why a workspace's file must not decide the setting, even if the user accepts it; empty if it may."""
+    """The reason why a workspace's file must not decide the setting, even if the user accepts it; empty if it may."""
     extends: bool = False
     """Whether a stronger layer extends the list instead of replacing it."""
     grows: bool = False

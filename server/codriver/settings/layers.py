@@ -114,7 +114,7 @@ class WithheldSetting:
     was_accepted: bool = False
     """Whether the user has accepted the workspace before."""
     error: str | None = None
-    """Why the record of the acceptance cannot be read, or None if it can."""
+    """The reason why the record of the acceptance cannot be read, or None if it can."""
 
     def __str__(self) -> str:
         """Return the setting as written, with its file."""

@@ -53,7 +53,7 @@ class AcceptanceRecord:
     """The accepted items of each setting as JSON, by attribute name."""
     exists: bool = False
     error: str | None = None
-    """Why an existing record cannot be used, in which case nothing is accepted."""
+    """The reason why an existing record cannot be used, in which case nothing is accepted."""
 
 
 @dataclass(frozen=True, slots=True)

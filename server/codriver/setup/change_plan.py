@@ -46,7 +46,7 @@ MAX_CONFIGURATION_BYTES: Final = 32 * files.MEBIBYTE
 NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
 AUTO_REFUSAL: Final = "--workspace auto does not accept other users' folders, the home folder, or temporary folders"
-"""Why an entry needs paths in some directories, as a clause."""
+"""The reason why an entry needs paths in some directories, as a clause."""
 
 PROGRAM_MODE: Final = 0o755
 """Mode of new executable files."""
@@ -264,7 +264,7 @@ class Change:
     after: str | None
     """The whole new content, or None if the file is removed."""
     reason: str = ""
-    """Why nothing is changed, if the state is `refused` or `skipped`."""
+    """The reason why nothing is changed, if the state is `refused` or `skipped`."""
     fix: str = ""
     """Advice on what to do about it."""
     next: str = ""

@@ -50,7 +50,7 @@ class ExecutedFunctions:
     collected: dict[str, int] = field(default_factory=dict)
     """Number of tests in each file that was collected as a whole."""
     error: str = ""
-    """Why nothing was recorded."""
+    """The reason why nothing was recorded."""
 
     def tests_executing(self, functions: Iterable[tuple[str, str]]) -> list[str]:
         """Return the tests that executed one of these functions, or a function inside one of them.

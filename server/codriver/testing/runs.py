@@ -167,7 +167,7 @@ class TestFinished:
     failures: tuple[TestFailure, ...] = ()
     """One failure for each phase and subtest that failed."""
     reason: str = ""
-    """Why the test was skipped or expected to fail."""
+    """The reason why the test was skipped or expected to fail."""
     file: str | None = None
     line: int | None = None
     """Line of its definition, from 1."""
@@ -273,7 +273,7 @@ class RunFinished:
     See `TestProcess.detach`.
     """
     why_not_retained: str = ""
-    """Why the process was not retained although requested."""
+    """The reason why the process was not retained although requested."""
     hash_seed: int | None = None
     """Hash seed of a process that was copied from another one. That of a new process is unknown."""
 
@@ -349,7 +349,7 @@ class StartState:
     python: str = ""
     directory: str = ""
     reason: str = ""
-    """Why runs, or the last run, are plain new processes."""
+    """The reason why runs, or the last run, are plain new processes."""
     pid: int | None = None
     """Id of the process that is copied. The following fields describe it."""
     preloaded: str = ""

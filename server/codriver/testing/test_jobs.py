@@ -97,7 +97,7 @@ class TestJob:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the caller set for this run."""
     purpose: Literal["tests", "check", "comparison"] = "tests"
-    """Why the job runs: `check` repeats tests or uses other sources, and `comparison` records calls.
+    """The reason why the job runs: `check` repeats tests or uses other sources, and `comparison` records calls.
 
     A comparison ends when a caller requests another run.
     """
@@ -106,7 +106,7 @@ class TestJob:
     is_complete: bool = False
     """Whether these are all tests that changes can break: all of the project's, or all affected ones."""
     repeat: int = 1
-    """How often the tests run, each time in a process of their own."""
+    """The number of times that the tests run, each time in a separate process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Repetitions:
     finished: int = 0
     failed: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
-    """How often each test failed, by name."""
+    """The number of times that each test failed, by name."""
 
     def add(self, report: TestReport) -> Repetitions:
         """Return the repetitions with another run."""

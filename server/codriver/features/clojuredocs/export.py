@@ -61,7 +61,7 @@ class SearchResult:
 
     entry: Entry | None
     fetched_at: float
-    """When the export was downloaded, in seconds since the epoch."""
+    """The time at which the export was downloaded, in seconds since the epoch."""
     others: tuple[str, ...] = ()
     note: str | None = None
 

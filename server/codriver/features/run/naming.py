@@ -120,7 +120,7 @@ class NamedProcess:
 
     process: RunProcess
     slot: str
-    """What a replacement process inherits: the number among the processes that handle requests, or the pid."""
+    """The slot that a replacement process inherits: the number among the processes that handle requests, or the pid."""
     key: str
     aliases: tuple[str, ...]
     role: str

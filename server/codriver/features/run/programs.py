@@ -77,7 +77,7 @@ class _ProcessCount:
     """The number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
     now: int
     since: float
-    """When the number last changed."""
+    """The time at which the number last changed."""
 
     def update(self, now: int, time: float) -> None:
         """Record that there are `now` processes at `time`, which is in monotonic seconds."""
@@ -101,9 +101,9 @@ class Programs:
     _supervisors: dict[str, set[int]] = field(default_factory=dict)
     """The pids of processes that had children that handled requests, by run."""
     _lost: dict[str, float] = field(default_factory=dict)
-    """When the loss of the connection was noticed, by REPL."""
+    """The time at which the loss of the connection was noticed, by REPL."""
     _unreplaced: dict[str, str] = field(default_factory=dict)
-    """Why there is no process for a REPL, by REPL."""
+    """The reason why there is no process for a REPL, by REPL."""
     _outputs: dict[str, str] = field(default_factory=dict)
     """The last output of the finished runs of known REPLs, by run, until these REPLs are forgotten."""
     _finished: dict[str, str] = field(default_factory=dict)

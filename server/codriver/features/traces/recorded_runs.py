@@ -83,7 +83,7 @@ class Function:
     text_mark: int | None = None
     """A hash of the function's code, or in Clojure of its source in the file at the end of the run; None if unknown."""
     changed_ms: int = 0
-    """When loading last changed the function's code, in milliseconds since the epoch; 0 if unknown."""
+    """The time at which loading last changed the function's code, in milliseconds since the epoch; 0 if unknown."""
 
     @property
     def name(self) -> str:

@@ -114,7 +114,7 @@ class Plan:
     registries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Containers that imports of other modules change, by module."""
     changed_files: Mapping[str, int] = field(default_factory=dict)
-    """How often a file read by a module's import has changed, by module."""
+    """The number of times that a file read by a module's import has changed, by module."""
 
     def may_preload(self, name: str) -> bool:
         """Return whether a module may be added to the plan."""

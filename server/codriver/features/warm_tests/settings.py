@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from codriver.settings.declared import DeclaredSetting
 
 Preloading = Literal["off", "pytest", "packages"]
-"""What the warm process preloads. With `off`, there is no such process."""
+"""The modules that the warm process preloads. With `off`, there is no such process."""
 
 
 def _annotation() -> Any:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OnlyOf = Literal["", "old", "edited"]
-"""Which differences `Drift` returns: all, only those in loaded objects, or also those in recently edited files."""
+"""The differences that `Drift` returns: all, only those in loaded objects, or also those in recently edited files."""
 DriftKind = Literal[
     "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
     "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",

@@ -21,7 +21,7 @@ class StackFrame:
     function: str | None = None
     tooling: bool = False
     repeated: str = ""
-    """How often the frame repeats in a row, as text. The repetitions themselves are left out."""
+    """The number of times that the frame repeats in a row, as text. The repetitions themselves are left out."""
     number: int | None = None
     """The number of the frame if code can be evaluated in it. The innermost frame is 0."""
     locals: Mapping[str, str] = field(default_factory=dict)

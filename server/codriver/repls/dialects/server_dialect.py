@@ -99,7 +99,7 @@ class Dialect:
     expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")
     """The functions that expand a macro once, and completely."""
     interrupt_note: str | None = None
-    """Why a confirmed interrupt does not prove that the code has stopped."""
+    """The reason why a confirmed interrupt does not prove that the code has stopped."""
     interrupts_reads: bool = True
     """Whether an interrupt also ends code waiting for input. Other servers do not reply until they get input."""
     sends_traceback: bool = False

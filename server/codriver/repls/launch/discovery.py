@@ -65,7 +65,7 @@ class Discovery:
         """The configured commands that are not started because their REPL is already running."""
         self._errors: dict[str, str] = {}
         self._written: dict[str, int] = {}
-        """When each port file was written, as of the last check, by REPL id."""
+        """The time at which each port file was written, as of the last check, by REPL id."""
 
     def report_configured(self) -> None:
         """Report the configured REPLs to the core. Report a search if there are none, or if one is already running."""
@@ -243,7 +243,7 @@ class ReplChoice:
 
     repl: str
     error: str | None = None
-    """Why the REPL cannot be started."""
+    """The reason why the REPL cannot be started."""
     is_not_accepted: bool = False
     """Whether the error is that the user has not accepted a checkout."""
     stand_in_note: str = ""

@@ -446,7 +446,7 @@ class FoundPortFile:
     """The default session key. For a project below the workspace, it starts with the name of the project's directory.
     """
     written_ns: int = 0
-    """When the file was written. A file rewritten with the same port belongs to a restarted REPL."""
+    """The time at which the file was written. A file rewritten with the same port belongs to a restarted REPL."""
 
     @property
     def address(self) -> str:

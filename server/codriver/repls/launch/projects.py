@@ -291,7 +291,7 @@ class Interpreter:
     waits_for: Path | None = None
     """The checkout that must be accepted before its own interpreter is used instead of this one."""
     lapsed: str | None = None
-    """Why an earlier acceptance of that checkout no longer counts."""
+    """The reason why an earlier acceptance of that checkout no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class Acceptance:
     directories: tuple[str, ...] | None = None
     """The accepted environments relative to the checkout, or None for all."""
     lapsed: str | None = None
-    """Why an earlier acceptance no longer counts."""
+    """The reason why an earlier acceptance no longer counts."""
 
     def lapse_reason(self, program: str, directory: Path) -> str | None:
         """Return the reason why the acceptance of `directory` does not cover a program in it, or None if it does."""

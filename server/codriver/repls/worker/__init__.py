@@ -19,8 +19,8 @@ The following goes beyond nREPL:
 
 With `--supervised`, the worker ends with its parent.
 
-The subpackages may import only from those before them: `basics`, `python` and `lisp`, `fresh`, `serving`. The last one
-also serves a REPL in a running application, whose main thread, streams and event loop are left alone.
+Each subpackage may import only from the preceding ones in this list: `basics`, `python` and `lisp`, `fresh`, `serving`.
+The last one also serves a REPL in a running application, whose main thread, streams and event loop are left alone.
 
 Run `__main__.py`, which loads this package under a private name, because user code may have modules of any other name.
 `typing` is imported only for type checkers, because loading it takes longer than most of this package.
@@ -29,4 +29,4 @@ Source: nREPL documentation, "Ops"; BEP 3 for bencode.
 """
 
 declined = 0
-"""How often an application in this process called `codriver_seam.start_repl`, which counts the refused calls."""
+"""The number of calls to `codriver_seam.start_repl` by an application in this process, all of which were refused."""

@@ -45,7 +45,7 @@ class FailureKeeper:
         self._frame_values: list[dict[str, Any]] = []
         self._spaces = FrameSpaces()
         self.obstacle = ""
-        """Why there are no frames to retain, if that is known before the end."""
+        """The reason why there are no frames to retain, if that is known before the end."""
 
     def store_first(self, nodeid: str, trace: TracebackType | None) -> None:
         """Store the frames of a failure unless one is already stored."""

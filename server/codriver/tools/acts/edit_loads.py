@@ -67,7 +67,7 @@ class ChangedCode:
     forms: tuple[Form, ...]
     """The new top-level forms, with the `ns` form first."""
     reason: str | None
-    """Why the code cannot be loaded, or None if it can."""
+    """The reason why the code cannot be loaded, or None if it can."""
 
 
 class EditLoads:

@@ -134,7 +134,7 @@ class StatusSubject:
     summary: str
     """The subject, as listed in the description of `status`."""
     file: str
-    """What the argument `file` means for this subject, for the start of its description."""
+    """The meaning of the argument `file` for this subject, for the start of its description."""
     answer: Callable[[Call, Any], Awaitable[Answer]]
     """Answer a call with the arguments of `status`."""
 

@@ -44,7 +44,7 @@ class Target:
     displaced: tuple[str, ...] = ()
     """Keys of the stand-ins that this REPL replaces."""
     reason: str = ""
-    """Why this REPL was chosen for a call that named none. See `preferred_repls`."""
+    """The reason why this REPL was chosen for a call that named none. See `preferred_repls`."""
 
     @property
     def key(self) -> str:

@@ -51,7 +51,7 @@ class RecordedEvaluation:
     out: str = ""
     err: str = ""
     ending: str = ""
-    """What ended the evaluation from the outside, such as an interrupt."""
+    """The external event that ended the evaluation, such as an interrupt."""
     time: int = 0
     """Milliseconds since the epoch."""
 

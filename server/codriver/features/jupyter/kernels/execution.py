@@ -84,7 +84,7 @@ class Execution:
         self.omitted_bytes = 0
         """Number of bytes in its messages that were not stored."""
         self.read_error_cause = ""
-        """Why one of its messages could not be read, or empty."""
+        """The reason why one of its messages could not be read, or empty."""
         self._has_noted_gap = False
         self.is_finished = False
 

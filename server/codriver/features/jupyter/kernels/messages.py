@@ -52,7 +52,7 @@ class Message:
     omitted_bytes: int = 0
     """Number of bytes that were not stored, either from this message or from those that it replaces."""
     read_error: str = ""
-    """Why the content could not be read, or an empty string."""
+    """The reason why the content could not be read, or an empty string."""
 
     def text(self, key: str) -> str:
         """Return the string at `key` in the content, or an empty string."""

@@ -75,7 +75,7 @@ class Frame:
     content: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     buffers: tuple[bytes, ...] = ()
     read_error: str = ""
-    """Why the content was not parsed, such as too many elements, or an empty string."""
+    """The reason why the content was not parsed, such as too many elements, or an empty string."""
 
 
 def encode(frame: Frame) -> bytes:

@@ -73,7 +73,7 @@ class ZmqSocket:
         self._backlog_bytes = 0
         self._max_backlog = MAX_PUBLISHED_BACKLOG_BYTES if socket_type == "SUB" else MAX_BACKLOG_BYTES
         self._close_cause: str | None = None
-        """Why no more bytes will be received."""
+        """The reason why no more bytes will be received."""
         self._has_bytes = anyio.Event()
         """Set when bytes have been received or the connection has been closed."""
         self._has_item = anyio.Event()

@@ -201,7 +201,7 @@ class CallWatch:
         self.failure = ""
         """The message of the first error raised by the condition."""
         self.end = ""
-        """Why the watch ended; empty until then."""
+        """The reason why the watch ended; empty until then."""
         self.is_accepting = True
         """Whether further calls may be reported."""
         self._printer = CallPrinter()
