@@ -7,6 +7,7 @@ in this sense. A name in one of its packages has none of them, unless it is list
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def words_of(name):
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
+@cache
 def names_with_listed_words(package):
     return {
         name

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
+from codriver_lisp.edit_targets import SearchLimits, Target, find_target
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.reader import Positions
-from codriver_lisp.source_text import SearchLimits, Target, find_target
 from codriver_lisp.splices import (
     Splice,
     append_text,

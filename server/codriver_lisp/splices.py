@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver_lisp.errors import EditError, EditFailedError
+from codriver_lisp.indentation import last_line, reindent
 from codriver_lisp.parinfer import balance_by_indentation
 from codriver_lisp.reader import LINE_END_PATTERN, check_balance, read_forms, tokens
-from codriver_lisp.source_text import last_line, reindent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

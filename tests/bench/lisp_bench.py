@@ -18,9 +18,10 @@ from report import main
 
 from codriver.editing import Editor, EditRequest, SearchLimits
 from codriver_lisp.edit import Append, Replace, apply_edits
+from codriver_lisp.edit_targets import Target
 from codriver_lisp.parinfer import balance_by_indentation, indent_mode
 from codriver_lisp.reader import check_balance, read_forms
-from codriver_lisp.source_text import Document, Target
+from codriver_lisp.source_text import Document
 
 JAR = Path("/usr/share/java/clojure.jar")
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from refusals import refused_as
 from codriver.editing import CreateFile, Editor, EditRequest, InsertDef, ReplaceDef, SearchLimits, python_edits
 from codriver.editing.python_edits import PythonSource, apply_python_edits
 from codriver_lisp.edit import Append, EditedText, Replace
-from codriver_lisp.source_text import Target
+from codriver_lisp.edit_targets import Target
 
 SHOP = '''\
 import os  # first

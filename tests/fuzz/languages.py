@@ -18,9 +18,10 @@ from codriver.log.output_log import OutputLog
 from codriver_datalog import edn
 from codriver_datalog.errors import QueryError
 from codriver_lisp.edit import EditedText, apply_edits
+from codriver_lisp.edit_targets import SearchLimits
 from codriver_lisp.parinfer import balance_by_indentation, indent_mode
 from codriver_lisp.reader import check_balance, read_forms, tokens, top_level_forms
-from codriver_lisp.source_text import Document, SearchLimits
+from codriver_lisp.source_text import Document
 from datalog import test_against_reference as against_reference
 from fuzz.drawing import Chosen, text_of
 from lisp.test_edit_laws import NEW, Batch, check_edited

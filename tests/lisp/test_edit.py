@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from codriver_lisp.edit import Append, EditedText, EditEffect, Insert, Move, RefusedEdits, Replace, apply_edits
-from codriver_lisp.source_text import Document, SearchLimits, Target
+from codriver_lisp.edit_targets import SearchLimits, Target
+from codriver_lisp.source_text import Document
 
 GREET = """\
 (ns greet)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codriver_lisp.edit import Append, EditedText, Insert, Move, RefusedEdits, Replace, apply_edits
+from codriver_lisp.edit_targets import SearchLimits, Target, find_target
 from codriver_lisp.reader import check_balance, read_forms, tokens, top_level_forms
-from codriver_lisp.source_text import Document, SearchLimits, Target, find_target
+from codriver_lisp.source_text import Document
 
 NEW = [
     "(new [x]\n  (f x))",

@@ -4,7 +4,9 @@ import pytest
 from alike import rounds
 
 from codriver_lisp.edit import EditedText, Insert, Move, RefusedEdits, Replace, apply_edits
-from codriver_lisp.source_text import Document, SearchLimits, Target, reindent
+from codriver_lisp.edit_targets import SearchLimits, Target
+from codriver_lisp.indentation import reindent
+from codriver_lisp.source_text import Document
 from codriver_lisp.splices import replace_unit
 from lisp.test_edit import at, edited
 

@@ -15,7 +15,7 @@ import time
 import pytest
 from ports import closed_port
 
-from codriver.systems.terminals import make_nonblocking
+from codriver.systems.pipes import make_nonblocking
 from relay.relay_process import (
     HASTY,
     INITIALIZE,

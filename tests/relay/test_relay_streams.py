@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from codriver.systems.terminals import make_nonblocking
+from codriver.systems.pipes import make_nonblocking
 from relay.relay_process import RELAY, WAIT_S, answer, encode, request
 
 BIG = 1_000_000

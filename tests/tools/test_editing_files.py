@@ -25,7 +25,7 @@ from codriver.editing.atomic_batch import commit_changes
 from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read_snapshot
 from codriver.files import whole_files
 from codriver_lisp.edit import Append, Insert, Replace
-from codriver_lisp.source_text import Target
+from codriver_lisp.edit_targets import Target
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from alike import rounds
 from codriver.editing import CreateFile, Editor, EditRequest, SearchLimits
 from codriver.errors import RefusedError
 from codriver_lisp.edit import Append, Replace
-from codriver_lisp.source_text import Target
+from codriver_lisp.edit_targets import Target
 
 pytestmark = [
     pytest.mark.anyio,

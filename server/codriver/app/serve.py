@@ -60,8 +60,8 @@ from codriver.repls.launch.recipes import check_repl_word
 from codriver.server_hooks import RunningServer
 from codriver.settings.durations import Durations, durations_from_environment
 from codriver.settings.layers import SettingsReloader, withheld_message
-from codriver.systems import terminals
 from codriver.systems.machine import IDENTIFIES_USERS
+from codriver.systems.termination_signals import watch_termination_signals
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -381,7 +381,7 @@ class Server:
             await anyio.sleep(ARRIVAL_CHECK_INTERVAL_S)
 
     async def _stop_on_signals(self) -> None:
-        await terminals.watch_termination_signals(lambda name: self._core.report(StopServer(f"signal {name}")))
+        await watch_termination_signals(lambda name: self._core.report(StopServer(f"signal {name}")))
 
     async def _exit_when_idle(self) -> None:
         """Stop the server when it has had no clients and no evaluations for the configured time."""

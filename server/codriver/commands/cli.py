@@ -15,7 +15,7 @@ from codriver.app import features
 from codriver.commands.options import DIRECTORY_TYPE
 from codriver.commands.terminal import echo
 from codriver.errors import CodriverError, StartError
-from codriver.systems.terminals import use_utf8_output
+from codriver.systems.pipes import use_utf8_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,8 +32,8 @@ from codriver.editing.file_languages import (
 )
 from codriver.errors import format_count, refused
 from codriver_lisp.edit import EditEffect, RefusedEdits
+from codriver_lisp.edit_targets import SearchLimits
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.source_text import SearchLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

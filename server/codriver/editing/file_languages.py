@@ -34,11 +34,13 @@ from codriver.errors import truncate
 from codriver_lisp import edit as lisp_edits
 from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits, TextEdit
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.source_text import Document, SearchLimits
+from codriver_lisp.source_text import Document
 from codriver_lisp.splices import check_balanced as check_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from codriver_lisp.edit_targets import SearchLimits
 
 
 MAX_DISPLAYED_LOCATIONS: Final = 3

@@ -11,7 +11,7 @@ from codriver.editing import CreateFile, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.argument_reading import model_fields, resolve_argument_name
 from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel, remove_default
 from codriver_lisp.edit import Append, Insert, Move, Replace
-from codriver_lisp.source_text import Target
+from codriver_lisp.edit_targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -38,7 +38,7 @@ from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.endpoints import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree
-from codriver.systems.terminals import make_nonblocking
+from codriver.systems.pipes import make_nonblocking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

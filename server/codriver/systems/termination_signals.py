@@ -1,28 +1,17 @@
-"""Terminals, pipes and termination signals on all operating systems."""
+"""Receive SIGINT, SIGTERM and, on Windows, SIGBREAK in an event loop."""
 
 from __future__ import annotations
 
-import io
-import os
+import asyncio
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING
+
+import anyio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def use_utf8_output() -> None:
-    """On Windows, encode output to pipes and files as UTF-8 instead of an older code page."""
-    if sys.platform == "win32":
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
-                stream.reconfigure(encoding="utf-8")
-
-
-def make_nonblocking(end: int) -> None:
-    """Make reads and writes at one end of a pipe fail instead of blocking. On Windows, they still block."""
-    if sys.platform != "win32":
-        os.set_blocking(end, False)  # a positional-only parameter
 
 
 async def watch_termination_signals(notify: Callable[[str], None]) -> None:
@@ -30,12 +19,6 @@ async def watch_termination_signals(notify: Callable[[str], None]) -> None:
 
     Returns immediately outside of the main thread, because only the main thread can receive signals.
     """
-    import asyncio  # noqa: PLC0415  # only the server has an event loop
-    import signal  # noqa: PLC0415  # as above
-    import threading  # noqa: PLC0415  # as above
-
-    import anyio  # noqa: PLC0415  # as above
-
     if threading.current_thread() is not threading.main_thread():
         return
     if sys.platform == "win32":  # its event loops do not support signals
