@@ -7,7 +7,7 @@ import pytest
 from refusals import refused_as
 
 from codriver.core import dispatch
-from codriver.core.actions import AddRepl, ReplConnected, ReplLost, RestartRepl, RetryDue
+from codriver.core.actions import AddRepl, DropRepl, ReplConnected, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Profile
@@ -67,9 +67,10 @@ def test_a_call_without_a_session_prefers_a_repl_over_discovered_kernels(other):
     assert resolve_session(state, "a-ipynb").key == "a-ipynb"
 
 
-def test_a_discovered_kernel_is_never_chosen_without_its_key():
+def test_a_discovered_kernel_is_never_chosen_unless_the_caller_used_it_last():
     for kernels in ([repl("a-ipynb")], [repl("a-ipynb"), repl("b-ipynb")]):
-        for used in ((), ("kernel:a-ipynb",)):
+        assert resolve_session(state_of(*kernels), None, used=("kernel:a-ipynb",)).key == "a-ipynb"
+        for used in ((), ("kernel:a-ipynb", "process:py")):
             with refused_as("no-repl") as refused:
                 resolve_session(state_of(*kernels), None, used=used)
             assert refused.value.hint.endswith(
@@ -166,6 +167,50 @@ def test_a_kernel_with_a_renamed_notebook_is_known_by_the_new_name():
     )  # fmt: skip
     assert not server.do(replace(KERNEL, document=None))
     assert server.state.repls[KERNEL.id].document == "/w/b.ipynb"
+
+
+def unnamed_kernel(number, document=None):
+    file = f"/run/jupyter/kernel-{number}.json"
+    origin = Origin("kernel", file, is_discovered_only=True)
+    return AddRepl(f"kernel:{file}", "jup", origin, f"jupyter://{file}", document=document)
+
+
+def end(server, kernel):
+    server.do(ReplLost(kernel.id, "the kernel ended"))
+    server.do(DropRepl(kernel.id, "the kernel is gone"))
+    assert kernel.id not in server.state.repls
+
+
+def test_the_key_of_an_ended_kernel_is_not_given_to_another_kernel():
+    server = Server()
+    first, second, third = map(unnamed_kernel, (1, 2, 3))
+    for kernel in (first, second):
+        server.do(kernel)
+        server.do(ReplConnected(kernel.id, PYTHON, kernel.address))
+    end(server, second)
+    server.do(third)
+    assert server.state.repls[third.id].key == "jup-3"
+    with refused_as("unknown-session") as refused:
+        resolve_session(server.state, "jup-2")
+    assert refused.value.message == "the REPL session jup-2 has ended: the kernel is gone"
+    assert refused.value.hint == "The sessions are jup, jup-3."
+    server.do(second)
+    server.do(ReplConnected(second.id, PYTHON, second.address))
+    again = server.state.repls[second.id]
+    assert (again.key, again.generation) == ("jup-2", 2)
+
+
+def test_the_next_kernel_of_a_notebook_gets_its_key_with_a_new_generation():
+    server = Server()
+    server.do(KERNEL)
+    server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
+    end(server, KERNEL)
+    for number, document, key, generation in ((2, "/w/a.ipynb", "a-ipynb", 2), (3, "/v/a.ipynb", "a-ipynb-2", 1)):
+        kernel = replace(unnamed_kernel(number, document), key="a-ipynb")
+        server.do(kernel)
+        server.do(ReplConnected(kernel.id, PYTHON, kernel.address))
+        known = server.state.repls[kernel.id]
+        assert (known.key, known.generation) == (key, generation)
 
 
 def test_an_unusable_kernel_is_listed_but_no_connection_is_attempted():

@@ -5,7 +5,7 @@ from refusals import refused_as
 
 from codriver.core.profiles import Profile
 from codriver.core.records import replace
-from codriver.core.state import Origin, Repl, State
+from codriver.core.state import DroppedRepl, Origin, Repl, State
 from codriver.tools.calls.gate import is_choice_open
 from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
 
@@ -95,18 +95,45 @@ KERNEL = repl("analysis", Origin("kernel", "/run/kernel-1.json", is_discovered_o
 
 
 @pytest.mark.parametrize("others", [[], [OURS], [OURS, CLOJURE], [SHOP]])
-def test_a_discovered_kernel_is_used_only_if_it_is_named_by_its_key(others, tmp_path):
+def test_a_discovered_kernel_is_used_only_if_the_caller_has_named_it(others, tmp_path):
     state = state_of(KERNEL, *others)
     assert resolve_session(state, "analysis").key == "analysis"
     assert find_serving_repl(tmp_path / "a.py", others, tmp_path) is find_serving_repl(
         tmp_path / "a.py", [KERNEL, *others], tmp_path
     )
+    assert resolve_session(state, None, used=[KERNEL.id]).key == "analysis"
     if others:
-        assert resolve_session(state, None, used=[KERNEL.id]).key == resolve_session(state_of(*others), None).key
+        expected = resolve_session(state_of(*others), None).key
+        assert resolve_session(state, None).key == expected
+        used_later = [KERNEL.id, state_of(*others).repls["id of " + expected].id]
+        assert resolve_session(state, None, used=used_later).key == expected
         return
     with refused_as("no-repl") as refused:
         resolve_session(state, None)
     assert refused.value.hint == "To use a kernel that somebody else started, pass replSessionKey analysis."
+
+
+@pytest.mark.parametrize("is_dropped", [True, False], ids=["dropped", "stopped"])
+def test_after_the_end_of_a_named_kernel_no_other_session_is_chosen_silently(is_dropped):
+    stopped = replace(KERNEL, phase="stopped", note="the kernel died")
+    state = state_of(OURS) if is_dropped else state_of(OURS, stopped)
+    if is_dropped:
+        left = DroppedRepl(KERNEL.key, 1, "the kernel died", is_discovered_only=True)
+        state = replace(state, forgotten={KERNEL.id: left})
+        with refused_as("unknown-session") as refused:
+            resolve_session(state, "analysis")
+        assert refused.value.message == "the REPL session analysis has ended: the kernel died"
+    with refused_as("unknown-session") as refused:
+        resolve_session(state, None, used=[OURS.id, KERNEL.id])
+    assert refused.value.message == "the REPL session analysis, which you used last, has ended: the kernel died"
+    assert refused.value.hint == "To use another session, pass replSessionKey, which is one of: py."
+    assert resolve_session(state, None, used=[KERNEL.id, OURS.id]).key == "py"
+
+
+def test_a_stand_in_is_not_replaced_by_a_kernel_that_the_caller_named():
+    stand_in = replace(OURS, awaits_trust=True)
+    target = resolve_session(state_of(KERNEL, stand_in), None, used=[KERNEL.id])
+    assert (target.key, target.displaced, target.alternatives) == ("analysis", (), ("py",))
 
 
 def test_a_stopped_repl_is_not_chosen_even_if_it_was_used_before():
@@ -128,6 +155,8 @@ CONNECTING = replace(WORKER, phase="connecting", profile=None, generation=0)
         ([SHOP, replace(CONNECTING, phase="waiting")], [], False),
         ([SHOP, replace(CONNECTING, phase="connecting", generation=1)], [], False),
         ([SHOP, replace(CONNECTING, origin=CONFIGURED)], [], False),
+        ([OURS, KERNEL, CONNECTING], [KERNEL], False),
+        ([OURS, KERNEL, CONNECTING], [], True),
     ],
 )
 def test_a_choice_waits_for_a_repl_that_may_be_an_application(repls, used, is_open):

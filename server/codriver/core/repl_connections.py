@@ -111,19 +111,20 @@ def for_known_repl(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
 
 def add_repl(state: State, action: AddRepl) -> Outcome:
     """Connect to a REPL or start it. If the REPL is already known, update only its changed properties."""
-    known, left = state.repls.get(action.id), state.forgotten.get(action.id)
+    known = state.repls.get(action.id)
     if known is not None and known.phase != "stopped":
         return _update_known_repl(state, known, action)
+    key = known.key if known else _free_key(state, action.key, action.id, action.document)
     # A discovered REPL that was given up on is tried once, unless its file was rewritten.
     given_up = known if action.origin.is_discovered_only and not action.rewritten else None
     repl = Repl(
         id=action.id,
-        key=known.key if known else _free_key(state, action.key, action.id),
+        key=key,
         origin=action.origin,
         keyed=known.keyed if known else action.keyed,
         address=action.address,
         expected_dialect=action.dialect,
-        generation=known.generation if known else left.generation if left else 0,
+        generation=known.generation if known else _last_generation(state, key, action.id),
         end_reason=known.end_reason if known else None,
         failures=given_up.failures if given_up else 0,
         note=given_up.note if given_up else None,
@@ -157,7 +158,10 @@ def drop_repl(state: State, repl: Repl, action: DropRepl) -> Outcome:
     """Remove a disconnected REPL, and record its key and generation in case it comes back."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
-    left = with_item(state.forgotten, repl.id, DroppedRepl(repl.key, repl.generation))
+    dropped = DroppedRepl(
+        repl.key, repl.generation, action.cause, repl.origin.is_discovered_only, document=repl.document
+    )
+    left = with_item(state.forgotten, repl.id, dropped)
     without = replace(state, repls=without_item(state.repls, repl.id), forgotten=left)
     return Outcome(without, follow_ups=evaluation_queue.actions_ending_evaluations(without, repl.id, action.cause))
 
@@ -185,7 +189,7 @@ def use_new_connection(state: State, repl: Repl, action: ReplConnected) -> Outco
     """Start using a new connection, which starts a new generation of the REPL, and run queued evaluations."""
     connected = replace(
         repl,
-        key=repl.key if repl.keyed else _free_key(state, action.key, repl.id),
+        key=repl.key if repl.keyed else _free_key(state, action.key, repl.id, repl.document),
         keyed=True,
         phase="connected",
         address=action.address,
@@ -335,8 +339,24 @@ def remove_session(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     return Outcome(orphans.remove_closed_session(state, repl.id, action.name))
 
 
-def _free_key(state: State, expected: str, repl_id: str) -> str:
-    return free_name(expected, {repl.key for repl in state.repls.values() if repl.id != repl_id})
+def _free_key(state: State, expected: str, repl_id: str, document: str | None) -> str:
+    """Return a key for a REPL that neither another REPL has nor a dropped one reserves."""
+    left = state.forgotten.get(repl_id)
+    if left is not None and left.is_discovered_only:
+        return left.key  # still reserved for this REPL
+    used = {repl.key for repl in state.repls.values() if repl.id != repl_id}
+    reserved = {dropped.key for dropped in state.forgotten.values() if dropped.reserves_key(document)}
+    return free_name(expected, used | reserved)
+
+
+def _last_generation(state: State, key: str, repl_id: str) -> int:
+    """Return the last generation of a dropped REPL, or of the kernel whose key it gets, or 0.
+
+    The next kernel of a notebook gets the same key and continues its generations, so callers notice that it is new.
+    """
+    dropped = state.forgotten.get(repl_id)
+    same_key = [left.generation for left in state.forgotten.values() if left.is_discovered_only and left.key == key]
+    return max([dropped.generation if dropped is not None else 0, *same_key])
 
 
 def _start_or_connect(state: State, repl: Repl, now: int) -> Outcome:

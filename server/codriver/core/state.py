@@ -167,7 +167,7 @@ class Origin:
     is_discovered_only: bool = False
     """Whether the REPL was only discovered, not named by anyone.
 
-    Such a REPL belongs to a person. It is used only by its key, or if it is the only REPL.
+    Such a REPL belongs to a person. It is used only by callers that name its key. Their next calls may omit the key.
     """
     is_of_unverified_file: bool = False
     """Whether the REPL was found through a file that is not a port file and may not have been written by this user."""
@@ -300,6 +300,19 @@ class DroppedRepl:
     """The key, which answers still need to name the sessions of evaluations."""
     generation: int
     """The last generation. If the REPL comes back, it continues from this number."""
+    cause: str = ""
+    """Why the REPL was dropped."""
+    is_discovered_only: bool = False
+    """Whether the REPL was only discovered. See `Origin.is_discovered_only`."""
+    document: str | None = None
+    """The path of the document whose code people ran in the REPL."""
+
+    def reserves_key(self, document: str | None) -> bool:
+        """Return whether another REPL, which runs the code of `document`, must not get this REPL's key.
+
+        Callers were told to use a discovered REPL by its key, and would run code in another person's notebook.
+        """
+        return self.is_discovered_only and (self.document is None or self.document != document)
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,22 @@ def test_a_kernel_is_discovered_by_any_spelling_of_its_command_line(client):
         assert f"{name}.json" in answer["result"], answer
 
 
+def test_calls_without_a_session_stay_in_the_kernel_that_the_caller_named(client):
+    until(lambda: kernels(client).keys() == SPELLINGS.keys(), "all kernels")
+    key = kernels(client)["kernel-v3-vscode"]
+    code = "import os; os.getpid()"
+    own = client.call("evaluate_code", code=code, who="carol")
+    assert own["sessionKey"] == "py"
+    named = client.call("evaluate_code", code=code, replSessionKey=key, who="carol", timeoutMs=60_000)
+    after = client.call("evaluate_code", code=code, who="carol", detail=False)
+    assert (after["result"], after["sessionKey"]) == (named["result"], key)
+    assert f"in {key}, as before; replSessionKey selects another REPL: py" in after["notes"]
+    again = client.call("evaluate_code", code=code, who="carol", detail=False)
+    assert again["sessionKey"] == key
+    assert client.call("evaluate_code", code=code, replSessionKey="py", who="carol")["result"] == own["result"]
+    assert client.call("evaluate_code", code=code, who="carol")["sessionKey"] == "py"
+
+
 def test_an_editor_kernel_is_interrupted_by_a_signal(client):
     until(lambda: kernels(client).keys() == SPELLINGS.keys(), "all kernels")
     key = kernels(client)["kernel-v2-vscode"]

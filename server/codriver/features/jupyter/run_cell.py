@@ -36,7 +36,12 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.gate import require_editing_allowed
-from codriver.tools.calls.session_choice import Target, check_working_tree, resolve_session
+from codriver.tools.calls.session_choice import (
+    Target,
+    check_working_tree,
+    discovered_session_in_use,
+    resolve_session,
+)
 from codriver.tools.calls.tool import Tool
 from codriver.tools.restart_repl import RestartArguments, restart_repl
 
@@ -95,7 +100,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     """
     require_editing_allowed("run_cell", call.services.live.settings)
     notebook = await _open_notebook(call, arguments)
-    target = _resolve_target(call, arguments.repl_session_key, notebook.path, notebook.content)
+    target = _resolve_target(call, arguments.repl_session_key, notebook)
     check_working_tree(call, target, notebook.who, arguments.repl_session_key)
     if arguments.cell is None:
         answer = await _run_all(call, arguments, notebook, target)
@@ -308,15 +313,16 @@ def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> t
     return path, content_digest(data), parse_notebook(data, path.name)
 
 
-def _resolve_target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
+def _resolve_target(call: Call, key: str | None, notebook: OpenedNotebook) -> Target:
     """Return the session in which to run a notebook's cells.
 
-    This is the session of the notebook's kernel. If it has none, the session `key` is used, or else the only kernel
-    that belongs to no notebook.
+    This is the session of the notebook's kernel. If it has none, the session `key` is used, or else the kernel that the
+    caller used last if somebody else started it, or else the only kernel that belongs to no notebook.
 
     Raises:
-        RefusedError: no kernel can be used, or several could be.
+        RefusedError: no kernel can be used, several could be, or the one that the caller used last has ended.
     """
+    path, kernelspec = notebook.path, notebook.content.kernel
     of_notebook = kernel_for_notebook(call.state, path, call.services.workspace)
     if of_notebook is not None:
         if key not in (None, of_notebook.key):
@@ -331,11 +337,14 @@ def _resolve_target(call: Call, key: str | None, path: Path, notebook: Notebook)
     if key is not None:
         target = resolve_session(call.state, key)
         if not _runs_cells(target.repl):
-            raise _no_kernel_error(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
+            raise _no_kernel_error(call.state, path.name, kernelspec, keys, f", and {key} is not a Jupyter kernel")
         return target
+    last = discovered_session_in_use(call, notebook.who)
+    if last is not None and not last.repl.document and _runs_cells(last.repl):
+        return last
     free = [repl.key for repl in kernels if not repl.document and not repl.origin.is_discovered_only]
     if len(free) != 1:
-        raise _no_kernel_error(call.state, path.name, notebook.kernel, keys, "")
+        raise _no_kernel_error(call.state, path.name, kernelspec, keys, "")
     return resolve_session(call.state, free[0])
 
 

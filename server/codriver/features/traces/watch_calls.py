@@ -13,7 +13,7 @@ from codriver.features.traces.call_watches import WATCH_OP, CallWatch, CallWatch
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.session_choice import resolve_session
+from codriver.tools.calls.session_choice import choose_session
 from codriver.tools.calls.tool import Tool
 from codriver.wire.untrusted import mapping_or_empty
 
@@ -51,7 +51,8 @@ async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
 
     If the limit is 0, end the caller's watches for the function instead.
     """
-    repl, who = resolve_session(call.state, arguments.repl_session_key).repl, call.who(arguments.who)
+    who = call.who(arguments.who)
+    repl = choose_session(call, arguments.repl_session_key, who).repl
     watches = call.services.part(CallWatches)
     if arguments.limit == 0:
         active = watches.find(repl.id, who, arguments.function)

@@ -106,9 +106,13 @@ def make_reader(
     state = call.services.core.state
     repl, knowledge = state.repls.get(evaluation.repl), reported_evaluations.caller_knowledge(state, call.client, who)
     given = arguments.__dict__
+    expected_session: str | None = given.get("repl_session_key")
+    if expected_session is None and not (repl is not None and repl.origin.is_discovered_only):
+        # An answer always names a kernel of a person if the call did not.
+        expected_session = default_session or _default_session(call, who)
     return AnswerReader(
         who=who,
-        session_key=given.get("repl_session_key") or default_session or _default_session(call, who),
+        session_key=expected_session,
         namespace=given.get("namespace"),
         evaluation=given.get("evaluation_id"),
         seen=knowledge.seen.get(session) if knowledge else None,

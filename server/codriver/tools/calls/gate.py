@@ -14,7 +14,7 @@ import anyio
 from pydantic import ValidationError
 
 from codriver.core.profiles import LISP, PYTHON
-from codriver.core.recent_repls import recent_repl_ids
+from codriver.core.recent_repls import is_eligible, recent_repl_ids
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.settings.model import Settings, name_in_files
@@ -144,7 +144,7 @@ def is_choice_open(state: State, used: Sequence[str]) -> bool:
 
     `used` has the ids of the REPLs that the caller used before.
     """
-    able = [repl for repl in state.repls.values() if repl.phase != "stopped" and not repl.origin.is_discovered_only]
+    able = [repl for repl in state.repls.values() if repl.phase != "stopped" and is_eligible(repl, used)]
     is_coming = any(repl.is_awaited and not repl.is_owned for repl in able)
     return len(able) > 1 and is_coming and not any(repl.id in used for repl in able)
 

@@ -13,7 +13,7 @@ from codriver.core.actions import RequestLane, SessionOpened
 from codriver.core.evaluations import Evaluation, Lane
 from codriver.core.records import dataclass
 from codriver.core.requests import MAIN_SESSION
-from codriver.core.state import Session, free_name
+from codriver.core.state import DroppedRepl, Session, free_name
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -79,13 +79,31 @@ def _ambiguous_session_error(repls: Sequence[Repl]) -> RefusedError:
     )
 
 
-def _unknown_session_error(given: str, keys: Sequence[str]) -> RefusedError:
-    """Create the error for a call that names a session that does not exist."""
+def _unknown_session_error(state: State, given: str) -> RefusedError:
+    """Create the error for a call that names a session that does not exist, or that has ended."""
+    keys = _session_keys(state)
+    dropped = [repl for repl in state.forgotten.values() if repl.key == given]
+    message = (
+        f"the REPL session {given} has ended: {dropped[-1].cause}" if dropped else f"there is no REPL session {given!r}"
+    )
     return refused(
         "unknown-session",
-        f"there is no REPL session {given!r}",
+        message,
         hint=f"The sessions are {', '.join(keys)}." if keys else "No REPL is connected. See status.",
-        details={"sessions": list(keys), "count": len(keys)},
+        details={"sessions": keys, "count": len(keys)},
+    )
+
+
+def _ended_session_error(state: State, ended: Repl | DroppedRepl) -> RefusedError:
+    """Create the error for a call without a session key whose caller last used a discovered REPL that has ended."""
+    keys, cause = _session_keys(state), ended.cause if isinstance(ended, DroppedRepl) else ended.note
+    return refused(
+        "unknown-session",
+        f"the REPL session {ended.key}, which you used last, has ended: {cause or 'no reason is known'}",
+        hint=f"To use another session, pass replSessionKey, which is one of: {', '.join(keys)}."
+        if keys
+        else "No REPL is connected. See status.",
+        details={"sessions": keys, "count": len(keys)},
     )
 
 
@@ -124,12 +142,24 @@ def choose_session(call: Call, key: str | None, who: str, *, file: str = "") -> 
 
 
 def used_repls(call: Call, who: str) -> tuple[str, ...]:
-    """Return the ids of the REPLs in which a caller has evaluated code, most recent last.
+    """Return the ids of the REPLs in which a caller has evaluated code, most recent last."""
+    return recent_repls.recent_repl_ids(call.services.core.state, call.client, who)
 
-    The result is empty if there is only one REPL.
+
+def discovered_session_in_use(call: Call, who: str) -> Target | None:
+    """Return the session of the REPL that a caller used last if this REPL was only discovered, or else None.
+
+    Raises:
+        RefusedError: this REPL has ended.
     """
-    state = call.services.core.state
-    return recent_repls.recent_repl_ids(state, call.client, who) if len(state.repls) > 1 else ()
+    used = used_repls(call, who)
+    ended = recent_repls.ended_discovered_repl(call.state, used)
+    if ended is not None:
+        raise _ended_session_error(call.state, ended)
+    repl = call.state.repls.get(used[-1]) if used else None
+    if repl is None or not repl.origin.is_discovered_only:
+        return None
+    return Target(repl, repl.sessions[MAIN_SESSION])
 
 
 def describe_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
@@ -137,10 +167,11 @@ def describe_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple
 
     Each caller receives the same note only once.
     """
-    if not target.alternatives and not target.displaced:
+    is_discovered = bool(target.reason) and target.repl.origin.is_discovered_only
+    if not target.alternatives and not target.displaced and not is_discovered:
         return ()
-    others = f"replSessionKey selects another REPL: {', '.join(target.alternatives)}"
-    note = f"in {target.repl.key}, {target.reason}; {others}"
+    others = f"replSessionKey selects another REPL: {', '.join(target.alternatives)}" if target.alternatives else ""
+    note = f"in {target.repl.key}, {target.reason}" + (f"; {others}" if others else "")
     if target.displaced:
         others = f"replSessionKey still selects {', '.join(target.displaced)}"
         note = f"in {target.repl.key}, the project's REPL; {others}"
@@ -194,19 +225,23 @@ def resolve_session(
     preferred.
 
     Without a key, these REPLs are not considered: REPLs that were never reached, such as one with a stale port file,
-    kernels that somebody else started, and stand-ins while the project's own REPL is connected.
+    kernels that somebody else started, and stand-ins while the project's own REPL is connected. The exception is a
+    kernel that the caller used last. If it has ended, the caller has to name another session.
 
     Raises:
         RefusedError: the session does not exist, several sessions are possible, or the REPL has stopped.
     """
     if key is None:
         repls = state.repls.values()
+        ended = recent_repls.ended_discovered_repl(state, used)
+        if ended is not None:
+            raise _ended_session_error(state, ended)
         reachable = [
             candidate
             for candidate in repls
             if candidate.phase != "stopped"
             and (candidate.phase != "waiting" or candidate.generation)
-            and not candidate.origin.is_discovered_only
+            and recent_repls.is_eligible(candidate, used)
         ]
         if not reachable:
             raise _no_repl_error(tuple(repls), describe_repl_setup(state))
@@ -228,7 +263,7 @@ def resolve_session(
     for repl in state.repls.values():
         if key in repl.aliases and repl.phase != "stopped":
             return Target(repl, repl.sessions[MAIN_SESSION])
-    raise _unknown_session_error(key, _session_keys(state))
+    raise _unknown_session_error(state, key)
 
 
 def _session_keys(state: State) -> list[str]:
@@ -254,6 +289,7 @@ def _is_superseded(repl: Repl, others: Iterable[Repl]) -> bool:
     return repl.is_stand_in and any(
         other.phase == "connected"
         and not other.is_stand_in
+        and not other.origin.is_discovered_only
         and other.other_working_tree is None
         and (bool(repl.origin.stand_in_note) or other.dialect == repl.dialect)
         for other in others
@@ -434,7 +470,7 @@ def find_target(state: State, evaluation: Evaluation) -> Target:
     """
     repl = state.repls.get(evaluation.repl)
     if repl is None or evaluation.session not in repl.sessions:
-        raise _unknown_session_error(evaluation.session, [candidate.key for candidate in state.repls.values()])
+        raise _unknown_session_error(state, evaluation.session)
     return Target(repl, repl.sessions[evaluation.session])
 
 

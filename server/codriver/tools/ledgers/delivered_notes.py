@@ -52,14 +52,14 @@ class ReplNotes:
     notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
     """Evaluation whose answer has the note, however often it is fetched, by client, `who` and note."""
     generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
-    """Generation of the REPL in the caller's last answer about it, by client, `who` and REPL."""
+    """Generation of the REPL in the caller's last answer about it, by client, `who` and key."""
 
     def record_generation(self, client: str, who: str, repl: Repl) -> bool:
         """Record the generation of a REPL in an answer to a caller.
 
         Returns whether it has changed since the caller's last answer.
         """
-        caller = (None if who == COMMANDS_CALLER else client, who, repl.id)
+        caller = (None if who == COMMANDS_CALLER else client, who, repl.key)
         before = self.generations.get(caller)
         if before == repl.generation:
             return False

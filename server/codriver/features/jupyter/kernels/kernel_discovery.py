@@ -107,7 +107,9 @@ class KernelDiscovery:
             or self._is_attempt_due(discovered[kernel.identity])
         ]
         actions += [
-            DropRepl(repl.id) for repl in discovered.values() if repl.id not in expected and repl.phase != "connected"
+            DropRepl(repl.id, "the kernel is gone, which also happens when it is restarted in VS Code")
+            for repl in discovered.values()
+            if repl.id not in expected and repl.phase != "connected"
         ]
         self._written_ns = {kernel.identity: kernel.written_ns for kernel in expected.values()}
         self._next_attempts = {
