@@ -1,4 +1,4 @@
-"""Accessors that describe the seam itself, and what the application registered with it."""
+"""Accessors that describe the seam itself, and everything that the application has registered with it."""
 
 from __future__ import annotations
 

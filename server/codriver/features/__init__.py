@@ -1,1 +1,1 @@
-"""The optional features of Codriver, each in a package of its own."""
+"""The optional features of Codriver, each in its own package."""

@@ -1,4 +1,4 @@
-"""Answer plain requests, those in exactly the form that the protocol describes, without the MCP SDK.
+"""Answer plain requests, which have exactly the form that the protocol describes, without the MCP SDK.
 
 The SDK passes each request through models, contexts and tasks, which takes longer than most requests themselves, and
 importing it takes as long as the rest of the startup. Therefore clients' first requests, and those in an agent's loop,

@@ -1,6 +1,6 @@
-"""Find the names that code defines with regular expressions, without parsing it.
+"""Use regular expressions to find the names that code defines.
 
-Nothing is parsed, because this scans hundreds of sources at once, and some of them are truncated.
+The code is not parsed, because hundreds of sources are scanned at once, and some of them are truncated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Call traces: record the calls that code makes, with arguments and results, and where the time goes."""
+"""Call traces: record the calls that code makes, with arguments and results, and measure where the time goes."""
 
 from __future__ import annotations
 

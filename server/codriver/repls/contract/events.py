@@ -1,4 +1,4 @@
-"""Events that adapters report during an evaluation, and its ending."""
+"""Events that adapters report during an evaluation and at its end."""
 
 from __future__ import annotations
 

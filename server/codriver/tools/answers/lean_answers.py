@@ -1,4 +1,4 @@
-"""Shorten the description of an evaluation to what its reader does not know yet.
+"""Shorten the description of an evaluation to the parts that its reader does not know yet.
 
 These are omitted: `status` for `done`, or if the reason says that the evaluation failed; `evaluationId` if the reader
 passed it, or if the evaluation is done and no note but a repetition needs it; `sessionKey` if the reader passed it, or

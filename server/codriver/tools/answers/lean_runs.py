@@ -1,4 +1,4 @@
-"""Omit from a test run's answer what its caller already knows."""
+"""Omit the parts of a test run's answer that its caller already knows."""
 
 from __future__ import annotations
 
