@@ -3,7 +3,8 @@
 `python tests/bench/run_cycles.py FOLDER [CYCLES]` uses the environment of `run_programs.py` in FOLDER. In each cycle a
 client connects to the server, evaluates in the program, and watches a function. Then the program's REPL is
 disconnected. Memory, descriptors, threads, modules and objects of the last cycle are compared with those of cycle 20,
-in the program and in the server. The cycles start when the server stores as many evaluations and log entries as it may.
+in the program and in the server. The cycles start when the server stores as many evaluations, log entries and watched
+calls as it may.
 """
 
 import contextlib
@@ -26,12 +27,14 @@ from run_programs import CODRIVER, environment_of, free_port  # noqa: E402
 STORED = 1000
 """Maximum number of evaluations and log entries in the server's log. The server itself stores as many evaluations."""
 FILLING = 2 * STORED
-"""Number of evaluations before the first cycle."""
+"""Number of evaluations before the first cycle, and of watches. Each leaves an entry, and 2,000 are stored."""
 FIRST = 20
 """The cycle with which later ones are compared. Until then, caches are filled."""
 COUNTS = (
     "import gc, sys, threading; _ = gc.collect(); [len(sys.modules), len(gc.get_objects()), threading.active_count()]"
 )
+NO_COUNTS = f"_ = {COUNTS!r}; [0, 0, 0]"
+"""As much code as `COUNTS` for cycles whose counts are not printed, because counting objects takes most of a cycle."""
 WATCHED = {"function": "shop.total", "limit": 5}
 
 
@@ -56,11 +59,11 @@ del drop
 """Closes the program's connection from the program, as if the server had been lost."""
 
 
-def cycle(live, pid):
-    """Connect, evaluate, watch, and hang up. Return the counts in the program while it is connected."""
+def cycle(live, code):
+    """Connect, evaluate code that returns counts, watch, and hang up. Return the counts."""
     with contextlib.closing(live.client(name="bench")) as client:
         watched = client.call("watch_calls", replSessionKey="shop", **WATCHED)
-        answer = client.call("evaluate_code", code=COUNTS, replSessionKey="shop")
+        answer = client.call("evaluate_code", code=code, replSessionKey="shop")
         assert watched["ok"], watched
         client.call("evaluate_code", code=HANG_UP, replSessionKey="shop")
         until(lambda: is_attached(client, answer["generation"] + 1), "the server to attach again")
@@ -97,11 +100,14 @@ def main():
 
 
 def fill(live):
-    """Evaluate code like that of the cycles until the server drops old evaluations and log entries."""
+    """Evaluate and watch as in the cycles until the server drops old evaluations, log entries and watched calls."""
     with contextlib.closing(live.client(name="bench")) as client:
         for number in range(FILLING):
-            answer = client.call("evaluate_code", code=f"_ = {number}, {HANG_UP!r}; {COUNTS}", replSessionKey="shop")
+            answer = client.call("evaluate_code", code=f"_ = {number}, {HANG_UP!r}; {NO_COUNTS}", replSessionKey="shop")
             assert answer["ok"], answer
+            for limit in (5, 0):
+                answer = client.call("watch_calls", replSessionKey="shop", **WATCHED | {"limit": limit})
+                assert answer["ok"], answer
 
 
 def measure(live, pid, cycles):
@@ -110,8 +116,9 @@ def measure(live, pid, cycles):
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     print("| | KiB | descriptors | threads | modules | objects | KiB | descriptors | threads |", flush=True)
     for number in range(1, cycles + 1):
-        counts = cycle(live, pid)
-        if number in (1, FIRST, cycles) or number % 100 == 0:
+        is_printed = number in (1, FIRST, cycles) or number % 100 == 0
+        counts = cycle(live, COUNTS if is_printed else NO_COUNTS)
+        if is_printed:
             of_program, of_server = state(pid) | counts, state(live.process.pid)
             names = ("KiB", "descriptors", "threads", "modules", "objects")
             cells = [str(number), *(str(of_program[name]) for name in names), *map(str, of_server.values())]

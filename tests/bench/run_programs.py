@@ -268,6 +268,9 @@ class Trial:
             process.wait()
         if process.stdin and not process.stdin.closed:
             process.stdin.close()
+        if kind.end in ("TERM", "KILL"):  # children that do not notice it would keep the output open
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         for reader in self.readers:
             reader.join(WAIT_S)
         self.outcome.lines = tuple(
