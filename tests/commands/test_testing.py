@@ -189,6 +189,59 @@ def test_failures_are_printed_with_locations_and_reported_as_xml(live):
     assert found["test_skipped"].result[0].message == "later, maybe"
 
 
+UNITTESTS = """import unittest
+
+class Shop(unittest.TestCase):
+    def test_right(self): pass
+    def test_wrong(self): self.assertEqual(1, 2)
+    @unittest.skip("later")
+    def test_skipped(self): pass
+    @unittest.expectedFailure
+    def test_unexpected(self): pass
+
+class Closed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): raise ValueError("closed")
+    def test_it(self): pass
+"""
+
+
+@pytest.fixture(scope="module")
+def without_pytest(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unittest")
+    (project(folder, has_pytest=False) / "test_shop.py").write_text(UNITTESTS)
+    with serving(folder, "--repl", "none") as running:
+        yield running
+
+
+def test_the_report_about_tests_without_pytest_is_written_by_codriver(without_pytest):
+    report = without_pytest.workspace / "report.xml"
+    done = without_pytest.run("test", "--junit", str(report))
+    assert done.returncode == 1, done.stdout
+    assert "unrecognized arguments" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("5 tests: 1 passed, 2 failed, 1 error, 1 skipped in ")
+    schema().validate(str(report))
+    suites = {suite.name: suite for suite in junitparser.JUnitXml.fromfile(str(report))}
+    assert set(suites) == {"test_shop.Shop", "test_shop.Closed"}
+    found = {case.name: case for suite in suites.values() for case in suite}
+    assert {name: [type(result).__name__ for result in case.result] for name, case in found.items()} == {
+        "setUpClass": ["Error"],
+        "test_right": [],
+        "test_skipped": ["Skipped"],
+        "test_unexpected": ["Failure"],
+        "test_wrong": ["Failure"],
+    }
+    assert found["test_wrong"].classname == "test_shop.Shop"
+    assert found["test_wrong"].result[0].message == "AssertionError: 1 != 2"
+    assert found["test_unexpected"].result[0].message == "unexpected success"
+
+
+def test_only_unittest_tests_that_failed_in_the_last_run_are_rerun(without_pytest):
+    assert without_pytest.run("test").returncode == 1
+    done = without_pytest.run("test", "--failed")
+    assert (done.returncode, summary(done)) == (1, "2 tests: 0 passed, 1 failed, 1 error")
+
+
 def test_output_cannot_issue_ci_commands_and_each_failure_is_an_annotation(live, monkeypatch):
     monkeypatch.setitem(live.environ, "GITHUB_ACTIONS", "true")
     monkeypatch.setitem(live.environ, "GITHUB_WORKSPACE", str(live.workspace))

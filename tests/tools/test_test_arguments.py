@@ -53,6 +53,7 @@ def test_options_precede_paths_in_the_pytest_command(tmp_path, given, command):
         ("unittest", ["-x", "tests/test_a.py"], ["-f", "tests.test_a"]),
         ("unittest", ["tests"], ["discover", "-s", "tests"]),
         ("unittest", ["tests/test_a.py::TestB::test_c", "-k", "c"], ["tests.test_a.TestB.test_c", "-k", "c"]),
+        ("unittest", ["a.B.test_c", "setUpClass (a.D)", "unittest.loader._FailedTest.e"], ["a.B.test_c", "a.D", "e"]),
         ("django", ["-x", "shop/tests.py::TestB::test_c"], ["--failfast", "shop.tests.TestB.test_c"]),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,7 +36,7 @@ class CaseResult:
     kind: str = ""
     """The reason why the run could not start, such as `no-tests` or `no-repl`. Empty for a test."""
     joint: str = "/"
-    """The separator between namespace and name: `::` for a Python test."""
+    """The separator between namespace and name: `::` for a test run by pytest, `.` for other Python tests."""
 
     @property
     def title(self) -> str:
@@ -49,7 +50,7 @@ def read_test_cases(answer: Mapping[str, Any], workspace: Path) -> list[CaseResu
     A test with several assertions is one case, which failed if any of them did. A test without assertions passed.
     """
     if is_python_run(answer):
-        return [_read_pytest_case(row) for row in answer.get("results", ())]
+        return [_read_python_case(row, answer) for row in answer.get("results", ())]
     seconds = {(namespace, test): float(duration) for namespace, test, duration in answer.get("times", ())}
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
     for row in answer.get("results", ()):
@@ -65,9 +66,18 @@ def is_python_run(answer: Mapping[str, Any]) -> bool:
     return "exitStatus" in answer
 
 
+def _read_python_case(row: Mapping[str, Any], answer: Mapping[str, Any]) -> CaseResult:
+    """Return the result of a Python test. Only the answer about a run without pytest names its runner."""
+    return _read_unittest_case(row) if "runner" in answer else _read_pytest_case(row)
+
+
 SHORT_OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped": "skip", "xfailed": "skip",
                                    "failed": "fail", "error": "error"}  # fmt: skip
 """Outcomes of test cases, by the outcomes in `run_tests` answers."""
+
+
+UNEXPECTED_SUCCESS_MESSAGE = "unexpected success"
+"""Message about a test that was expected to fail, but passed."""
 
 
 def _read_pytest_case(row: Mapping[str, Any]) -> CaseResult:
@@ -80,12 +90,29 @@ def _read_pytest_case(row: Mapping[str, Any]) -> CaseResult:
     )  # fmt: skip
 
 
-def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> CaseResult:
+UNITTEST_ID_PATTERN = re.compile(r"(?P<namespace>[\w.]+)\.(?P<name>\w+)|(?P<step>\w+) \((?P<place>[\w.]+)\)")
+"""Matches the id of a test in unittest, and that of the setup or cleanup of a class or a module."""
+
+
+def _read_unittest_case(row: Mapping[str, Any]) -> CaseResult:
+    """Return the result of a test that unittest or Django ran. Its namespace is the class.
+
+    An unexpected success is a failure, as for these runners.
+    """
+    found = UNITTEST_ID_PATTERN.fullmatch(str(row["test"]))
+    namespace, name = (found["namespace"] or found["place"], found["name"] or found["step"]) if found else ("", "")
+    is_unexpected = row["outcome"] == "xpassed"
+    failed = {"outcome": "failed", "message": UNEXPECTED_SUCCESS_MESSAGE} if is_unexpected else {}
+    case = _read_pytest_case({"file": "", **row, **failed})
+    return replace(case, namespace=namespace, name=name, joint=".") if found else case
+
+
+def stopped_case(answer: Mapping[str, Any], message: str, workspace: Path) -> CaseResult:
     """Return the result of the test case during which a run was stopped. Its message is the reason."""
+    row = answer["stoppedIn"]
     if "ns" not in row:
-        return replace(
-            _read_pytest_case({"test": WHOLE_RUN_NAME, **row, "outcome": "error"}), message=message, details=message
-        )
+        case = _read_python_case({"test": WHOLE_RUN_NAME, **row, "outcome": "error"}, answer)
+        return replace(case, message=message, details=message)
     return replace(
         _combine_results((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message
     )

@@ -160,7 +160,7 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
 def _junit_report(
     answer: Mapping[str, Any], cases: Sequence[CaseResult], started_at: datetime, report_file: Path
 ) -> bytes:
-    """Return the JUnit XML report. It is pytest's own if that is complete, or else rendered from `cases`."""
+    """Return the JUnit XML report. It is pytest's own if that exists and is complete, or else rendered from `cases`."""
     if _has_reported(answer, " ") and report_file.exists():
         return read(report_file, FileRules(Links.OF_USER, MAX_XML_BYTES))
     return render_junit_xml(cases, started_at, str(answer.get("stdout", "")))
@@ -215,9 +215,9 @@ def _read_cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list
     cases = read_test_cases(answer, workspace)
     if answer.get("ok") or answer.get("reason") == "tests-failed":
         return cases
-    if stopped := answer.get("stoppedIn"):
+    if answer.get("stoppedIn"):
         # There is no message if a test ended the run itself, as `pytest.exit` does.
-        stopped_in = stopped_case(stopped, answer.get("message", INTERRUPTED_MESSAGE), workspace)
+        stopped_in = stopped_case(answer, answer.get("message", INTERRUPTED_MESSAGE), workspace)
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explain_missing_result(answer)) or [INTERRUPTED_MESSAGE]
     kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_exit_status(answer), "")

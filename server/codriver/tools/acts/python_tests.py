@@ -17,7 +17,13 @@ from codriver.testing.runs import RunSpec
 from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
 from codriver.tools.acts.python_test_reports import describe_job
 from codriver.tools.acts.submission import check_limits
-from codriver.tools.acts.test_arguments import pytest_arguments, run_directory, selected_paths, unittest_arguments
+from codriver.tools.acts.test_arguments import (
+    junit_options,
+    pytest_arguments,
+    run_directory,
+    selected_paths,
+    unittest_arguments,
+)
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import describe_queue, find_evaluation, stop_evaluation, wait_for_evaluation
@@ -101,9 +107,11 @@ async def make_job(
         )
         limit_ms = arguments.run_limit_ms(call.wait_ms(arguments.timeout_ms))
         runner: Runner = "django" if (directory / DJANGO_SCRIPT).is_file() else "unittest"
+        # Neither unittest nor Django writes JUnit XML, so the command that requested it renders its own.
+        other_arguments = [argument for argument in spec.arguments if argument not in junit_options(arguments)]
         return TestJob(
             spec=spec,
-            without_pytest=replace(spec, runner=runner, arguments=tuple(unittest_arguments(spec.arguments, runner))),
+            without_pytest=replace(spec, runner=runner, arguments=tuple(unittest_arguments(other_arguments, runner))),
             limit_s=None if limit_ms is None else limit_ms / 1000,
             is_plain=arguments.fresh,
             session_key=environment.session_key,

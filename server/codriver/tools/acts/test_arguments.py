@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
@@ -57,6 +58,11 @@ Variables = Annotated[
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 
+UNITTEST_ID_PATTERN: Final = re.compile(
+    r"unittest\.loader\._FailedTest\.(?P<module>\w+)|\w+ \((?P<place>[\w.]+)\)|(?!.*\.py$)\w+(?:\.\w+)+"
+)
+"""Matches the ids of results in unittest: of a module that cannot be imported, of the setup of a class, of a test."""
+
 
 class TestArguments(Evaluating):
     """The arguments of the tool `run_tests`."""
@@ -105,7 +111,7 @@ class TestArguments(Evaluating):
     report: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every result with its duration, as `codriver test` needs for its report."""
     junit: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-    """Absolute path of the JUnit XML file that pytest writes, for `codriver test`."""
+    """Absolute path of the JUnit XML file that pytest writes, for `codriver test`. Other runners write none."""
 
     @property
     def all_paths(self) -> tuple[str, ...]:
@@ -161,11 +167,15 @@ def pytest_arguments(
     command = list(arguments.args)
     if arguments.match:
         command += ["-k", arguments.match]
-    if arguments.junit:
-        command.append(f"--junitxml={arguments.junit}")
+    command += junit_options(arguments)
     if arguments.test and not arguments.all_paths:
         command += ["-k", arguments.test.rpartition(".")[2]]
     return [*command, *(selected_paths(arguments, workspace, directory) or failed)]
+
+
+def junit_options(arguments: TestArguments) -> list[str]:
+    """Return the pytest option that writes the requested JUnit XML file, or an empty list."""
+    return [f"--junitxml={arguments.junit}"] if arguments.junit else []
 
 
 def selected_paths(arguments: TestArguments, workspace: Path, directory: Path) -> list[str]:
@@ -193,9 +203,9 @@ def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
             found += [option, next(options, "")]
         elif option.startswith("-"):
             found.append(option)
-        elif (
-            runner == "unittest" and "::" not in option and not option.endswith(".py") and os.sep in f"{option}{os.sep}"
-        ):
+        elif failed := UNITTEST_ID_PATTERN.fullmatch(option):
+            found.append(failed["module"] or failed["place"] or option)
+        elif runner == "unittest" and "::" not in option and not option.endswith(".py"):
             found = ["discover", "-s", option, *found]
         else:
             found.append(
