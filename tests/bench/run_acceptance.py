@@ -265,7 +265,7 @@ class KilledTrial(Trial):
 
     def use(self):
         super().use()
-        os.killpg(self.process.pid, signal.SIGKILL)
+        self.kill_all()
 
 
 def compare_states(plain, other):
@@ -298,8 +298,7 @@ def run_trial(trial):
     except (TimeoutError, AssertionError, OSError, StopIteration) as error:
         return replace(trial.outcome, errors=(*trial.outcome.errors, f"{type(error).__name__}: {error}"))
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(trial.process.pid, signal.SIGKILL)
+        trial.kill_all()
 
 
 def check_states(live, kind, environment, findings):

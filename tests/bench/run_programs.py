@@ -240,6 +240,11 @@ class Trial:
         answer = self.client.call("evaluate_code", code=self.kind.code, replSessionKey=self.kind.key)
         return not answer["ok"] and "SyntaxError" in str(answer)
 
+    def kill_all(self):
+        """Kill the processes of the program that are left."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
     def end(self):
         kind, process = self.kind, self.process
         with contextlib.suppress(BrokenPipeError):
@@ -263,14 +268,12 @@ class Trial:
             self.outcome.status = process.wait(WAIT_S)
         except subprocess.TimeoutExpired:
             self.outcome.errors += (f"it did not end within {WAIT_S} s",)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            self.kill_all()
             process.wait()
         if process.stdin and not process.stdin.closed:
             process.stdin.close()
         if kind.end in ("TERM", "KILL"):  # children that do not notice it would keep the output open
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            self.kill_all()
         for reader in self.readers:
             reader.join(WAIT_S)
         self.outcome.lines = tuple(
