@@ -245,7 +245,8 @@ class Trial:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
-    def end(self):
+    def request_end(self):
+        """Write what the program still reads, and do what makes it end."""
         kind, process = self.kind, self.process
         with contextlib.suppress(BrokenPipeError):
             if kind.send and kind.is_terminal:
@@ -262,6 +263,10 @@ class Trial:
         elif kind.end not in ("eof", ""):
             time.sleep(0.5)  # a signal that comes before the program waits for it is lost, also without Codriver
             os.kill(process.pid, getattr(signal, f"SIG{kind.end}"))
+
+    def end(self):
+        self.request_end()
+        kind, process = self.kind, self.process
         try:
             if kind.end == "eof" and process.stdin:
                 process.stdin.close()
