@@ -145,6 +145,21 @@ def prose(page):
     return re.sub(r"^( *)```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
+def test_pages_can_be_followed_one_after_the_other_in_the_same_directory():
+    """A second `mkdir` with the same name fails, and the commands after it would run in the parent directory."""
+    created = [
+        name
+        for page in READ
+        for block in blocks(page.read_text("utf-8"))
+        if block.kind == "run"
+        for name in re.findall(r"^\$ mkdir ([\w-]+) && cd", block.text, re.MULTILINE)
+    ]
+    assert len(created) > len(PAGES) // 4
+    assert {name for name in created if created.count(name) > 1} == set()
+    tutorials = "".join(page.read_text("utf-8") for page in PAGES if page.parent.name in ("tutorials", "get-started"))
+    assert not re.search(r"^\$ mkdir (?!-p )", tutorials, re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", READ, ids=name_of)
 def test_commands_and_options_in_the_text_exist(page):
     needs.every_feature()
