@@ -34,6 +34,8 @@ TABLES = (
     "weeks",
     "layouts",
     "tutorials",
+    "packages",
+    "dependents",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

@@ -520,7 +520,6 @@ ALL = [
         "'all'",
         (RUN.format("['hi']"),),
         needs=C,
-        expects="reported",
     ),
     Edit(
         "click tool: a shared decorator's choices",
@@ -529,7 +528,6 @@ ALL = [
         "['mid', 'high']",
         (RUN.format("['hi', 'a']"), RUN.format("['db', 'init', '--level', 'mid']")),
         needs=C,
-        expects="reported",
     ),
     Edit(
         "click tool: an option less in a shared decorator",
@@ -538,7 +536,6 @@ ALL = [
         "",
         ("[one.name for one in m.hello.params]", "[one.name for one in m.init.params]"),
         needs=C,
-        expects="reported",
     ),
     Edit(
         "click tool: a flag's default",
@@ -547,7 +544,6 @@ ALL = [
         "default=True)",
         ("m.cli.params[0].default",),
         needs=C,
-        expects="reported",
     ),
     Edit(
         "click tool: a command's name",
@@ -556,7 +552,6 @@ ALL = [
         "cli.command('hello')",
         ("sorted(m.cli.commands)",),
         needs=C,
-        expects="reported",
     ),
     Edit("click tool: a subcommand's body", CLICK, "'init '", "'start '", (RUN.format("['db', 'init']"),), needs=C),
     Edit(
@@ -566,7 +561,6 @@ ALL = [
         "def data():\n    pass\n@data.",
         ("sorted(m.cli.commands)", "hasattr(m, 'db')"),
         needs=C,
-        expects="reported",
     ),
     Edit("celery tasks: a queue", CELERY, "QUEUE = 'default'", "QUEUE = 'fast'", ("m.app.conf.task_routes",), needs=CE),
     Edit(
@@ -604,7 +598,6 @@ ALL = [
         ("m.Author._meta.get_field('name').max_length", "m.AuthorForm().fields['name'].max_length"),
         setup=DJANGO_SETUP,
         needs=D,
-        expects="reported",
     ),
     Edit(
         "django app: __str__",

@@ -688,7 +688,6 @@ ALL = [
         "add_parser('run'",
         "add_parser('go'",
         "sorted(m.subs.choices)",
-        expects="reported",
     ),
     Edit(
         "a handler's format",
@@ -733,7 +732,6 @@ ALL = [
         "'INFO'",
         "'ERROR'",
         ("m.log.level", "m.CONFIG['loggers']['m.cfg']"),
-        expects="reported",
     ),
     # Other modules
     Edit(

@@ -766,17 +766,10 @@ ALL = with_expected(
         "sqlalchemy posts: a column more",
         "sqlalchemy posts: a cascade",
         "sqlalchemy posts: a hybrid more",
-        "tool: a number of retries",
-        "django blog: a state more",
-        "django blog: an order",
-        "django blog: a verbose name",
-        "django blog: a length of a field",
-        "django blog: a field more",
     ],
     false=[
         "sqlalchemy posts: a length in a mixin",
         "sqlalchemy posts: a default of a column",
         "tool: a limit of a validator and a default",
-        "tool: a queue",
     ],
 )

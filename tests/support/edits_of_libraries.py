@@ -309,7 +309,6 @@ ALL = [
         "['a', 'b', 'c']",
         "m.CliRunner().invoke(m.cli, ['--mode', 'c']).output",
         needs=("click",),
-        expects="reported",
     ),
     Edit(
         "click: a command that is added",

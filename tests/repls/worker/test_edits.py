@@ -17,6 +17,7 @@ import edits_of_idioms
 import edits_of_layouts
 import edits_of_libraries
 import edits_of_objects
+import edits_of_packages
 import edits_of_patterns
 import edits_of_programs
 import edits_of_projects
@@ -49,6 +50,7 @@ TABLES = {
     "libraries": edits_of_libraries.ALL[::EVERY],
     "programs": edits_of_programs.ALL[::EVERY],
     "applications": edits_of_applications.ALL[::EVERY],
+    "packages": edits_of_packages.ALL[::EVERY],
     "patterns": edits_of_patterns.ALL[::EVERY],
     "projects": edits_of_projects.ALL[::EVERY],
     "services": edits_of_services.ALL[::EVERY],

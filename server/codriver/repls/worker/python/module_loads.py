@@ -11,6 +11,7 @@ import types
 
 from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, defining_module_name, is_class
 from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
+from .assigned_modules import AssignedModules
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
 from .edits.load_steps import Step
@@ -23,8 +24,10 @@ from .follow_up.followers import Followers
 from .holders import find_holder_paths, is_in_use
 from .library_caches import clear_openapi_schemas, clear_url_caches, renew_celery_applications
 from .load_records import MAX_PARSED_BYTES
+from .name_changes import are_versions_of_class
 from .receiver_order import sort_receivers
 from .renewal import remove_previous_definitions, update_remaining_objects
+from .signal_senders import renew_senders
 from .statements import PARSE_ERRORS, SourceText, imported_names, names_bound_by
 from .stored_attributes import instance_dict_of, module_dict
 
@@ -99,6 +102,7 @@ class ModuleLoad:
         self._is_followed = False
         self._before: object = ABSENT
         self._snapshot: Snapshot | None = None
+        self._assigned = AssignedModules()
 
     @property
     def code(self) -> types.CodeType | None:
@@ -109,6 +113,7 @@ class ModuleLoad:
         """Find the loaded module, or create a new module."""
         name = self._name
         self._undo.begin_load()
+        self._assigned.reset(self._sources.loads)
         if name is None:
             self._snapshot = Snapshot(self._home)
         else:
@@ -177,6 +182,8 @@ class ModuleLoad:
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
         self._is_followed = True
+        with Reporting(self.report_failure):
+            followers.run_left_statements()
         followers.shared_registries.release()
         others: list[Text] = []
         with Reporting(self.report_failure):
@@ -196,6 +203,7 @@ class ModuleLoad:
                         followers.follow(text, top)
             with Reporting(functools.partial(self.report_failure, text=text)):
                 self.renewed += update_remaining_objects(text.module, before, self._undo, self._drift.closures)
+                self._renew_senders(text.module, before)
                 self.renewed += self._renew_importers(text.module, text.name, before)
                 self._sources.record_changed_names(text.name, standing)
         with Reporting(self.report_failure):
@@ -216,6 +224,15 @@ class ModuleLoad:
             if self._minimal is not None and self._minimal.edited.changes_classes:
                 clear_subclass_caches(self._sources.loads)
         return ABSENT
+
+    def _renew_senders(self, module: types.ModuleType, before: dict[str, Any]) -> None:
+        """Connect the receivers of signals to the classes that replace those in `before`."""
+        renewed = {
+            id(old): now
+            for name, old in before.items()
+            if is_class(old) and (now := module.__dict__.get(name)) is not old and are_versions_of_class(old, now)
+        }
+        renew_senders(renewed, self._sources.loads, self._undo)
 
     def _sort_receivers(self, name: str) -> None:
         """Restore the order of the functions that signals call, if one of them was connected by this load."""
@@ -256,6 +273,7 @@ class ModuleLoad:
             self.renewed.append({**row, "held": ", ".join(undo)} if undo else row)
         snapshot.record_changes(self._undo)
         self.renewed += update_remaining_objects(module, names, self._undo, self._drift.closures)
+        self._renew_senders(module, names)
         self.renewed += self._renew_importers(module, name, names)
 
     def finish(self, *, has_failed: bool) -> None:
@@ -263,6 +281,7 @@ class ModuleLoad:
         module, name = self.module, self._name
         self._undo.end_load(name or self._home.__name__)
         if module is None or name is None:
+            self._assigned.restore()
             if self._snapshot is not None:
                 self._snapshot.record_changes(self._undo)
             return
@@ -271,6 +290,7 @@ class ModuleLoad:
             self._followers.shared_registries.restore()
         with Reporting(self.report_failure):
             self._change(module, name, has_failed=has_failed)
+        self._assigned.restore()
         if not has_failed:
             self._sources.record_load(name, module, self._path, self._text, self._standing)
         elif before is not None:

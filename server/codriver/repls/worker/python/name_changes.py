@@ -127,7 +127,9 @@ class NameChanges:
             return True
         if not effects.defaults.isdisjoint(self.refilled.keys()):
             return True
-        if not effects.fills and any(self._is_filled(*read) for read in effects.reads):
+        if any(
+            self._is_filled(*read) for read in effects.reads if not effects.fills or self._is_copied(*read, effects)
+        ):
             return True
         guesses = effects.guesses
         if effects.effect is not None or effects.fills:
@@ -142,6 +144,12 @@ class NameChanges:
             return True
         owner = name.partition(".")[0]
         return owner != name and (module, owner) in self._filled and self._is_instance(module, owner)
+
+    @staticmethod
+    def _is_copied(module: str, name: str, effects: Effects) -> bool:
+        """Return whether a statement may copy the collection with this name into the objects that it fills."""
+        value = module_dict(sys.modules[module]).get(name) if module in sys.modules else None
+        return type(value) in (list, dict, set) and not effects.fills & {0, id(value)}
 
     @staticmethod
     def _is_instance(module: str, name: str) -> bool:
@@ -171,17 +179,20 @@ class NameChanges:
                 if name[1:] in space or name[1:] in space_of(kind)
             )  # fmt: skip
         if name == "**":
-            before = self.before.get(module)
-            now = module_dict(sys.modules[module]) if module in sys.modules else {}
-            names = {attribute for attribute in {*(before or ()), *now} if attribute[:2] != "__"}
-            return before is not None and any(
-                (attribute in now) != (attribute in before) or self.has_changed(module, attribute)
-                for attribute in names
-            )
+            return self.has_changed_names(module)
         if name[-2:] != ".%":
             return self.has_changed(module, name)
         start = name[:-1]
         return any(home == module and code_name.startswith(start) for home, code_name in self.codes)
+
+    def has_changed_names(self, module: str) -> bool:
+        """Return whether names were added to or removed from a module, or have changed."""
+        before = self.before.get(module)
+        now = module_dict(sys.modules[module]) if module in sys.modules else {}
+        names = {attribute for attribute in {*(before or ()), *now} if attribute[:2] != "__"}
+        return before is not None and any(
+            (attribute in now) != (attribute in before) or self.has_changed(module, attribute) for attribute in names
+        )
 
     def has_changed(self, module: str, name: str) -> bool:
         """Return whether a name in a module has changed. The name may have any form that `Effects` describes."""
@@ -251,6 +262,22 @@ class NameChanges:
             return word != "+" and any(self._has_attribute_changed(kind, attribute) for attribute in names)
         return False
 
+    def has_removed_attribute(self, effects: Effects) -> bool:
+        """Return whether a statement reads all attributes of a class from which some were removed."""
+        read = {(module, name[:-2]) for module, name in effects.reads if name[-2:] in (".*", ".+", ".=")}
+        return any(
+            (defining_module_name(kind), qualified_name(kind)) in read and not before.keys() <= space_of(kind).keys()
+            for kind, before in list(self._classes.values())
+        )
+
+    def has_only_changed_classes(self, effects: Effects) -> bool:
+        """Return whether all changed names that a statement reads refer to the same classes, perhaps created again."""
+        changed = [(module, name.partition(".")[0]) for module, name in effects.reads if self.has_changed(module, name)]
+        return bool(changed) and all(
+            are_versions_of_class(self.before.get(module, {}).get(name), module_dict(sys.modules[module]).get(name))
+            for module, name in changed
+        )
+
     def _has_attribute_changed(self, kind: Any, name: str) -> bool:
         first, _, rest = name.partition(".")
         for base in order_of(kind):
@@ -265,6 +292,8 @@ class NameChanges:
                     return True
                 is_generated = now.__code__.co_filename != old.__code__.co_filename
                 return is_generated or not is_alike(now.__dict__, old.__dict__)  # which decorators have set
+            if id(now) in self.refilled:
+                return True
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
         return False
@@ -283,6 +312,15 @@ class NameChanges:
         guessed = [name.strip(".%") for module, name in effects.guesses if self._may_have_changed(module, name)]
         cause = (plain or found or sorted(guessed) or ["what"])[0]
         return f"the function in line {cause[1:].partition(':')[0]}" if cause[0] == "<" else cause
+
+
+def are_versions_of_class(old: Any, now: Any) -> bool:
+    """Return whether both objects are classes with the same name."""
+    return (
+        is_class(old)
+        and is_class(now)
+        and (defining_module_name(old), qualified_name(old)) == (defining_module_name(now), qualified_name(now))
+    )
 
 
 def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:

@@ -8,7 +8,6 @@ import types
 
 from ..basics.held_definitions import ABSENT, is_class, space_of
 from .bound_names import BoundNames
-from .effects.pure_calls import is_registry_class
 from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
 from .registrations import REGISTRY_TYPES
 from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, line_range, makes_new_object, names_bound_by
@@ -126,10 +125,10 @@ class Rebuilds:
                     self.revived.add((text.name, name))
                 elif (
                     isinstance(node, (ast.Assign, ast.AnnAssign))
-                    and (makes_new_object(node) or is_registry_class(type(old)))
+                    and (makes_new_object(node) or type(old) not in REGISTRY_TYPES)
                     and self._is_first(text, top, name)
                 ):
-                    self.preserve_identity(text, name, old)
+                    self.preserve_identity(text, name, old, node)
                 if text.name != self._followers.name:
                     self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 
@@ -141,13 +140,25 @@ class Rebuilds:
                 return
             creation = self._followers.analysis.class_creation_effects(node, text.space)
             if not creation.fills.isdisjoint(self.objects):
-                self._call_hook(text, node, {name for _, name in creation.attributes})
+                self.call_hook(text, node, {name for _, name in creation.attributes})
                 if not node.decorator_list:
                     return
         if not self._followers.decorators.apply_again(text, node):
             self._followers.reports.report(text, node, "the decorators cannot be applied again")
 
-    def _call_hook(self, text: Text, node: ast.ClassDef, names: set[str]) -> None:
+    def names_set_by_old_hooks(self) -> set[str]:
+        """Return the names of attributes that the previous versions of edited `__init_subclass__` methods set."""
+        edited = self._followers.code.load_for(self._followers.text).edited
+        nodes = [change.old.node for change in edited.comparison.changes if change.old is not None]
+        return {
+            part.attr
+            for node in nodes
+            if getattr(node, "name", "") == "__init_subclass__"
+            for part in ast.walk(node)
+            if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+        }
+
+    def call_hook(self, text: Text, node: ast.ClassDef, names: set[str]) -> None:
         """Call the inherited `__init_subclass__` of a class again. `names` are the attributes that it sets."""
         kind = text.space[node.name]
         bound = {name for statement in node.body for name in names_bound_by(statement)}
@@ -237,7 +248,8 @@ class Rebuilds:
                 before = self._followers.changes.before.get(owner.name, {}).get(name)
                 if isinstance(node, ast.ClassDef) and before is owner.space.get(name):
                     return f"line {node.lineno} creates the class"
-                if effects.effect is not None or effects.fills - objects:
+                others = effects.accumulated - objects if effects.effect is None else None
+                if others is None or not self._include_others(others, text, chain, objects):
                     return f"line {node.lineno} creates the object"
                 continue
             others = self.other_filled_ids(owner, top, objects)
@@ -296,26 +308,31 @@ class Rebuilds:
                 else:
                     self._followers.code.run(owner, owner.body[top])
                 for name, old in before.items():
-                    self.preserve_identity(owner, name, old)
+                    self.preserve_identity(owner, name, old, owner.body[top])
                 self.done.add((owner.name, top))
             else:
                 self.rerun(owner, top)
             is_first = False
 
-    def preserve_identity(self, text: Text, name: str, old: Any) -> None:
+    def preserve_identity(self, text: Text, name: str, old: Any, node: Any) -> None:
         """Restore the previous object of a name that was created again, with the contents of the new object.
 
-        That is possible for collections and for most objects of libraries.
+        That is possible for collections, for objects of the workspace, and for most objects of libraries. `node` is the
+        statement that creates the object.
         """
+        objects = self._followers.objects
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
-            self._followers.objects.replace_contents(old, new)
+            objects.replace_contents(old, new)
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
         elif share_attributes(old, new, self._undo):
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
             self._followers.changes.refilled[id(old)] = None
+        elif new is not old and not objects.is_selection(text, node, (old, new)) and objects.move_contents(old, new):
+            text.space[name] = old
+            self._followers.changes.updated.add((text.name, name))
         elif text.name != self._followers.name and new is not old:
             self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
 

@@ -7,6 +7,9 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from .class_renewal import PLAIN_METACLASSES, classes_with_hooks
+from .effects.static_attributes import function_in
+from .hook_reads import CREATING_METHODS, may_read_name
 from .statements import FUNCTION_NODES, names_bound_by
 from .stored_attributes import attribute_dict, module_dict
 
@@ -172,31 +175,29 @@ class Registrations:
 
     def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
         """Return whether the workspace hooks that registered a class did not read these names from it."""
-        if type(kind).__module__ not in ("builtins", "abc") or not self.registers_again(kind, text):
-            return False
+        effects = self._creation_effects(kind, text) if self.registers_again(kind, text) else None
         space = space_of(kind)
-        if "__dataclass_fields__" in space or "__attrs_attrs__" in space:
+        if effects is None or "__dataclass_fields__" in space or "__attrs_attrs__" in space:
             return False
-        words: set[str] = set()
-        for base in order_of(kind)[1:-1]:
-            hook = space_of(base).get("__init_subclass__")
-            if hook is None:
-                continue
-            if not self.is_of_project(base):
-                return False
-            for function in [hook.__func__]:
-                source = self._analysis.source(function)
-                words |= (
-                    {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
-                    if source is not None
-                    else {"vars"}
-                )
-                words |= (
-                    {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
-                    if source is not None
-                    else set()
-                )
-        return words.isdisjoint({*names, "vars", "dir", "getattr", "__dict__", "__annotations__", "hasattr", "inspect"})
+        read = {name.rpartition(".")[2] for _, name in effects.reads}
+        if not read.isdisjoint({*names, "*", "+", "="}):
+            return False
+        return not any(self._may_read(hook, set(names)) for hook in self._creation_hooks(kind))
+
+    @staticmethod
+    def _creation_hooks(kind: Any) -> Iterator[Any]:
+        """Yield the functions that were called when a class was created."""
+        for meta in order_of(type(kind))[:-1]:
+            if (meta.__module__, meta.__name__) not in PLAIN_METACLASSES:
+                yield from (space_of(meta)[name] for name in CREATING_METHODS if name in space_of(meta))
+        for base in classes_with_hooks(kind):
+            yield space_of(base)["__init_subclass__"]
+
+    def _may_read(self, hook: Any, names: set[str]) -> bool:
+        """Return whether a hook may read one of these names of a class. Hooks of libraries may read any name."""
+        function = function_in(hook)
+        source = self._analysis.source(function) if type(function) is types.FunctionType else None
+        return source is None or may_read_name(source, names)
 
     def registry_ids(self) -> set[int]:
         """Return the ids of the named objects, and of the collections in their attributes."""

@@ -12,6 +12,7 @@ from ..basics.held_definitions import (
     qualified_name,
     qualname_of_class,
     space_of,
+    unwrap_descriptor,
 )
 from .bound_names import is_evaluated
 
@@ -74,24 +75,23 @@ class Names:
 
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
-        module = space.get("__name__")
-        # An inlined `_belongs_to`, because few of the thousands of names are classes in this module.
+        # `_belongs_to` is called last, because few of the thousands of names are classes in this module.
         self._classes = [
             (name, dict(space_of(value)))
             for name, value in self._raw.items()
             if issubclass(type(value), type)
-            and space_of(value).get("__module__") == module
             and qualname_of_class(value) == name
             and not _is_dunder(name)
+            and _belongs_to(space, name, value)
         ]
         for owner, inner in self._classes:  # this list grows by nested classes
             self._classes += [
                 (f"{owner}.{name}", dict(space_of(value)))
                 for name, value in inner.items()
                 if issubclass(type(value), type)
-                and space_of(value).get("__module__") == module
                 and qualname_of_class(value) == f"{owner}.{name}"
                 and not _is_dunder(name)
+                and _belongs_to(space, f"{owner}.{name}", value)
             ]
         self._remembered: dict[str, RememberedValue] = {}
 
@@ -167,9 +167,37 @@ def is_plain_value(value: object) -> bool:
     return type(value) in PLAIN_TYPES or (type(value) is tuple and all(map(is_plain_value, value)))
 
 
+def is_package_of(package: object, module: object) -> bool:
+    """Return whether a package contains a module."""
+    return type(package) is str and type(module) is str and module.startswith(package + ".")
+
+
+def has_methods_of_module(space: dict[str, Any], name: str, kind: Any) -> bool:
+    """Return whether the methods of a class were created in the module whose dictionary is `space`.
+
+    `name` is the dotted name of the class in that module.
+    """
+    for item in list(space_of(kind).values()):
+        method = unwrap_descriptor(item)
+        if type(method) is types.FunctionType and method.__qualname__ == f"{name}.{method.__name__}":
+            return method.__globals__ is space
+    return False
+
+
 def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
     """Return whether a value is a class defined under this name in the module whose dictionary is `space`."""
-    return is_class(value) and (defining_module_name(value), qualified_name(value)) == (space.get("__name__"), name)
+    return (
+        is_class(value)
+        and qualified_name(value) == name
+        and (
+            defining_module_name(value) == space.get("__name__")
+            # The name of its package was assigned to the class.
+            or (
+                is_package_of(defining_module_name(value), space.get("__name__"))
+                and has_methods_of_module(space, name, value)
+            )
+        )
+    )
 
 
 def _is_dunder(name: object) -> bool:

@@ -45,8 +45,8 @@ class ClassPlanner:
             return
         if kind is None or new.kind == CLASS:
             self.plan.tops.add(new.top)
-        elif new.kind == VALUE and self._outer_reader(new.owner):
-            self.plan_new_class(self._outer_reader(new.owner), new)
+        elif new.kind == VALUE and self.outer_reader(new.owner):
+            self.plan_new_class(self.outer_reader(new.owner), new)
         elif new.kind == FUNCTION:
             self._plan_method(change, new, kind, has_code=has_code)
         elif is_enum(kind) and new.kind == VALUE:
@@ -133,7 +133,7 @@ class ClassPlanner:
         followers = self.edited.followers
         return followers is not None and followers.registrations.can_change_in_place(kind, names, followers.text)
 
-    def _outer_reader(self, owner: str) -> str:
+    def outer_reader(self, owner: str) -> str:
         """Return the scope of the outermost class whose creation may have read a nested class such as `Meta`, or ""."""
         parts = owner[:-1].split(".")[:-1]
         outer = (".".join(parts[: number + 1]) + "." for number in range(len(parts)))

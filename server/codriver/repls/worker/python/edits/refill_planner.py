@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ..celery_tasks import find_task
 from ..class_renewal import is_plain_class
 from ..effects.pure_calls import REGISTERING_DECORATORS, is_registry_class
 from ..enum_members import is_enum
@@ -243,6 +244,8 @@ class RefillPlanner:
         elif DECORATORS in change.parts and any(
             called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
+            if find_task(self.edited.space.get(old.name)) is not None:
+                return
             why = "what the decorators did before is not undone"
             is_weak = self.followers.signatures.are_decorators_of_libraries(old.node) and not has_registration_id(
                 old.node
@@ -264,8 +267,10 @@ class RefillPlanner:
         fills = self.followers.rebuilds.filled_object_ids(new.node, self.followers.text)
         if new.kind in (FUNCTION, CLASS) and self.followers.registrations.are_watched(fills):
             return False  # whether they have grown is checked after the load
-        if isinstance(old.node, ast.Assign) and isinstance(new.node, ast.Assign) and is_set_again(old.node, new.node):
+        if is_set_again(old.node, new.node):
             return False
+        if new.kind == FUNCTION and find_task(self.edited.space.get(new.name)) is not None:
+            return False  # the task gets the new options
         if top_names(new.node) and fills & self.followers.registrations.named_objects():
             return True
         return not (

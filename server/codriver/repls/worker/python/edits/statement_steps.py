@@ -6,8 +6,9 @@ import ast
 import sys
 
 from ...basics.held_definitions import ABSENT
+from ..celery_tasks import renewing_task
 from ..effects.pure_calls import is_registry_class
-from ..statements import assigned_names, comparable_dump, line_range, makes_new_object, names_bound_by
+from ..statements import FUNCTION_NODES, assigned_names, comparable_dump, line_range, makes_new_object, names_bound_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ class StatementSteps:
                         if statement is not node
                     ):
                         self.edited.space.pop(name, None)
+            if isinstance(node, FUNCTION_NODES) and node.decorator_list:
+                with renewing_task(self.edited.space, node.name, self.edited.undo):
+                    return run_node()
             return run_node()
 
         return self._wrap_preserving_identity(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
@@ -106,7 +110,7 @@ class StatementSteps:
             before = self.edited.space.get(names[0], ABSENT)
             found = run()
             if names[0] not in self.edited.bound.rebound:
-                followers.rebuilds.preserve_identity(followers.text, names[0], before)
+                followers.rebuilds.preserve_identity(followers.text, names[0], before, node)
             return found
 
         return assign

@@ -51,12 +51,16 @@ def setter_target(node: Any) -> str:
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr[:3] == "set":
         return comparable_dump([call.func, *call.args[:-1]]) + repr([keyword.arg for keyword in call.keywords])
+    if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "update" and not call.args:
+        return comparable_dump([call.func]) + repr(sorted(str(keyword.arg) for keyword in call.keywords))
     is_setattr = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr"
     return comparable_dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
 
 
-def is_set_again(old: ast.Assign, new: ast.Assign) -> bool:
-    """Return whether two assignments call the same setter and bind its result to the same names."""
+def is_set_again(old: Any, new: Any) -> bool:
+    """Return whether two statements call the same setter and bind its result to the same names, if they bind any."""
+    if type(old) is not type(new) or not isinstance(old, (ast.Assign, ast.Expr)):
+        return False
     target = setter_target(ast.Expr(old.value))
     return bool(target) and target == setter_target(ast.Expr(new.value)) and assigned_names(old) == assigned_names(new)
 

@@ -127,11 +127,14 @@ class Analysis:
         found.reads.update(class_read(base, "=") for base in order_of(kind)[1:-1])
         return found
 
-    def class_creation_effects(self, node: ast.ClassDef, space: dict[str, Any], *, reads_bases: bool = True) -> Effects:
+    def class_creation_effects(
+        self, node: ast.ClassDef, space: dict[str, Any], *, reads_bases: bool = True, hooks: str = ""
+    ) -> Effects:
         """Return the effects of creating a class, without the effects of its body and decorators.
 
-        Without `reads_bases`, reads by the expressions for its bases and keywords are left out.
+        Without `reads_bases`, reads by the expressions for its bases and keywords are left out. `hooks` is `metaclass`
+        or `bases` if only the hooks of the metaclass or of the bases count.
         """
         with self._interpreter as found:
-            self._interpreter.classes.create(node, Scope(space), reads_bases=reads_bases)
+            self._interpreter.classes.create(node, Scope(space), reads_bases=reads_bases, hooks=hooks)
         return found

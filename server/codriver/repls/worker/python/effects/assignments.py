@@ -24,8 +24,11 @@ class Assignments:
     def __init__(self, found: Effects, attributes: AttributeAccess, evaluate: Callable[[Any, Scope], Value]) -> None:
         self.found, self.attributes, self.evaluate = found, attributes, evaluate
 
-    def assign(self, target: ast.AST, value: Value, scope: Scope) -> None:
-        """Visit the targets of an assignment, and bind names to the assigned values."""
+    def assign(self, target: ast.AST, value: Value, scope: Scope, *, reads_target: bool = False) -> None:
+        """Visit the targets of an assignment, and bind names to the assigned values.
+
+        With `reads_target`, the assigned value depends on the previous value of the target.
+        """
         if isinstance(target, ast.Name):
             scope.bind(target.id, value, self.found)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -43,7 +46,7 @@ class Assignments:
         elif isinstance(target, ast.Starred):
             self.assign(target.value, Value(value.roots), scope)
         else:
-            self.store(target, scope, value)
+            self.store(target, scope, value, reads_target=reads_target)
 
     def bind_in_block(self, target: ast.AST, value: Value, scope: Scope) -> None:
         """Bind the target of a loop, a `with` or an `except` for the statements in the block."""
@@ -51,12 +54,14 @@ class Assignments:
         self.assign(target, value, scope)
         scope.is_block_target = False
 
-    def store(self, target: Any, scope: Scope, value: Value | None = None) -> None:
+    def store(self, target: Any, scope: Scope, value: Value | None = None, *, reads_target: bool = False) -> None:
         """Record an assignment to an attribute or item."""
         owner = self.evaluate(target.value, scope)
         if isinstance(target, ast.Subscript):
             self.evaluate(target.slice, scope)
         self.found.fills |= owner.roots
+        if reads_target or not isinstance(target, ast.Attribute):
+            self.found.record_addition(owner.roots)
         if isinstance(target, ast.Attribute):
             self.found.attributes.update((root, target.attr) for root in owner.roots)
             owner.set_attribute(target.attr, value)

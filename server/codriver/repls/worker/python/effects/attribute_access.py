@@ -73,9 +73,9 @@ class AttributeAccess:
         ):
             self.read(owner.kind, name)
             return self.runs.run(found.fget, [owner], node)
-        if type(found) in (staticmethod, classmethod):
+        if issubclass(type(found), (staticmethod, classmethod)):
             wrapped: Any = found
-            return Value(live=wrapped.__func__, bound=owner if type(found) is classmethod else None)
+            return Value(live=wrapped.__func__, bound=owner if issubclass(type(found), classmethod) else None)
         if type(found) is types.FunctionType:
             definer = next((base for base in order_of(owner.kind) if name in space_of(base)), owner.kind)
             self.found.guesses.add(class_read(definer, name))
@@ -151,8 +151,8 @@ class AttributeAccess:
                 return self.runs.run(of_meta.fget, [Value(roots_of(live), live)], ast.Pass())
             if self.workspace.has_function(of_meta):
                 return Value(live=of_meta, bound=Value(roots_of(live), live))
-        if type(found) in (staticmethod, classmethod):
-            bound = Value(roots_of(live), live) if type(found) is classmethod else None
+        if issubclass(type(found), (staticmethod, classmethod)):  # such as Django's `classonlymethod`
+            bound = Value(roots_of(live), live) if issubclass(type(found), classmethod) else None
             return Value(live=found.__func__, bound=bound)
         return Value(roots_of(found) | owner.roots if found is not UNKNOWN_OBJECT else owner.roots, found)
 

@@ -166,7 +166,7 @@ class Calls:
         if given and is_sorting_function(live):
             items = iterated_values(self.found, given[0])
             self.special.record([*items, *given[1:]], *METHODS_CALLED_ON_ITEMS["sort"])
-            self.found.fills |= given[0].roots
+            self.found.record_addition(given[0].roots)
             return Value(given[0].roots)
         if is_pure_callable(live):
             return self.library_calls.call_pure(live, call, is_decorator=is_decorator)
@@ -199,7 +199,7 @@ class Calls:
         is_made = isinstance(expression, ast.Call) and self.found.effect is None
         if is_decorator and function.roots and (is_made or isinstance(expression, ast.Attribute)):
             # Whatever a registering method of an object returns also registers things in that object.
-            self.found.fills |= function.roots
+            self.found.record_addition(function.roots)
             return Value(call.given[0].roots)
         if live is UNKNOWN_OBJECT and not is_decorator and not isinstance(expression, ast.Call):
             is_part = not function.roots.isdisjoint(self.found.objects)

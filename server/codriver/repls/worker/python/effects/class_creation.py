@@ -42,16 +42,19 @@ class ClassCreation:
         self.found, self.workspace, self.runs, self.library = found, workspace, runs, library
         self.calls, self.expressions = calls, expressions
 
-    def create(self, node: ast.ClassDef, scope: Scope, *, reads_bases: bool) -> None:
-        """Visit the bases and keywords of a class, and the hooks that are called when it is created."""
+    def create(self, node: ast.ClassDef, scope: Scope, *, reads_bases: bool, hooks: str = "") -> None:
+        """Visit the bases and keywords of a class, and the hooks that are called when it is created.
+
+        `hooks` is `metaclass` or `bases` if only the hooks of the metaclass or of the bases count.
+        """
         bases = [self.expressions.value(base, scope) for base in (*node.bases, *[word.value for word in node.keywords])]
         if not reads_bases:
             self.found.reads.clear()
         value = class_value(node, scope.space)
-        self.run_hooks(node, value.live if is_class(value.live) else None, bases, value)
+        self.run_hooks(node, value.live if is_class(value.live) else None, bases, value, hooks)
 
-    def run_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value) -> None:
-        """Visit what is called when a class is created: its bases' hooks and its metaclass's methods."""
+    def run_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value, hooks: str = "") -> None:
+        """Visit what is called when a class is created: its metaclass's methods and its bases' hooks."""
         lived = [base.live for base in bases if is_class(base.live)]
         metas = (
             [base for base in lived if issubclass(base, type)]
@@ -62,7 +65,7 @@ class ClassCreation:
         words: dict[str | None, Value] = {keyword.arg: value for keyword, value in zip(node.keywords, bases[count:])}
         words.pop("metaclass", None)
         given = [Value(live=node.name), Value(kind=tuple, items=tuple(bases[:count])), Value(kind=dict)]
-        for meta in dict.fromkeys(metas):
+        for meta in dict.fromkeys(metas) if hooks != "bases" else ():
             for name in ("__prepare__", "__new__", "__init__"):
                 found = function_in(unbound_attribute(meta, name))
                 if self.workspace.has_function(found):
@@ -70,7 +73,7 @@ class ClassCreation:
                         found, [value if name == "__init__" else Value(roots_of(meta), meta), *given], node, words
                     )
         before, self.found.created = self.found.created, kind
-        for base in lived:
+        for base in lived if hooks != "metaclass" else ():
             hook = function_in(unbound_attribute(base, "__init_subclass__"))
             if self.workspace.has_function(hook):
                 self.runs.run(hook, [value], node, words)

@@ -7,6 +7,7 @@ from ...basics.held_definitions import defining_module_name, order_of, qualified
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
+    from collections.abc import Iterable
     from typing import Any, Tuple
 
     Read = Tuple[str, str]
@@ -21,6 +22,7 @@ class Effects:
     - `calls` are the ids of the functions that it calls.
     - `defaults` are the ids of the default values that these calls receive.
     - `fills` are the ids of the existing objects that it changes.
+    - `added` are those of them that it changes in a way that depends on their contents, such as by adding to them.
     - `attributes` are the attributes that it sets on existing objects, by id and name. `*` is an unknown name.
     - `effect` is a description of the first call that may have other effects, or None.
     - `guesses` are names that may be read, because an object or function is unknown.
@@ -43,6 +45,7 @@ class Effects:
         self.guesses: set[Read] = set()
         self.calls: set[int] = set()
         self.fills: set[int] = set()
+        self.added: set[int] = set()
         self.attributes: set[tuple[int, str]] = set()
         self.defaults: set[int] = set()
         self.created: Any = None
@@ -54,6 +57,19 @@ class Effects:
         """Record that a statement may have external effects, unless an earlier statement was recorded."""
         if self.effect is None:
             self.effect = f"line {getattr(node, 'lineno', 0)}"
+
+    def record_addition(self, roots: Iterable[int]) -> None:
+        """Record that a statement changes existing objects, and that running it again may change them again."""
+        self.fills.update(roots)
+        self.added.update(roots)
+
+    @property
+    def accumulated(self) -> set[int]:
+        """Return the ids of the objects that running the statement a second time may change again.
+
+        Setting an attribute of a known object a second time changes nothing.
+        """
+        return self.added | (self.fills & {0})
 
     def read_class(self, kind: Any, word: str = "*") -> None:
         """Record that all attributes of a class are read. With the word `+`, only their names are read."""

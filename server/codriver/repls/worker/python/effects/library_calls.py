@@ -6,6 +6,7 @@ import ast
 import builtins
 import contextlib
 import importlib.util
+import operator
 import sys
 import types
 
@@ -24,6 +25,7 @@ from .iterated_values import (
     iterated_values,
 )
 from .pure_calls import (
+    CALLED_ARGUMENTS,
     CLASS_READING_FUNCTIONS,
     CONFIGURATION_READING_METHODS,
     IMPURE_NAMES,
@@ -43,7 +45,7 @@ from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, unbound_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from .attribute_access import AttributeAccess
@@ -103,7 +105,7 @@ class LibraryCalls:
         if live is type and len(every) == 1 and is_class(every[0].kind):
             return Value(roots_of(every[0].kind), every[0].kind)
         if name == "next" and every:
-            self.found.fills |= every[0].roots
+            self.found.record_addition(every[0].roots)
         if name in ("getattr", "hasattr") and len(every) > 1 and type(every[1].live) is str:
             attribute = ast.copy_location(ast.Attribute(ast.Name("", ast.Load()), every[1].live, ast.Load()), call.node)
             found = self.attributes.get(every[0], attribute)
@@ -142,6 +144,9 @@ class LibraryCalls:
     def _read_arguments(self, live: Any, every: list[Value], *, only_stores: bool) -> None:
         """Record what a function reads from the classes and signatures of its arguments."""
         name = getattr(live, "__name__", "")
+        if live is operator.attrgetter or live is operator.methodcaller:
+            self._guess_attributes([argument.live for argument in every])
+        self._read_getters(every)
         for argument in every:
             if is_class(argument.live) and name in CLASS_READING_FUNCTIONS:
                 self.found.read_class(argument.live)
@@ -151,9 +156,23 @@ class LibraryCalls:
             if name in SIGNATURE_READING_FUNCTIONS:
                 self.library.read_signature(argument.live)
 
+    def _read_getters(self, every: list[Value]) -> None:
+        """Record what the getters from `operator` among the arguments of a function may read."""
+        for argument in every:
+            if type(argument.live) in (operator.attrgetter, operator.methodcaller):
+                self._guess_attributes(argument.live.__reduce__()[1])
+
+    def _guess_attributes(self, names: Iterable[object]) -> None:
+        """Record that attributes with these dotted names may be read from any object."""
+        parts = [part for name in names if type(name) is str for part in name.split(".")]
+        self.found.guesses.update(("*", f".{part}") for part in parts)
+
     def _call_arguments(self, name: str, call: Call, *, only_stores: bool) -> None:
         """Visit the calls of functions and classes that are passed to a function as arguments."""
         every, node = call.every, call.node
+        for word in CALLED_ARGUMENTS & call.named.keys():
+            if self.workspace.has_function(call.named[word].live):
+                self.runs.run(call.named[word].live, [Value()], node)
         for argument in every:
             if argument.inner is not None and not only_stores:
                 for item in arguments_passed_to(self.found, name, argument, every):
@@ -189,6 +208,7 @@ class LibraryCalls:
     ) -> Value:
         """Visit a call to a method defined outside the workspace, and return the value of its result."""
         every, node = call.every, call.node
+        self._read_getters(every)
         for argument in every if name in CALLING_METHODS else ():
             if self.workspace.has_function(argument.live):
                 self.runs.run(argument.live, [Value(), Value()], node)
@@ -200,9 +220,12 @@ class LibraryCalls:
             if is_pure_callable(owner.live) and name not in IMPURE_NAMES:
                 return Value(kind=owner.live)
             if is_filling_method(name):
-                self.found.fills |= owner.roots
+                self.found.record_addition(owner.roots)
             elif name not in READING_METHODS:
                 self.found.record_effect(node)
+            for argument in every:
+                if is_class(argument.live) and self.workspace.has_class(argument.live):
+                    self.found.read_class(argument.live, "+")  # a class may be created with its methods
             return Value(owner.roots)
         if owner.kind is not None and str(defining_module_name(owner.kind)).partition(".")[0] == "_pytest":
             return Value()  # pytest marks
@@ -227,17 +250,17 @@ class LibraryCalls:
             return Value(owner.roots)
         if owner.kind is not None and is_collection(owner.kind):
             if name in MUTATING_METHODS or name in CONFIGURATION_READING_METHODS:
-                self.found.fills |= owner.roots
+                self.found.record_addition(owner.roots)
             return Value(owner.roots)
         if is_filling_method(name):
             for argument in every if name.startswith("register") else ():  # the object inspects the argument's methods
                 kind = argument.kind
                 if is_class(kind) and not is_class(argument.live) and self.workspace.has_class(kind):
                     self.found.read_class(kind)
-            self.found.fills |= owner.roots
+            self.found.record_addition(owner.roots)
             return Value(owner.roots)
         self.library.read_callbacks(owner)
-        self.found.fills |= owner.roots
+        self.found.record_addition(owner.roots)
         self.found.record_effect(node)
         return Value(owner.roots)
 
@@ -262,7 +285,7 @@ def _imported_module(name: str, package: object) -> Value:
 
 def _only_stores(live: Any) -> bool:
     """Return whether a callable only stores a function without calling it."""
-    return getattr(live, "__name__", "") in (
+    return getattr(live, "__name__", "") in SIGNATURE_READING_FUNCTIONS or getattr(live, "__name__", "") in (
         "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
         "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",

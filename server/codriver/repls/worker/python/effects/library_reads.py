@@ -58,6 +58,8 @@ class LibraryReads:
         elif is_class(live):
             for base in order_of(live):
                 self.found.reads.add(class_read(base, "__init__(...)"))
+        elif type(live).__module__ == "typing" and hasattr(live, "__metadata__"):
+            self.read_signature(live.__origin__)  # `Annotated[C, Depends()]` depends on the class
         elif live is not UNKNOWN_OBJECT:
             called = unbound_attribute(type(live), "__call__")
             if self.workspace.has_function(called):

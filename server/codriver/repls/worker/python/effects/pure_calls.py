@@ -25,7 +25,8 @@ PURE_MODULES = frozenset({
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
-    "celery.canvas", "click.types",
+    "celery.canvas", "click.types", "django.core.validators", "django.db.models.fields",
+    "django.db.models.fields.related", "django.forms.fields",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except for those in `IMPURE_NAMES`.
 
@@ -40,7 +41,8 @@ PURE_CALLABLES = frozenset({
     "fastapi.param_functions.Header", "fastapi.param_functions.Body", "fastapi.param_functions.Cookie",
     "fastapi.param_functions.Form", "fastapi.param_functions.File", "fastapi.param_functions.Security",
     "starlette.routing.Route", "starlette.routing.Mount", "starlette.middleware.Middleware", "click.core.Option",
-    "click.core.Argument", "os.makedirs",
+    "click.core.Argument", "os.makedirs", "django.db.models.manager.BaseManager.__init__",
+    "django.db.models.manager.BaseManager.__new__",
 })  # fmt: skip
 """Functions and classes without external effects, in modules that also have others.
 
@@ -61,10 +63,13 @@ Source: the documentation of Flask, FastAPI, Starlette, Typer, click, `argparse`
 """
 STORING_MODULES = frozenset({
     "argparse", "attr._make", "attr._next_gen", "attr.validators", "celery.canvas", "click.decorators", "dataclasses",
-    "fastapi.param_functions", "pydantic.fields", "pydantic.functional_serializers", "pydantic.functional_validators",
-    "pydantic.types", "starlette.middleware", "starlette.routing",
+    "django.db.models.fields", "django.db.models.fields.related", "django.forms.fields", "fastapi.param_functions",
+    "pydantic.fields", "pydantic.functional_serializers", "pydantic.functional_validators", "pydantic.types",
+    "starlette.middleware", "starlette.routing",
 })  # fmt: skip
 """Modules whose functions and classes store a function passed to them and do not call it immediately."""
+CALLED_ARGUMENTS = frozenset({"generate_unique_id_function"})
+"""Arguments of an application or router that it calls when a route is registered. Source: FastAPI's documentation."""
 IMPURE_NAMES = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",
@@ -108,7 +113,7 @@ READING_METHODS = frozenset({
     "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
     "model_construct", "model_copy", "model_dump", "model_dump_json", "model_json_schema", "model_validate",
     "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
-    "as_manager", "as_view", "test_client", "test_cli_runner", "s", "si", "signature",
+    "as_manager", "as_view", "from_queryset", "test_client", "test_cli_runner", "s", "si", "signature",
     "_asdict", "_make", "_replace",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip

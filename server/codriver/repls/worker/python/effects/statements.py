@@ -154,7 +154,7 @@ class Statements:
             self.classes.run_configuration(node, targets, scope)
             self.classes.name_descriptor(value, scope.kind, node)
         for target in targets:
-            self.assignments.assign(target, value, scope)
+            self.assignments.assign(target, value, scope, reads_target=_reads_target(node.value, target))
 
     def _augment(self, node: ast.AugAssign, scope: Scope) -> None:
         given = self.expressions.value(node.value, scope)
@@ -167,15 +167,15 @@ class Statements:
                     self.runs.run(found, [before, given], node)
                     break
             if is_collection(before.kind) or before.live is UNKNOWN_OBJECT:
-                self.found.fills |= before.roots
+                self.found.record_addition(before.roots)
             if scope.names is not None and node.target.id in scope.globals:
                 self.found.record_effect(node)
         elif isinstance(node.target, ast.Attribute):
             before = self.expressions.value(node.target, scope)
             if is_collection(before.kind):
-                self.found.fills |= before.roots
+                self.found.record_addition(before.roots)
             else:
-                self.assignments.store(node.target, scope)
+                self.assignments.store(node.target, scope, reads_target=True)
         else:
             self.assignments.store(node.target, scope)
 
@@ -201,6 +201,17 @@ class Statements:
                 else:
                     name = alias.asname or alias.name.partition(".")[0]
                     scope.names[name] = Value(live=module if alias.asname else sys.modules.get(name, UNKNOWN_OBJECT))
+
+
+def _reads_target(node: ast.expr, target: ast.expr) -> bool:
+    """Return whether an expression reads an attribute with the same name as the one to which it is assigned."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    return any(
+        (isinstance(part, ast.Attribute) and part.attr == target.attr)
+        or (isinstance(part, ast.Constant) and part.value == target.attr)
+        for part in ast.walk(node)
+    )
 
 
 def _source_of_import(node: ast.ImportFrom, scope: Scope) -> str:

@@ -79,6 +79,12 @@ class ChangedWords:
         if self.words and (not is_function_only or "__dir__" in self.sources.text.space):
             self.words |= NAMESPACE_READERS
 
+    @property
+    def removed_names(self) -> list[str]:
+        """Return the names of the functions and classes that the edited module no longer defines."""
+        removed = [change.old for change in self._edited.comparison.changes if change.new is None]
+        return [old.name for old in removed if old is not None and not old.owner and old.kind in (FUNCTION, CLASS)]
+
     def compare_values(self, deferred: set[str]) -> None:
         """Before the load, evaluate statements that may depend on it to find values that have been modified since.
 

@@ -157,18 +157,7 @@ class ClassFollowUp:
             return True
         fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
         hooks = {name.rpartition(".")[2] for _, name in effects.reads if name.endswith("__()")}
-        if (
-            fills_only_itself
-            and hooks & {"__init_subclass__()"}
-            and not hooks & {"__new__()", "__prepare__()", "__init__()"}
-        ):
-            minimal = self._followers.code.load_for(text)
-            words = {
-                keyword.arg: eval(minimal.edited.compile(ast.Expression(keyword.value), "eval"), text.space)
-                for keyword in node.keywords
-                if keyword.arg and keyword.arg != "metaclass"
-            }
-            super(kind, kind).__init_subclass__(**words)
+        if "__init_subclass__()" in hooks and self._call_hook(text, node, kind, bases):
             return True
         if fills_only_itself and hooks <= {"__call__()"}:
             return True
@@ -179,6 +168,22 @@ class ClassFollowUp:
                 text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
             )
         return False
+
+    def _call_hook(self, text: Text, node: ast.ClassDef, kind: Any, bases: set[tuple[str, str]]) -> bool:
+        """Call the inherited `__init_subclass__` of a class again, if nothing else that ran for the class has changed.
+
+        Return whether it was called.
+        """
+        analysis = self._followers.analysis
+        other = analysis.class_creation_effects(node, text.space, reads_bases=False, hooks="metaclass")
+        effects = analysis.class_creation_effects(node, text.space, reads_bases=False, hooks="bases")
+        if any(self._changes.has_changed(*read) for read in other.reads if read not in bases):
+            return False
+        if effects.effect is not None or not effects.fills <= {id(kind)}:
+            return False
+        names = {name for _, name in effects.attributes}
+        self._followers.rebuilds.call_hook(text, node, names | self._followers.rebuilds.names_set_by_old_hooks())
+        return True
 
     def _is_made_by_library(self, kind: Any) -> bool:
         """Return whether a library processes the class when it is created, through a base class or metaclass."""
@@ -251,6 +256,12 @@ class ClassFollowUp:
                 continue
             if is_enum(owner) and statement.kind == VALUE:
                 members.update(assigned_names(statement.node))
+            elif statement.kind == VALUE and minimal.classes.outer_reader(statement.owner):
+                self._make_class(text, node, kind, effects)  # its creation has read a nested class such as `Meta`
+                return
+            elif effects.effect is None and effects.fills and effects.fills <= {id(owner)}:
+                self._make_class(text, node, kind, effects)  # as if its descriptors had not been named
+                return
             elif effects.effect is not None or (effects.fills and statement.kind == VALUE):
                 self._followers.reports.report(
                     text,

@@ -6,8 +6,10 @@ import ast
 import types
 
 from ...basics.held_definitions import ABSENT, is_class, space_of
+from ..celery_tasks import find_task, renewing_task
 from ..effects.pure_calls import is_registry_class
 from ..rebuilds import refers_to_function
+from ..signal_senders import SIGNAL_LIBRARIES, connects_receiver
 from ..statements import names_bound_by
 
 TYPE_CHECKING = False
@@ -57,7 +59,14 @@ class DecoratorFollowUp:
                 )
         elif not self.changes.is_affected(effects):
             return
-        if effects.effect is not None:
+        if len(node.decorator_list) == 1 and find_task(text.space.get(node.name)) is not None:
+            with renewing_task(text.space, node.name, self.undo):
+                is_applied = self.apply_again(text, node)
+            if not is_applied:
+                self.reports.report(text, node, f"the decorators ran with {self.changes.cause(effects)}, which changed")
+        elif effects.effect is not None:
+            if self._only_connects(text, node) and self.changes.has_only_changed_classes(effects):
+                return  # the signals are updated when the load is complete
             self.reports.report(
                 text,
                 node,
@@ -70,6 +79,13 @@ class DecoratorFollowUp:
             self.rebuilds.rebuild_name(text, node.name, text, top, effects)
         elif not self.apply_again(text, node):
             self.reports.report(text, node, f"the decorators ran with {self.changes.cause(effects)}, which changed")
+
+    def _only_connects(self, text: Text, node: Any) -> bool:
+        """Return whether all decorators of a function connect it to signals."""
+        return all(
+            connects_receiver(decorator) and self.analysis.library_name(decorator.func, text.space) in SIGNAL_LIBRARIES
+            for decorator in node.decorator_list
+        )
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         """Return whether the decorators of a definition fill no objects other than the definition itself."""

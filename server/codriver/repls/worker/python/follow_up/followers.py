@@ -164,6 +164,14 @@ class Followers:
         if node.decorator_list:
             self.decorators.follow(text, top, node, is_affected=has_new_types)
 
+    def run_left_statements(self) -> None:
+        """Run the statements of a chain in the edited module that do not mention what was edited."""
+        plan, body = self._minimal.plan, self.text.body
+        left = sorted(top for name, top in self.rebuilds.forced - self.rebuilds.done if name == self.name)
+        for top in left:
+            if not self._minimal.runs_top(top) and id(body[top]) not in plan.defined:
+                self.follow(self.text, top)
+
     def has_run(self, text: Text, top: int) -> bool:
         """Return whether the load has run a statement because it was edited, or has created its class again."""
         is_edited = text.name == self.name and self._minimal.runs_top(top)

@@ -11,6 +11,7 @@ import weakref
 from ...basics.held_definitions import ABSENT, order_of, space_of
 from ..equal_values import is_alike
 from ..rebuilds import is_setattr
+from ..signal_senders import SIGNAL_LIBRARIES, connects_receiver
 from ..statements import BLOCK_STATEMENTS, assigned_names, comparable_dump, line_range, names_bound_by
 from ..stored_attributes import module_dict
 from .import_syntax import is_bound_again
@@ -39,6 +40,7 @@ ADDING_METHODS = frozenset({"add", "append", "appendleft"})
 """Methods of collections that add an object and read nothing except its hash."""
 CONFIGURING_FUNCTION = "dictConfig"
 """The function of `logging.config` that replaces the whole configuration."""
+COPIED_TYPES = (dict, list, set, tuple, frozenset)
 ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
 
 
@@ -67,6 +69,7 @@ class StatementFollowUp:
         """Run a statement again if it depends on a change and has no external effects. Report it otherwise."""
         effects = self.analysis.statement_effects(node, text.space)
         if not self.changes.is_affected(effects):
+            self._report_incomplete(text, node, effects)
             return
         names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
@@ -81,6 +84,8 @@ class StatementFollowUp:
             self._run_or_report(text, node, effects)
             return
         if effects.effect is not None:
+            if self._connects_receiver(text, node) and self.changes.has_only_changed_classes(effects):
+                return  # the signals are updated when the load is complete
             self.reports.report(
                 text,
                 node,
@@ -97,12 +102,13 @@ class StatementFollowUp:
         if isinstance(node, ast.Expr) and is_setattr(node.value):
             self.code.run(text, node)
             return
-        if effects.fills and not self._only_counts(node, effects):
+        is_repeatable = self._only_sets_attributes(effects)
+        if effects.fills and not is_repeatable and not self._only_counts(node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
             return
-        if isinstance(node, ast.Expr):
+        if isinstance(node, ast.Expr) and not is_repeatable:
             return
-        if isinstance(node, ast.Assert):
+        if isinstance(node, (ast.Assert, ast.Expr)):
             self._run_or_report(text, node, effects)
             return
         bound = names_bound_by(node)
@@ -132,6 +138,24 @@ class StatementFollowUp:
         is_assignment = isinstance(node, (ast.Assign, ast.AnnAssign))
         return is_assignment and len(self._filled_functions(effects)) == len(effects.fills)
 
+    def _connects_receiver(self, text: Text, node: Any) -> bool:
+        """Return whether a statement connects a receiver to a signal."""
+        return (
+            isinstance(node, ast.Expr)
+            and connects_receiver(node.value)
+            and self.analysis.library_name(node.value.func, text.space) in SIGNAL_LIBRARIES  # type: ignore[attr-defined]
+        )
+
+    def _only_sets_attributes(self, effects: Effects) -> bool:
+        """Return whether a statement only sets attributes of existing objects, so that it can run a second time.
+
+        The names of some attributes may be unknown. They may then depend on what was removed from a class.
+        """
+        if not effects.fills or effects.accumulated:
+            return False
+        is_known = all(name != "*" for _, name in effects.attributes)
+        return is_known or not self.changes.has_removed_attribute(effects)
+
     def _filled_functions(self, effects: Effects) -> list[types.FunctionType]:
         """Return the functions in the workspace's modules whose attributes a statement changes."""
         found: dict[int, types.FunctionType] = {}
@@ -153,6 +177,23 @@ class StatementFollowUp:
         is_affected = self.changes.is_affected(effects)
         effects.guesses |= guessed
         return not is_affected
+
+    def _report_incomplete(self, text: Text, node: Any, effects: Effects) -> None:
+        """Report an augmented assignment to a collection that would now add other names of its module.
+
+        Removed names are still in the module.
+        """
+        if not isinstance(node, ast.AugAssign) or not isinstance(node.target, ast.Name) or effects.effect is not None:
+            return
+        removed = [text.space.get(name) for name in self.names.removed_names] if text is self.sources.text else []
+        has_changed = bool(removed) or self.changes.has_changed_names(text.name)
+        if not has_changed or (text.name, "**") not in effects.guesses:
+            return
+        present: Any = text.space.get(node.target.id)
+        value = self.code.evaluate_or_absent(text, node.value)
+        entries = list(present.values() if type(present) is dict else present) if type(present) in COPIED_TYPES else []
+        if not _contains_all(present, value) or any(entry is old for entry in entries for old in removed):
+            self.reports.report(text, node, "the value was computed from the names in its module, which changed")
 
     def _value_now(self, text: Text, node: Any) -> Any:
         """Return the value that a statement would bind to its first name now.
@@ -285,6 +326,14 @@ class StatementFollowUp:
                 self.changes.refilled[id(text.space[name])] = None
             if old is ABSENT:
                 self.rebuilds.revived.add((text.name, name))
+
+
+def _contains_all(present: Any, added: Any) -> bool:
+    """Return whether a collection contains all entries of another."""
+    if type(present) is dict and type(added) is dict:
+        return all(key in present and is_alike(present[key], value) for key, value in added.items())
+    are_known = type(present) in COPIED_TYPES and type(added) in COPIED_TYPES
+    return are_known and all(entry in present for entry in added)
 
 
 def _is_setter(node: Any) -> bool:

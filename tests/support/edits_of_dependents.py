@@ -1,0 +1,192 @@
+"""Edits of what other statements depend on: through packages, hooks, factories, loops and registries."""
+
+from edit_cases import Edit
+
+PUBLIC = """\
+from pack._parts import Client, Marker, fetch, LIMIT
+for _name in ('Client', 'Marker', 'fetch'):
+    setattr(globals()[_name], '__module__', 'pack')
+"""
+PARTS = """\
+LIMIT = 3
+def fetch(number=LIMIT):
+    return number
+class Marker(Exception):
+    limit = LIMIT
+class Client:
+    headers = {'limit': LIMIT}
+    def __init__(self):
+        self.own = dict(self.headers)
+"""
+PACK = {
+    "pack.__init__": PUBLIC,
+    "pack._parts": PARTS,
+    "use": "import pack\nCLIENT = pack.Client()\nFETCHED = pack.fetch()\n",
+}
+PACK_PROBES = (
+    "use.CLIENT.own, use.FETCHED, use.pack.Client.__module__, use.pack.Marker.__module__, use.pack.fetch.__module__",
+    "use.pack.Marker.limit, use.pack.Client().own, type(use.CLIENT) is use.pack.Client",
+)
+PARSER = """\
+import argparse
+parser = argparse.ArgumentParser(prog='p')
+output = parser.add_argument_group('output')
+output.add_argument('--last', help='the last')
+def main(*words):
+    return sorted(vars(parser.parse_args(words)).items())
+"""
+SUBPARSER = """\
+import argparse
+LIMIT = 5
+parser = argparse.ArgumentParser(prog='p')
+group = parser.add_mutually_exclusive_group()
+group.add_argument('--limit', default=LIMIT)
+commands = parser.add_subparsers(dest='command')
+running = commands.add_parser('run')
+running.add_argument('--fast', action='store_true')
+def main(*words):
+    return sorted(vars(parser.parse_args(words)).items())
+"""
+PARSER_PROBES = ("m.parser.format_help()", "m.main('--last', '1')")
+FACTORY = """\
+from parts import cache, SIZE
+class App:
+    def __init__(self):
+        self.size = SIZE
+        self.log = []
+def create():
+    app = App()
+    cache.bind(app)
+    return app
+app = create()
+"""
+BOUND = (
+    "SIZE = 1\nclass Cache:\n    size = 0\n    def bind(self, app):\n        self.size = app.size\ncache = Cache()\n"
+)
+COUNTED = "SIZE = 1\nclass Cache:\n    size = 0\n    def bind(self, app):\n        self.size = self.size + app.size\ncache = Cache()\n"
+CODES = """\
+import enum
+class Code(enum.IntEnum):
+    OK = 1
+    BAD = 2
+for code in Code:
+    setattr(Code, code.name.lower(), int(code))
+"""
+HOOKS = """\
+class Meta(type):
+    known = {}
+    def __new__(mcls, name, bases, space):
+        cls = super().__new__(mcls, name, bases, space)
+        if 'key' in space:
+            mcls.known[space['key']] = cls
+        return cls
+class Base(metaclass=Meta):
+    rank = 5
+    def __init_subclass__(cls):
+        cls.title = (cls.__doc__ or 'none').upper()
+        cls.length = len(cls.title)
+class One(Base):
+    '''first'''
+    key = 'one'
+    rank = 1
+class Two(Base):
+    key = 'two'
+"""
+HOOK_PROBES = (
+    "m.One.title, m.Two.title, getattr(m.One, 'length', None), getattr(m.Two, 'length', None)",
+    "sorted((key, kind.__name__, kind is getattr(m, kind.__name__)) for key, kind in m.Meta.known.items())",
+    "m.One.rank, m.Two.rank, [kind.__name__ for kind in m.Base.__subclasses__()]",
+)
+ITERATING = HOOKS.replace(
+    "        if 'key' in space:\n", "        mcls.seen = sorted(space)\n        if 'key' in space:\n"
+)
+READ_BY_HELPER = """\
+KNOWN = []
+def add(kind):
+    KNOWN.append((kind.rank, kind.__name__))
+class Base:
+    rank = 5
+    def __init_subclass__(cls):
+        add(cls)
+class One(Base):
+    rank = 1
+    size = 1
+"""
+RANKED = "from operator import attrgetter\nfrom n import One, Two\nORDER = [kind.__name__ for kind in sorted([One, Two], key=attrgetter('rank'))]\n"
+OPTIONS = """\
+class Option:
+    def __init__(self, default):
+        self.default = default
+    def __set_name__(self, owner, name):
+        owner.fields = {**getattr(owner, 'fields', {}), name: self.default}
+class Options:
+    indent = Option(4)
+    color = Option('auto')
+class Quiet(Options):
+    level = Option(0)
+"""
+BUS = """\
+from typing import get_type_hints
+class Event:
+    name = 'e'
+class Bus:
+    def __init__(self):
+        self.handlers = {}
+    def on(self, kind=None):
+        def decorate(function):
+            found = kind or next(iter(get_type_hints(function).values()))
+            self.handlers.setdefault(found.__name__, []).append(function)
+            return function
+        return decorate
+bus = Bus()
+"""
+HANDLERS = """\
+from bus import Event, bus
+@bus.on()
+def log(event: Event):
+    print(event)
+    return open(event.name)
+@bus.on(Event)
+def count(event):
+    return 1
+"""
+COMMANDS = "COMMANDS = {}\ndef cmd_a():\n    return 1\ndef helper():\n    return 0\nCOMMANDS |= {name: value for name, value in list(globals().items()) if name.startswith('cmd_')}\n"
+COMMAND_PROBE = "sorted(m.COMMANDS)"
+LEVELS = "CONF = {}\nCONF.update(limit=3, soft=2)\n"
+COPIED = "from n import FILTERS\ndef create():\n    made = {}\n    made.update(FILTERS)\n    LOG.made = sorted(made)\n    return made\nclass LOG:\n    made = None\nENV = create()\n"
+FILTERS = "FILTERS = {}\ndef filter_(function):\n    FILTERS[function.__name__] = function\n    return function\n@filter_\ndef a():\n    return 1\n"
+ALL = [
+    Edit("a value in a package that assigns its name to its classes", "", "LIMIT = 3", "LIMIT = 4", PACK_PROBES, PACK, edited="pack._parts"),
+    Edit("a method in such a package", "", "    def __init__", "    def size(self):\n        return 1\n    def __init__", PACK_PROBES, PACK, edited="pack._parts"),
+    Edit("a function in such a package", "", "return number", "return number * 2", PACK_PROBES, PACK, edited="pack._parts"),
+    Edit("a base of a class without methods in such a package", "", "Marker(Exception)", "Marker(ValueError)", PACK_PROBES, PACK, edited="pack._parts"),
+    Edit("an argument before others in a group", PARSER, "output.add_argument('--last'", "output.add_argument('--first')\noutput.add_argument('--last'", PARSER_PROBES),
+    Edit("a help in a group", PARSER, "'the last'", "'the very last'", PARSER_PROBES),
+    Edit("a constant of an argument in a group, before a subparser", SUBPARSER, "LIMIT = 5", "LIMIT = 6", "m.main('run'), m.main('run', '--fast')"),
+    Edit("a name of a group", PARSER, "'output'", "'results'", PARSER_PROBES),
+    Edit("a value of a factory that sets an attribute elsewhere", FACTORY, "SIZE = 1", "SIZE = 2", "m.app.size, parts.cache.size", {"parts": BOUND}, edited="parts"),
+    Edit("a value of a factory that adds to an attribute elsewhere", FACTORY, "SIZE = 1", "SIZE = 2", "m.app.size, parts.cache.size", {"parts": COUNTED}, edited="parts"),
+    Edit("a member more that a loop copies to its class", CODES, "    BAD = 2\n", "    BAD = 2\n    WORSE = 3\n", "m.Code.ok, getattr(m.Code, 'worse', None)"),
+    Edit("a member less that a loop has copied to its class", CODES, "    BAD = 2\n", "", "m.Code.ok, getattr(m.Code, 'bad', None)", expects="reported"),
+    Edit("a docstring that a hook reads", HOOKS, "first", "the first", HOOK_PROBES),
+    Edit("a hook's title", HOOKS, ".upper()", ".title()", HOOK_PROBES),
+    Edit("an attribute that a hook sets no more", HOOKS, "        cls.length = len(cls.title)\n", "", HOOK_PROBES),
+    Edit("an attribute that no hook reads", HOOKS, "rank = 1", "rank = 2", HOOK_PROBES),
+    Edit("an inherited attribute that no hook reads", HOOKS, "rank = 5", "rank = 6", HOOK_PROBES),
+    Edit("an attribute that a metaclass reads", HOOKS, "'two'", "'second'", HOOK_PROBES, expects="reported"),
+    Edit("an attribute of a class whose metaclass reads all names", ITERATING, "    rank = 1\n", "    order = 1\n", "m.Meta.seen, m.One.__dict__.get('order')", expects="reported"),
+    Edit("an attribute that a function called by a hook reads", READ_BY_HELPER, "rank = 1", "rank = 2", "m.KNOWN, m.One.rank", expects="reported"),
+    Edit("an attribute that no function called by a hook reads", READ_BY_HELPER, "size = 1", "size = 2", "m.KNOWN, m.One.size"),
+    Edit("an attribute by which a getter sorts", RANKED, "rank = 1", "rank = 9", "m.ORDER", {"n": HOOKS}, edited="n"),
+    Edit("a default of a descriptor that a subclass inherits", OPTIONS, "Option(4)", "Option(2)", ("m.Options.fields, m.Quiet.fields",)),
+    Edit("a descriptor more that a subclass inherits", OPTIONS, "    color", "    width = Option(80)\n    color", ("m.Options.fields, m.Quiet.fields",)),
+    Edit("a descriptor less that a subclass inherits", OPTIONS, "    color = Option('auto')\n", "", ("m.Options.fields, m.Quiet.fields",)),
+    Edit("a handler of an event by its annotation", HANDLERS, "def log(event: Event)", "def write(event: Event)", "sorted((name, [f.__name__ for f in found]) for name, found in bus.bus.handlers.items())", {"bus": BUS}),
+    Edit("a class that the handlers of a bus name", HANDLERS, "class Event:", "class Event(Exception):", "sorted((name, len(found)) for name, found in bus.bus.handlers.items()), m.bus is bus.bus", {"bus": BUS}, edited="bus"),
+    Edit("a command more among the names of its module", COMMANDS, "def helper", "def cmd_b():\n    return 2\ndef helper", COMMAND_PROBE, expects="reported"),
+    Edit("a command less among the names of its module", COMMANDS, "def cmd_a():\n    return 1\n", "", COMMAND_PROBE, expects="reported"),
+    Edit("a function more that is no command", COMMANDS, "def helper", "def other():\n    return 2\ndef helper", COMMAND_PROBE),
+    Edit("values that are updated by name", LEVELS, "limit=3", "limit=4", "m.CONF"),
+    Edit("a name less that is updated", LEVELS, "limit=3, ", "", "m.CONF"),
+    Edit("a registered function that a factory copies", COPIED, "@filter_\ndef a", "@filter_\ndef b():\n    return 2\n@filter_\ndef a", "sorted(m.ENV), m.LOG.made", {"n": FILTERS}, edited="n"),
+]  # fmt: skip
