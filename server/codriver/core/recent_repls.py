@@ -42,7 +42,7 @@ def is_eligible(repl: Repl, used: Sequence[str]) -> bool:
     return not repl.origin.is_discovered_only or (bool(used) and used[-1] == repl.id)
 
 
-def ended_discovered_repl(state: State, used: Sequence[str]) -> Repl | DroppedRepl | None:
+def finished_discovered_repl(state: State, used: Sequence[str]) -> Repl | DroppedRepl | None:
     """Return the discovered REPL that a caller used last if it has ended, or else None."""
     if not used:
         return None

@@ -94,12 +94,12 @@ def _unknown_session_error(state: State, given: str) -> RefusedError:
     )
 
 
-def _ended_session_error(state: State, ended: Repl | DroppedRepl) -> RefusedError:
+def _finished_session_error(state: State, finished: Repl | DroppedRepl) -> RefusedError:
     """Create the error for a call without a session key whose caller last used a discovered REPL that has ended."""
-    keys, cause = _session_keys(state), ended.cause if isinstance(ended, DroppedRepl) else ended.note
+    keys, cause = _session_keys(state), finished.cause if isinstance(finished, DroppedRepl) else finished.note
     return refused(
         "unknown-session",
-        f"the REPL session {ended.key}, which you used last, has ended: {cause or 'no reason is known'}",
+        f"the REPL session {finished.key}, which you used last, has ended: {cause or 'no reason is known'}",
         hint=f"To use another session, pass replSessionKey, which is one of: {', '.join(keys)}."
         if keys
         else "No REPL is connected. See status.",
@@ -153,9 +153,9 @@ def discovered_session_in_use(call: Call, who: str) -> Target | None:
         RefusedError: this REPL has ended.
     """
     used = used_repls(call, who)
-    ended = recent_repls.ended_discovered_repl(call.state, used)
-    if ended is not None:
-        raise _ended_session_error(call.state, ended)
+    finished = recent_repls.finished_discovered_repl(call.state, used)
+    if finished is not None:
+        raise _finished_session_error(call.state, finished)
     repl = call.state.repls.get(used[-1]) if used else None
     if repl is None or not repl.origin.is_discovered_only:
         return None
@@ -233,9 +233,9 @@ def resolve_session(
     """
     if key is None:
         repls = state.repls.values()
-        ended = recent_repls.ended_discovered_repl(state, used)
-        if ended is not None:
-            raise _ended_session_error(state, ended)
+        finished = recent_repls.finished_discovered_repl(state, used)
+        if finished is not None:
+            raise _finished_session_error(state, finished)
         reachable = [
             candidate
             for candidate in repls
