@@ -20,3 +20,10 @@ def test_watched_lines_are_built_from_fields_and_not_from_message_text(tmp_path)
         assert head == other_head
         assert (text.fg, text.text[:2]) == (other_text.fg, other_text.text[:2])
         assert is_replaced or text == other_text
+
+
+def test_similar_session_keys_can_be_told_apart():
+    entry = {"category": "output", "timestamp": 0, "line": 1, "text": "", "who": "ann"}
+    keys = ("sales-ipynb", "sales-ipynb-2")
+    heads = [str(format_entry({**entry, "repl-session-key": key})[0]).split()[-1] for key in keys]
+    assert heads == list(keys)

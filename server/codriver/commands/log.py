@@ -36,6 +36,8 @@ MAX_TEXT_CHARACTERS = 2000
 """Maximum number of characters printed from an entry's text."""
 TEXT_INDENT = 40
 """The column at which the text of an entry starts."""
+MAX_KEY_CHARACTERS = 40
+"""Maximum number of characters of a session key that are displayed. Keys of notebooks often start alike."""
 MAX_DISPLAY_BYTES = 2**18
 """Maximum size of text requested at once for display. More would delay the server, and nobody could read it."""
 COLORS_BY_CATEGORY = {
@@ -276,7 +278,7 @@ def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
     who, session = entry.get("who", "-"), entry.get("repl-session-key", "-")
-    where = f"{escape_to_one_line(who):16.16} {escape_to_one_line(session):8.8}"
+    where = f"{escape_to_one_line(who):16.16} {escape_to_one_line(session):8.{MAX_KEY_CHARACTERS}}"
     text = entry["text"].rstrip("\n")
     if IMAGE_MARK_PREFIX in text:
         command = (
