@@ -151,4 +151,4 @@ def format_count(count: int, noun: str, plural: str = "") -> str:
 
 def install_command(extra: str) -> str:
     """Return the command that installs Codriver with an extra, formatted for a message."""
-    return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (pipx and pip do it too: README, Install)"
+    return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (with pipx or pip: docs/get-started/install.md)"

@@ -1,6 +1,7 @@
 """What the doctor reports about kernels."""
 
 import json
+import re
 import socket
 import sys
 from dataclasses import replace
@@ -54,6 +55,13 @@ def test_notebook_kernels_are_listed_without_a_server_and_with_a_command_to_use_
         (note,) = repls_of(workspace, machine)
     assert note.text == f"the kernel of {notebook} is running, found by {path}"
     assert note.fix == ("codriver serve connects to this kernel" if is_installed else install_command("jupyter"))
+
+
+def test_the_page_named_in_the_install_command_has_other_installers():
+    (page,) = re.findall(r"docs/\S+\.md", install_command("jupyter"))
+    text = Path(__file__).parents[3].joinpath(page).read_text()
+    assert "pipx" in text
+    assert "jupyter" in text
 
 
 def test_the_suggested_fix_for_a_stopped_kernel_is_to_remove_its_file():
