@@ -49,6 +49,15 @@ def test_a_load_behind_the_callers_own_running_evaluation_is_refused(live, clien
     assert unfinished(client) == 1
 
 
+def test_a_refusal_names_the_caller_of_the_evaluation_in_the_way(live):
+    with live.client(name="ann") as connection:
+        answer = connection.call("evaluate_code", code="(wait)", timeoutMs=100)
+        refused = connection.call("evaluate_code", code="1", who="reader")
+        owner = f"evaluation {answer['evaluationId']} of ann, started on this connection before the first who, has been"
+        assert (refused["reason"], owner in refused["message"]) == ("busy", True), refused
+        connection.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+
+
 def test_code_of_another_client_queues_behind_a_running_evaluation(client, other, running):
     theirs = other.call("evaluate_code", code="1", timeoutMs=1000)
     assert theirs["status"] == "queued"

@@ -13,7 +13,7 @@ from codriver.core.requests import execution_session_for
 from codriver.core.state import evaluation_queue, session_queue
 from codriver.errors import RefusedError, refused
 from codriver.tools.calls.client_traits import find_traits
-from codriver.tools.calls.evaluation_waits import ways_to_free_session
+from codriver.tools.calls.evaluation_waits import describe_callers_evaluation, ways_to_free_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +111,7 @@ def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "eva
             how = "has been waiting for input" if evaluation.status == "needs-input" else "has been running"
             raise refused(
                 "busy",
-                f"the code was not sent and will not run: your evaluation {evaluation.id} {how} in "
+                f"the code was not sent and will not run: {describe_callers_evaluation(evaluation, who)} {how} in "
                 f"{target.repl.key} for {since_s} s",
                 hint=", or ".join(ways_to_free_session(call, evaluation)),
                 details={"evaluationId": evaluation.id},

@@ -181,6 +181,13 @@ def describe_how_to_stop(call: Call, evaluation: Evaluation) -> str:
     return f"restarting {repl.key}, which cannot interrupt, with the program that started it"
 
 
+def describe_callers_evaluation(evaluation: Evaluation, who: str) -> str:
+    """Describe whose evaluation this is, which the caller `who` or the same connection without a `who` has started."""
+    if evaluation.who == who:
+        return f"your evaluation {evaluation.id}"
+    return f"evaluation {evaluation.id} of {evaluation.who}, started on this connection before the first who,"
+
+
 def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
     """Explain why a queued evaluation is not running yet, and what the caller can do."""
     state = call.state
@@ -198,7 +205,11 @@ def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
     how = ", which is waiting for input," if ahead.status == "needs-input" else ""
     ways = ways_to_free_session(call, ahead)
     is_same_caller = caller_names.is_by_caller(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
-    occupant = f"your evaluation {ahead.id}" if is_same_caller else f"evaluation {ahead.id} of {ahead.who}"
+    occupant = (
+        describe_callers_evaluation(ahead, evaluation.who)
+        if is_same_caller
+        else f"evaluation {ahead.id} of {ahead.who}"
+    )
     return [f"the session has been occupied by {occupant}{how} for {since_s} s; {', or '.join(ways)}"]
 
 
@@ -209,7 +220,11 @@ def _describe_waiting_job(call: Call, job: Evaluation) -> list[str]:
         return ["other test runs are ahead of this one"]
     since_s = max(0, call.services.now() - (ahead.started_at or 0)) // 1000
     is_same_caller = caller_names.is_by_caller(call.state, job.client, job.who, (ahead.client, ahead.who))
-    whose = f"your test run {ahead.id}" if is_same_caller else f"the test run {ahead.id} of {ahead.who}"
+    whose = (
+        f"your test run {ahead.id}"
+        if is_same_caller and ahead.who == job.who
+        else f"the test run {ahead.id} of {ahead.who}"
+    )
     return [f"{whose} has been running for {since_s} s, {describe_test_progress(call, ahead)}"]
 
 
