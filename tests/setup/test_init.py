@@ -234,6 +234,18 @@ def test_the_repl_of_a_python_project_is_also_written_to_settings(init, workspac
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
 
+@pytest.mark.parametrize("options", [{}, {"agents_md": True}], ids=["plain", "agents_md"])
+def test_settings_written_without_any_client_are_removed(init, workspace, options):
+    write(workspace, {"app.py": ""})
+    init(**options)
+    assert (workspace / "codriver.toml").exists()
+    init(remove=True, scope="user")
+    init(remove=True, clients=["zed"])
+    assert (workspace / "codriver.toml").exists()
+    init(remove=True)
+    assert [file.name for file in workspace.iterdir()] == ["app.py"]
+
+
 def test_a_directory_without_a_project_gets_no_settings(init, workspace):
     write(workspace, {"AGENTS.md": ""})
     init(clients=["zed"])

@@ -61,9 +61,12 @@ def plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change,
 
 
 def plan_marker_removal(
-    launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
+    launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change], *, is_whole: bool
 ) -> tuple[Change, ...]:
-    """Return the removal of `codriver.toml` if only `init` has written to it and no other client needs it."""
+    """Return the removal of `codriver.toml` if only `init` has written to it and no other client needs it.
+
+    With `is_whole`, everything that `init` wrote to the workspace is removed, even if no client had an entry.
+    """
     file = launch.workspace / "codriver.toml"
     try:
         before = read_file(file, launch.workspace)
@@ -73,7 +76,11 @@ def plan_marker_removal(
     cleared = {change.file for change in changes if change.state == "remove" and change.root is not None}
     others = [client for client in known_clients().values() if "workspace" in client.scopes and client not in clients]
     left = plan_removal(others, launch, environment, scope="workspace")
-    if not is_mark or not cleared or any(change.state == "remove" and change.file not in cleared for change in left):
+    if (
+        not is_mark
+        or not (cleared or is_whole)
+        or any(change.state == "remove" and change.file not in cleared for change in left)
+    ):
         return ()
     return (Change("codriver", file, "remove", before, None, root=launch.workspace),)
 

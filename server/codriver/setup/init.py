@@ -132,7 +132,8 @@ def run_init(
         settings = plan_settings(launch.workspace, repl, options.toolset)
         changes = (*(settings or plan_marker_file(launch, changes)), *changes)
     elif not options.is_partial:
-        changes = (*changes, *plan_marker_removal(launch, clients, environment, changes))
+        is_whole = not options.clients and options.scope in (None, "workspace")
+        changes = (*changes, *plan_marker_removal(launch, clients, environment, changes, is_whole=is_whole))
     changes = (*changes, *_plan_for_agents(launch.workspace, options))
     hooked = _plan_hooks(clients, launch, environment, options, changes)
     if not clients:
