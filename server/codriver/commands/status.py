@@ -44,6 +44,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     try:
         with connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})
+            sessions = connection.call("list_sessions", {})["sessions"]
     except NoServerError as error:
         is_for_good = registration.is_stopped_for_good(workspace.resolve())
         if as_json:
@@ -54,19 +55,21 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
                 echo("the server was stopped for good: relays with --start will not start one until you do")
         sys.exit(error.exit_status)
     if as_json:
-        echo_json(health, indent=2)
+        echo_json({**health, "sessions": sessions}, indent=2)
         return
     with convert_field_errors("server_health"):
-        lines = list(_health_lines(health))
+        lines = list(_health_lines(health, sessions))
     for line in lines:
         echo(replace(line, text=escape_to_one_line(line.text)), hang=4)
 
 
-def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
-    """Yield lines that describe the state of a server."""
+def _health_lines(health: dict[str, Any], sessions: list[dict[str, Any]]) -> Iterator[Styled]:
+    """Yield lines that describe the state of a server. `sessions` are the rows of `list_sessions`."""
     address = format_address(health["host"], health["port"])
     yield Styled(f"running: pid {health['pid']} on {address}, since {health['startedAt']}", bold=True)
-    if not health["repls"]:
+    keys = {repl["key"] for repl in health["repls"]}
+    others = [row for row in sessions if row["key"] not in keys]
+    if not health["repls"] and not others:
         yield Styled(f"  {no_repl_message(Path(health['workspace']))}", fg="yellow")
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
@@ -78,6 +81,9 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
             yield Styled(f"    {_describe_evaluation(row)}", fg="yellow")
         if "caution" in repl:
             yield Styled(f"    note: {repl['caution']}", fg="yellow")
+    for row in others:  # isolated sessions, and programs whose REPL has not been used yet
+        note = f": {row['note']}" if "note" in row else ""
+        yield Styled(f"  REPL {row['key']} ({_describe_kind(row)}): {row['phase']}{note}", fg="yellow")
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield Styled(f"  clients: {', '.join(names) or 'none'}")
     if relays := describe_restarting_relays(health):
@@ -94,6 +100,8 @@ def _describe_kind(repl: dict[str, Any]) -> str:
 
     For a kernel's connection file, only the name of the file is used.
     """
+    if "program" in repl:
+        return str(repl["program"])
     origin, dialect = str(repl["origin"]), str(repl["dialect"])
     origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
     return origin if origin == dialect else f"{origin}, {dialect}"

@@ -90,6 +90,8 @@ def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live
         assert shop.first == ["starts", str(shop.process.pid)], "the process is the one that was started"
         (row,) = rows(client, "shop")
         assert (row["phase"], row["processId"], row["role"]) == ("ready", shop.process.pid, "serves")
+        status = live.run("status").stdout
+        assert any("REPL shop (" in line and "ready" in line for line in status.splitlines()), status
         assert shop.threads == 1
         assert shop.descriptors == {"pipe"}
         shop.do("ORDERS.append(7)")
