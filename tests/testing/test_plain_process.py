@@ -435,6 +435,13 @@ def test_thousands_of_arguments_are_accepted(project):
     assert run(folder, *names, "-q").report.counts.passed == 3000
 
 
+def test_tests_run_if_the_cache_cannot_be_written(project, tmp_path, monkeypatch):
+    (tmp_path / "occupied").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "occupied"))
+    report = run(project("def test_it(): pass")).report
+    assert (report.error, report.counts.passed) == (None, 1)
+
+
 def test_the_junit_report_is_written_by_pytest(project):
     folder = project("def test_it(): pass\n")
     assert run(folder, "--junitxml=report.xml").report.passed

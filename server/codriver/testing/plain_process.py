@@ -531,7 +531,9 @@ def _write_start_files(spec: RunSpec, directory: Path) -> Path:
     if spec.sources:
         _write_sources(spec, directory / SOURCES_DIRECTORY)
     programs = program_bundle.bundle_programs(
-        spec.runner, (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else []))
+        spec.runner,
+        (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else [])),
+        run_directory=directory,
     )
     (directory / "request").write_text(ascii(_build_request(spec, directory, programs)), "ascii")
     return programs

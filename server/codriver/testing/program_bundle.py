@@ -7,6 +7,7 @@ of `programs`, and of the embedded REPL's modules that they use.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from codriver.files.private_directories import make_private_directory
 
 if TYPE_CHECKING:
     from codriver.testing.runs import Runner
+
+logger = logging.getLogger(__name__)
 
 BOOT_SCRIPT: Final = Path(__file__).with_name("programs") / "boot.py"
 """The script that a test process runs first. It loads all other programs."""
@@ -109,10 +112,11 @@ def script_command(python: str, script: str, *arguments: str) -> list[str]:
     return [python, "-c", _RUN_AS_MAIN_CODE, script, *arguments]
 
 
-def bundle_programs(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
+def bundle_programs(runner: Runner, extras: tuple[str, ...] = (), *, run_directory: Path) -> Path:
     """Write the programs that a run needs to one file, unless it exists, and return its path. Blocks.
 
-    `extras` are names of recorders and of other additional programs.
+    `extras` are names of recorders and of other additional programs. If the cache cannot be written, such as in a
+    read-only home directory, the file is in the private directory of the run.
 
     Raises:
         OSError: the file cannot be written.
@@ -130,9 +134,14 @@ def bundle_programs(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
     )
     directory = cache_directory() / "test-programs"
     file = directory / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
-    if not file.exists():
-        make_private_directory(directory)
-        files.replace(file, data, links=Links.OF_USER, is_durable=False)
+    try:
+        if not file.exists():
+            make_private_directory(directory)
+            files.replace(file, data, links=Links.OF_USER, is_durable=False)
+    except OSError as error:
+        logger.info("the programs of test runs are not cached, because %s cannot be written: %s", directory, error)
+        file = run_directory / "programs.txt"
+        files.replace(file, data, links=Links.NEVER, is_durable=False)
     return file
 
 
