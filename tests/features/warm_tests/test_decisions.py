@@ -148,9 +148,15 @@ def test_a_module_is_excluded_if_a_variable_it_reads_differs_a_second_time():
     assert "A" in plan.excluded["m"]
 
 
-@pytest.mark.parametrize("kind", ["hidden", "found", "rewriting", "warning", "replaced", "finder", "logger"])
+@pytest.mark.parametrize(
+    "kind", ["hidden", "found", "rewriting", "warning", "replaced", "module", "directory", "finder", "logger"]
+)
 def test_a_module_that_cannot_be_revealed_is_excluded(kind):
     assert "m" in correct_plan(PLAN, obstacle(kind, "x")).excluded
+
+
+def test_all_users_of_a_replaced_module_are_excluded():
+    assert {"m", "n"} <= correct_plan(PLAN, obstacle("module", "x", ["n"])).excluded.keys()
 
 
 def test_a_module_shadowed_by_the_workspace_stays_in_the_plan():

@@ -429,6 +429,101 @@ def test_side_effects_of_an_import_appear_with_its_module(project):
     project(act, {"test_e.py": EFFECT_TESTS, "test_without.py": without}, packages={"effects": EFFECTS})
 
 
+LIBRARY = """
+import collections, functools, logging
+logging.getLogger("library").addHandler(logging.NullHandler())
+ORDERED, DEFAULT, QUEUE, LISTED = collections.OrderedDict(), collections.defaultdict(list), collections.deque(), []
+TABLES = {}, {}
+LIMIT = 1
+class Frame:
+    level = 1
+@functools.singledispatch
+def show(value): return "anything"
+"""
+CHANGES = """
+import collections, logging, library
+library.added = 1
+library.LIMIT = 2
+library.Frame.accessor = object()
+library.Frame.level = 2
+library.ORDERED["key"] = library.TABLES[0]["key"] = 1
+library.DEFAULT["key"].append(1)
+library.QUEUE.append(1)
+library.LISTED.append(1)
+library.show.register(int, lambda value: "number")
+collections.Mapping = dict
+logging.getLogger("library").setLevel(logging.ERROR)
+logging.getLogger("library").addHandler(logging.NullHandler())
+"""
+CHANGED_TESTS = """
+import collections, logging, library
+def found():
+    logger = logging.getLogger("library")
+    return [
+        hasattr(library, "added"), library.LIMIT == 2, hasattr(library.Frame, "accessor"), library.Frame.level == 2,
+        len(library.ORDERED), len(library.TABLES[0]), len(library.DEFAULT), len(library.QUEUE), len(library.LISTED),
+        library.show(1) == "number", hasattr(collections, "Mapping"), logger.level == 40, len(logger.handlers) - 1,
+    ]
+"""
+
+
+def test_what_an_import_changes_in_other_packages_appears_only_with_its_module(project):
+    async def act(made):
+        await made.run()
+        assert (await agree(made, "test_changed.py")).report.counts.passed == 1
+        assert "changes" in made.preloaded
+        assert (await agree(made, "test_unchanged.py")).report.counts.passed == 1
+
+    files = {
+        "test_changed.py": f"import changes\n{CHANGED_TESTS}def test_changed(): assert found() == [1] * 13\n",
+        "test_unchanged.py": f"{CHANGED_TESTS}def test_unchanged(): assert found() == [0] * 13\n",
+    }
+    # One module has imported a container by name.
+    packages = {"library": LIBRARY, "alias": "from library import LISTED\n", "changes": f"import alias\n{CHANGES}"}
+    project(act, files, packages=packages)
+
+
+REPLACED = {
+    "module": "monkeypatch.setitem(sys.modules, 'used', types.SimpleNamespace(V=2, f=abs))",
+    "module that is missing": "monkeypatch.setitem(sys.modules, 'used', None)",
+    "module imported again": "del sys.modules['used']; import used; used.V = 2",
+    "function": "import used; monkeypatch.setattr(used, 'f', abs)",
+    "constant": "import used; monkeypatch.setattr(used, 'V', 2)",
+    "function of the standard library": "import shutil; monkeypatch.setattr(shutil, 'which', abs)",
+}
+USER = """
+from shutil import which
+try:
+    from used import V, f
+except ImportError:
+    V = f = None
+"""
+
+
+@pytest.mark.parametrize("how", REPLACED)
+def test_an_import_uses_what_was_replaced_before_it(project, how):
+    async def act(made):
+        assert (await made.run()).report.counts.passed == 1
+        for _ in range(3):  # one is not finished, and the next one plain
+            warm = await made.run()
+        assert warm.is_warm, made.status
+        assert differences(await made.plain(), warm) == []
+        assert "user" not in made.preloaded
+
+    check = "assert (user.V, user.f, user.which) != (used_before.V, used_before.f, real_which)"
+    test = f"""
+import sys, types, shutil, used as used_before
+used_before = types.SimpleNamespace(V=used_before.V, f=used_before.f)
+real_which = shutil.which
+def test_a(monkeypatch):
+    {REPLACED[how]}
+    import user
+    {check}
+"""
+    packages = {"used": "V = 1\ndef f(): pass\n", "user": USER}
+    project(act, {"test_a.py": test}, packages=packages)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -442,9 +537,14 @@ def test_side_effects_of_an_import_appear_with_its_module(project):
         "import subprocess, sys\nOUT = subprocess.check_output([sys.executable, '-c', ''])\n",
         "import decimal\ndecimal.getcontext().prec = 7\n",
         "import os\nos.umask(0o27)\n",
+        "import sys\nsys.set_int_max_str_digits(10_000)\n",
+        "import logging\nHANDLER = logging.StreamHandler()\n",
     ],
-    ids=["recursion", "signal", "urandom", "thread", "socket", "folder", "file", "process", "decimal", "umask"],
-)
+    ids=[
+        "recursion", "signal", "urandom", "thread", "socket", "folder", "file", "process", "decimal", "umask", "digits",
+        "stream",
+    ],
+)  # fmt: skip
 def test_a_module_whose_import_cannot_be_repeated_is_imported_by_each_run(project, text):
     async def act(made):
         warm = await agree(made)
@@ -608,6 +708,7 @@ def test_the_first_run_of_a_new_server_is_warm(project, tmp_path, monkeypatch):
 READS = {
     "variable": ("import os\nV = os.environ.get('READ_AT_IMPORT')\n", {"READ_AT_IMPORT": "2"}),
     "environment": ("import os\nV = dict(os.environ).get('READ_AT_IMPORT')\n", {"READ_AT_IMPORT": "2"}),
+    "bytes": ("import os\nV = os.environb.get(b'READ_AT_IMPORT')\n", {"READ_AT_IMPORT": "2"}),
 }
 
 
@@ -622,6 +723,16 @@ def test_a_variable_read_by_an_import_is_read_again(project, how):
         assert changed.report.error is None
 
     project(act, {"test_a.py": "import reads\ndef test_a(): assert reads.V is None\n"}, packages={"reads": text})
+
+
+def test_a_current_directory_read_by_an_import_is_read_again(project):
+    async def act(made):
+        await agree(made)
+        made.write({"sub/a.txt": "", "conftest.py": "import os\nos.chdir('sub')\n"})
+        assert (await agree(made)).report.counts.failed == 1
+
+    check = "import reads\ndef test_a(): assert not reads.V.endswith('sub')\n"
+    project(act, {"test_a.py": check}, packages={"reads": "import os\nV = os.getcwd()\n"})
 
 
 def test_variables_set_by_conftest_are_learned(project):

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ObstacleKind = Literal[
-    "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger",
-    "logger class", "replaced", "subclasses", "drawn", "startup",
+    "variable", "file", "directory", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger",
+    "logger class", "module", "replaced", "subclasses", "drawn", "startup",
 ]  # fmt: skip
 
 MAX_FILE_CHANGES: Final = 3
@@ -27,6 +27,7 @@ REPLACED_CLOCK_REASON: Final = "the module is imported while something has repla
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
     "variable": "the import read {about}, which had a different value",
     "file": "the file {about} has changed",
+    "directory": "the import read the current directory, which was {about}",
     "startup": "{about}, which Python reads when it starts, has changed",
     "found": "the import looked for the module {about}, which exists now",
     "hidden": "a different file would be imported in its place",
@@ -36,6 +37,7 @@ _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
     "warning": "the import issues a warning, and warnings are errors: {about}",
     "logger": "the logger {about}, which the import creates, already exists",
     "logger class": "the import creates the logger {about}, and something has replaced the logger class",
+    "module": "something has replaced {about}",
     "replaced": "something has replaced functions in {about}",
     "drawn": "the import draws random numbers, and {about} may have been seeded",
     "subclasses": "{about} searches for the module's classes, and the module had not been imported",
@@ -247,5 +249,5 @@ def correct_plan(plan: Plan, obstacle: Obstacle, *, is_hidden_by_workspace: bool
         variables = {key: value for key, value in {**plan.variables, **learnable}.items() if key not in unlearnable}
         return replace(plan, variables=variables, unlearnable=unlearnable)
     reason = _REASON_TEMPLATES_BY_KIND[obstacle.kind].format(about=obstacle.about)
-    modules = (obstacle.module, *(obstacle.others if obstacle.kind == "replaced" else ()))
+    modules = (obstacle.module, *(obstacle.others if obstacle.kind in ("module", "replaced") else ()))
     return replace(plan, excluded={**plan.excluded, **dict.fromkeys(modules, reason)})

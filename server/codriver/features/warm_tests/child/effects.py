@@ -46,6 +46,45 @@ def current_effects() -> dict[tuple[str, Any], Effect]:
     return found | exit_effects()
 
 
+LOGGER_ATTRIBUTES = ("level", "propagate", "disabled")
+"""Attributes of a logger that an import may set."""
+LOGGER_LISTS = ("handlers", "filters")
+"""Lists of a logger that an import may change."""
+
+
+def logger_states() -> dict[Any, tuple[Any, ...]]:
+    """Return the values of `LOGGER_ATTRIBUTES` and the contents of `LOGGER_LISTS` for each logger."""
+    logging = loaded_module("logging")
+    loggers = list(logging.root.manager.loggerDict.values()) if logging else []
+    return {
+        logger: (logger.level, logger.propagate, logger.disabled, tuple(logger.handlers), tuple(logger.filters))
+        for logger in loggers
+        if type(logger) is logging.Logger
+    }
+
+
+def logger_effects(previous: dict[Any, tuple[Any, ...]], present: dict[Any, tuple[Any, ...]]) -> list[Effect]:
+    """Return the changes between two states of the loggers that existed before."""
+    return [
+        ("logger state", (logger, name, old, new))
+        for logger, state in previous.items()
+        if present.get(logger, state) != state
+        for name, old, new in zip((*LOGGER_ATTRIBUTES, *LOGGER_LISTS), state, present[logger], strict=True)
+        if new != old
+    ]
+
+
+def set_logger_state(logger: Any, name: str, old: Any, new: Any) -> None:
+    """Set an attribute of a logger that was `old`, or replace the handlers or filters that were."""
+    if name in LOGGER_ATTRIBUTES:
+        setattr(logger, name, new)
+        logger.manager._clear_cache()
+    else:
+        entries = getattr(logger, name)
+        entries[:] = [entry for entry in entries if entry in new or entry not in old]
+        entries += [entry for entry in new if entry not in entries]
+
+
 def exit_effects() -> dict[tuple[str, Any], Effect]:
     """Return the callbacks that run when the process exits, except those registered with `atexit`."""
     found: dict[tuple[str, Any], Effect] = {}
@@ -90,6 +129,9 @@ def withdraw_effect(kind: str, value: Any) -> None:
         finalize._registered_with_atexit = False
     elif kind == "entries":
         remove_entries(*value[2:])
+    elif kind == "logger state":
+        logger, name, old, new = value
+        set_logger_state(logger, name, new, old)
     elif kind == "attribute":
         owner, path, old, _ = value
         set_attribute(owner, path, old)
@@ -134,6 +176,8 @@ def repeat_plain_effect(kind: str, value: Any) -> None:
     """Repeat an effect that does not depend on other modules."""
     if kind == "entries":
         add_entries(*value[2:])
+    elif kind == "logger state":
+        set_logger_state(*value)
     elif kind == "attribute":
         owner, path, _, new = value
         set_attribute(owner, path, new)

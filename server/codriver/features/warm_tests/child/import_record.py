@@ -23,13 +23,15 @@ class ImportRecord:
     """
 
     __slots__ = (
-        "effects", "environment", "files", "imports", "loader", "missed", "native", "obstacle", "origin", "stat",
-        "whole_environment",
+        "directory", "effects", "environment", "files", "imports", "loader", "missed", "native", "obstacle", "origin",
+        "stat", "whole_environment",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = {}
         """The modules that it imported, in order, including those that were already loaded."""
+        self.directory = ""
+        """The current directory, if it read it."""
         self.environment: dict[bytes, bytes | None] = {}
         """The environment variables that it read, with their values."""
         self.whole_environment: dict[bytes, bytes] | None = None

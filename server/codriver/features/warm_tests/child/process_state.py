@@ -58,7 +58,8 @@ def process_settings() -> dict[str, Any]:
     signals = sys.modules["_signal"]
     locale, threading, logging, gc = map(loaded_module, ("_locale", "threading", "logging", "gc"))
     decimal, socket, events = map(loaded_module, ("_decimal", "_socket", "asyncio.events"))
-    context = loaded_module("multiprocessing.context")
+    context, faulthandler = loaded_module("multiprocessing.context"), loaded_module("faulthandler")
+    monitoring: Any = getattr(sys, "monitoring", None)
     return {
         "sys.path": sys.path[:],
         "sys.path_hooks": sys.path_hooks[:],
@@ -79,7 +80,10 @@ def process_settings() -> dict[str, Any]:
         "root logger's level": logging and logging.root.level,
         "logger class": logging and logging.getLoggerClass(),
         "log record factory": logging and logging.getLogRecordFactory(),
-        "decimal context": decimal and repr(decimal.getcontext()),
+        "decimal context": decimal and (repr(decimal.getcontext()), repr(decimal.DefaultContext)),
+        "limit of digits": sys.get_int_max_str_digits(),
+        "fault handler": bool(faulthandler and faulthandler.is_enabled()),
+        "monitoring tools": monitoring and [monitoring.get_tool(number) for number in range(6)],
         "socket timeout": socket and (socket.getdefaulttimeout(),),
         "process start method": context and (context._default_context._actual_context,),
         "event loop policy": events and (getattr(events, "_event_loop_policy", None),),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CONTAINER_TYPES = (dict, list, set)
 """Types of containers to compare."""
+CONTAINER_NAMES = frozenset({"OrderedDict", "defaultdict", "deque"})
+"""Types of containers in `collections`, which may not be loaded."""
 MAX_COPIED_ENTRIES = 2000
 """Maximum number of entries for a container to be copied. Larger ones are assumed to be tables."""
 INTERNAL_MODULES = frozenset({
@@ -34,8 +36,24 @@ INTERNAL_MODULES = frozenset({
 """Modules whose containers are internal to Python or pytest or are handled by other code."""
 
 
-def copy_containers(module: Any) -> Containers:
-    """Return the containers in a module by path, each with a copy."""
+def is_container(value: Any) -> bool:
+    """Return whether a value is a container to compare."""
+    kind = type(value)
+    return kind in CONTAINER_TYPES or (kind.__name__ in CONTAINER_NAMES and kind.__module__ == "collections")
+
+
+def copy_of(container: Any) -> Any:
+    """Return a dict, list or set with the entries of a container."""
+    if isinstance(container, dict):
+        return dict(container)
+    return set(container) if type(container) is set else list(container)
+
+
+def copy_containers(module: Any, others: set[int]) -> Containers:
+    """Return the containers in a module by path, each with a copy.
+
+    `others` are the ids of those that other modules contain, too. Those of this module are added.
+    """
     name = getattr(module, "__name__", "")
     if not isinstance(name, str) or name.partition(".")[0] in INTERNAL_MODULES:
         return {}
@@ -43,37 +61,64 @@ def copy_containers(module: Any) -> Containers:
     for key, value in list(getattr(module, "__dict__", {}).items()):
         if not key.startswith("__"):
             for path, registry in find_containers(key, value, name):
-                if "cache" not in path.lower() and len(registry) <= MAX_COPIED_ENTRIES:
-                    found[path] = registry, type(registry)(registry)
+                if "cache" not in path.lower() and len(registry) <= MAX_COPIED_ENTRIES and id(registry) not in others:
+                    others.add(id(registry))
+                    found[path] = registry, copy_of(registry)
     return found
 
 
 def find_containers(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
     """Yield the containers in an attribute of a module, each with its path.
 
-    These are the attribute itself, or the attributes of a class or an object.
+    These are the attribute itself, or the attributes of a class or an object, or those that a function encloses, such
+    as the registry of `functools.singledispatch`.
     """
     kind = type(value)
-    if kind in CONTAINER_TYPES:
+    if is_container(value):
         yield path, value
+    if is_container(value) or kind is tuple:
         yield from nested_containers(path, value)
         return
     is_class = issubclass(kind, type)
     if is_class and value.__module__ != module:
         return
+    if kind is FUNCTION_TYPE:
+        functions = {"": value, **{name: other for name, other in vars(value).items() if type(other) is FUNCTION_TYPE}}
+        for name, function in functions.items():
+            for index, cell in enumerate(function.__closure__ or ()):
+                for content in closure_cell_contents(cell):
+                    if is_container(content):
+                        yield f"{path}.{name}<{index}>", content
     holder = type.__dict__["__dict__"].__get__(value) if is_class else instance_attributes(value)
     for name, registry in list(holder.items()):
-        if isinstance(name, str) and not name.startswith("__") and type(registry) in CONTAINER_TYPES:
-            yield f"{path}.{name}", registry
+        if isinstance(name, str) and not name.startswith("__"):
+            if is_container(registry):
+                yield f"{path}.{name}", registry
             yield from nested_containers(f"{path}.{name}", registry)
 
 
 def nested_containers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the containers that are values of a dict, each with its path."""
-    if type(value) is dict and len(value) <= MAX_COPIED_ENTRIES:
-        for key, registry in list(value.items()):
-            if type(key) is str and type(registry) in CONTAINER_TYPES:
-                yield f"{path}[{key!r}]", registry
+    """Yield the containers that are values of a dict or items of a tuple, each with its path."""
+    entries: list[tuple[Any, Any]] = []
+    if isinstance(value, dict) and is_container(value) and len(value) <= MAX_COPIED_ENTRIES:
+        entries = [(key, registry) for key, registry in list(value.items()) if type(key) is str]
+    elif type(value) is tuple and len(value) <= MAX_COPIED_ENTRIES:
+        entries = list(enumerate(value))
+    for key, registry in entries:
+        if is_container(registry):
+            yield f"{path}[{key!r}]", registry
+
+
+def closure_cell_contents(cell: Any) -> list[Any]:
+    """Return a list with the content of a closure cell. The list is empty for an empty cell."""
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+FUNCTION_TYPE = type(closure_cell_contents)
+"""The type of Python functions."""
 
 
 def instance_attributes(value: Any) -> dict[str, Any]:
@@ -109,7 +154,7 @@ def find_added_entries(present: Any, copy: Any) -> Any:
         return dict(entries[len(copy) :]) if is_same else None
     if type(copy) is list:
         is_same = len(present) >= len(copy) and all(a is b for a, b in zip(present, copy, strict=False))
-        return present[len(copy) :] if is_same else None
+        return list(present)[len(copy) :] if is_same else None
     known = {id(item) for item in present}
     is_same = all(id(item) in known for item in copy)
     known_ids = {id(item) for item in copy}
@@ -118,11 +163,11 @@ def find_added_entries(present: Any, copy: Any) -> Any:
 
 def remove_entries(container: Any, entries: Any) -> None:
     """Remove entries that an import added to a container."""
-    if type(container) is dict:
+    if isinstance(container, dict):
         for key, value in entries.items():
             if container.get(key) is value:
                 del container[key]
-    elif type(container) is list:
+    elif type(container) is not set:
         for entry in reversed(entries):
             for index in range(len(container) - 1, -1, -1):
                 if container[index] is entry:
@@ -134,10 +179,10 @@ def remove_entries(container: Any, entries: Any) -> None:
 
 def add_entries(container: Any, entries: Any) -> None:
     """Add entries from an import to a container again."""
-    if type(container) is list:
-        container.extend(entries)
-    else:
+    if isinstance(container, (dict, set)):
         container.update(entries)
+    else:
+        container.extend(entries)
 
 
 class Registries:
@@ -149,6 +194,7 @@ class Registries:
     def __init__(self, watched: dict[str, list[str]]) -> None:
         self.watched = watched
         self._known: dict[str, Containers] = {}
+        self._copied: set[int] = set()
         self.effects: list[tuple[str, str, str, Any, Any]] = []
         """Additions by imports, in order: the importing module, the owner, the path, the container and the entries."""
         self.changers: dict[str, str] = {}
@@ -166,8 +212,8 @@ class Registries:
                         self.changers.setdefault(name, f"{owner}.{path}")
                     else:
                         self.effects.append((name, owner, path, container, entries))
-                    known[path] = container, type(container)(container)
-        self._known[name] = copy_containers(module)
+                    known[path] = container, copy_of(container)
+        self._known[name] = copy_containers(module, self._copied)
 
     def unwatched_changes(self) -> dict[str, list[str]]:
         """Return containers that were changed after their module was imported and that are not watched yet."""
@@ -183,3 +229,4 @@ class Registries:
     def discard_copies(self) -> None:
         """Discard the copies of the containers to free memory."""
         self._known.clear()
+        self._copied.clear()

@@ -13,7 +13,9 @@ import time
 
 from .effects import repeat_effect, warning_action
 from .import_record import current_environment, native_variables
+from .preload import PATCHABLE_MODULES, PYTEST_PACKAGES, namespace_of
 from .process_state import file_stat, random_state
+from .registries import FUNCTION_TYPE, closure_cell_contents
 from .scripts import hide_frames, module_file
 
 TYPE_CHECKING = False
@@ -32,6 +34,8 @@ external: Any = sys.modules["_frozen_importlib_external"]
 
 CLOCK_MODULES = frozenset({"time", "datetime", "uuid"})
 """Modules in which freezegun and time-machine replace functions."""
+UNCHECKED_PACKAGES = PYTEST_PACKAGES | {"warnings"}
+"""Packages whose functions are not compared. pytest itself replaces those of `warnings`."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 """Environment variables that a run itself sets."""
 
@@ -113,6 +117,35 @@ class Revealer:
         for module_name, (kind, about) in found.items():
             others = [other for other in found if other != module_name and found[other][0] == kind]
             self.request_plain(module_name, kind, about, others)
+        self.check_modules(name, records)
+
+    def check_modules(self, name: str, records: dict[str, ImportRecord]) -> None:
+        """Request a plain process if the modules used by an import are not those that were preloaded.
+
+        A module may have been replaced in `sys.modules`, or one of its functions, classes and constants. `records` are
+        those of all modules that the import of `name` reveals.
+        """
+        used = {other: module_name for module_name, record in records.items() for other in record.imports}
+        used.update((module_name.rpartition(".")[0], module_name) for module_name in records if "." in module_name)
+        used.update((module_name, module_name) for module_name in records if module_name in sys.modules)
+        known = self.preloader.modules
+        top, standard = name.partition(".")[0], sys.stdlib_module_names
+        is_checked = top not in standard and top not in UNCHECKED_PACKAGES
+
+        def request_plain(other: str, about: str) -> None:
+            users = [module_name for module_name, record in records.items() if other in record.imports]
+            self.request_plain(used[other], "module", about, users)
+
+        for other in used:
+            if other == "__main__" or (other in self.hidden and other not in sys.modules):
+                continue
+            if sys.modules.get(other) is not known.get(other):
+                request_plain(other, other)
+            elif is_checked and not (other in PATCHABLE_MODULES or other.partition(".")[0] in UNCHECKED_PACKAGES):
+                present = namespace_of(known.get(other))
+                for key, value in self.preloader.namespaces.get(other, {}).items():
+                    if present.get(key) is not value and getattr(value, "__module__", "") not in CLOCK_MODULES:
+                        request_plain(other, f"{other}.{key}")
 
     def replaced_modules(self) -> dict[str, list[Any]]:
         """Return the revealed modules in which functions have been replaced, with the original functions."""
@@ -148,6 +181,7 @@ class Revealer:
         return (
             self.changed_variables_obstacle(record)
             or self.changed_file_obstacle(record)
+            or self.changed_directory_obstacle(record)
             or self.changed_module_obstacle(name, record, hook)
             or self.rewriting_obstacle(name, record, hook)
             or self.changed_effect_obstacle(record)
@@ -181,6 +215,12 @@ class Revealer:
         if record.stat is not None and file_stat(record.origin) != record.stat:
             return "file", record.origin
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
+
+    def changed_directory_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
+        """Return an obstacle if the import read the current directory and it is another one now, and otherwise None."""
+        if record.directory and record.directory != os.getcwd():
+            return "directory", record.directory
+        return None
 
     def changed_module_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
         """Return an obstacle if the import would now load a different module, and otherwise None.
@@ -302,18 +342,6 @@ def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
         elif issubclass(kind, type) and getattr(value, "__module__", None) == module.__name__:
             waiting += [*value.__mro__[1:], *vars(value).values()]
     return False
-
-
-FUNCTION_TYPE = type(refers_to_any)
-"""The type of Python functions."""
-
-
-def closure_cell_contents(cell: Any) -> list[Any]:
-    """Return a list with the content of a closure cell. The list is empty for an empty cell."""
-    try:
-        return [cell.cell_contents]
-    except ValueError:
-        return []
 
 
 def find_rewriting_hook() -> Any:
