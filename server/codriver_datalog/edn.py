@@ -102,7 +102,7 @@ def read_form(text: Text) -> Form:
         QueryError: the text is not valid EDN, does not contain exactly one form, or exceeds a limit.
     """
     if len(text.text) > MAX_TEXT_CHARACTERS:
-        raise text.error_at(f"expected a text of at most {MAX_TEXT_CHARACTERS} characters", f"{len(text.text)}", 0)
+        raise text.error_at(f"expected at most {MAX_TEXT_CHARACTERS} characters of text", f"{len(text.text)}", 0)
     reader = _Reader(text)
     form = reader.next_form(0)
     if form is None:

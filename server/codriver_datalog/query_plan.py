@@ -309,7 +309,7 @@ class _Planner:
         self._add_step(operators.join_step(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
-        """Return the position and expression of each argument of a rule call that is bound."""
+        """Return the position and expression of each bound argument of a rule call."""
         return [
             (position, self._to_expression(term))
             for position, term in enumerate(call.arguments)

@@ -244,7 +244,7 @@ def test_no_shared_entry_is_written_to_a_directory_that_workspace_auto_refuses(w
     assert "does not accept other users' folders" in change.reason
 
 
-def test_paths_in_a_directory_that_workspace_auto_refuses_are_explained(workspace, machine):
+def test_a_path_that_workspace_auto_refuses_is_explained(workspace, machine):
     install_relay(machine)
     workspace.chmod(0o777)
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared_command(machine)

@@ -35,7 +35,7 @@ def test_the_class_of_an_assertion_is_included_only_if_nothing_else_names_an_ass
     assert message_of("assert failed", "ValueError") == "ValueError: assert failed"
 
 
-def test_advice_about_options_of_pytest_is_left_out():
+def test_advice_about_pytest_options_is_left_out():
     skipped = (
         "assert 'a' == 'b'\n  \n  Skipping 126 identical leading characters in diff, use -v to show\n  - a\n  + b..."
     )

@@ -93,7 +93,7 @@ def test_the_calls_in_the_notes_on_log_rows_return_more_rows_and_whole_texts(cli
     assert any(LINES in row["text"] for row in whole["result"])
 
 
-def test_the_call_in_the_note_on_a_log_image_returns_the_image(client):
+def test_the_call_suggested_for_an_image_in_the_log_returns_it(client):
     evaluate(client, f'(show "image/png" "{IMAGE}")')
     words = client.call("repl_output_log", limit=2)["result"][0]["text"]
     assert "ask with maxImages" in words

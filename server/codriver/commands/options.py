@@ -75,7 +75,7 @@ def exact_workspace_option(function: F) -> F:
             *given, workspace=workspace or _workspace_before_command(click.get_current_context()) or Path(), **others
         )
 
-    return cast("F", _option("The workspace folder; by default the current one.")(run))
+    return cast("F", _option("The workspace folder. Default: the current directory.")(run))
 
 
 def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:

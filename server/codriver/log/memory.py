@@ -160,8 +160,8 @@ def _encode_json(value: object) -> bytes:
 class Memory:
     """The logs of a workspace's latest server runs, and short documents that outlive a server. Thread-safe.
 
-    All methods may block on the disk. `redact` is applied to documents. Entries of runs must already be redacted. If
-    `is_repairing`, a broken file is renamed. `report` is called for each broken file, and the other files are read.
+    All methods may block on the disk. `redact` is applied to documents. The entries of a run must already be redacted.
+    If `is_repairing`, a broken file is renamed. `report` is called for each broken file; the others are still read.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A parser for JSON with comments, and edits of single members that preserve everything else.
+"""Parse JSON with comments, and edit single members while preserving everything else.
 
 Source: RFC 8259; comments and trailing commas as editors accept them in their settings files.
 """

@@ -313,7 +313,7 @@ class RetainedProcess(Protocol):
 
 
 class TestProcess(Protocol):
-    """A running test run."""
+    """A test run in progress."""
 
     @property
     def pid(self) -> int:

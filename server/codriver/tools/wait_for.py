@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 STOPPING_CHECK_INTERVAL_S = 0.5
-"""Interval for checking whether the server is stopping, in seconds. No log entry announces it."""
+"""Interval for checking whether the server is stopping, in seconds. No log entry announces that."""
 COALESCING_S = 0.05
 """Time in seconds after a new line during which further lines are collected for the same run of a query."""
 MIN_TURN_TIMEOUT_S = 5.0

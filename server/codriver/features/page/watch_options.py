@@ -40,7 +40,7 @@ OPTIONS = (
     click.Option(
         ["--address"],
         type=click.Choice(["127.0.0.1"]),
-        help="With --web: the host in the address, for a browser that cannot open the page's own name. Less secure.",
+        help="With --web: the host in the address, for a browser that cannot resolve the page's own name. Less secure.",
     ),
 )
 """The options that this feature adds to `codriver watch`."""

@@ -159,7 +159,7 @@ class LiveSteps:
         return AFFECTED_SELECTOR in self._tests
 
     async def check_steps(self, files: Iterable[str]) -> None:
-        """Check that the edits of `files` can be loaded, tested and restored, before anything is written.
+        """Check that the edits to `files` can be loaded, tested and reverted, before anything is written.
 
         Raises:
             RefusedError: one of these steps is impossible.

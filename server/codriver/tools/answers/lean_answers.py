@@ -388,7 +388,7 @@ def without_codriver_traceback(output: str, message: str = "") -> str:
 def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
     """Return the position after which the text contains only the message of an error, or None.
 
-    This is the whole report of a REPL without stack traces.
+    A REPL without stack traces reports nothing but this message.
     """
     message_text = f"{error.get('message', '')}\n"
     begin = len(stderr) - len(message_text)

@@ -1,4 +1,4 @@
-"""Answers of tools, and the schema parts that they share."""
+"""Tool answers, and the schema parts that they share."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _parse_kernelspec(name: str, path: Path, data: bytes) -> KernelSpec:
     if not (isinstance(argv, list) and argv and all(isinstance(part, str) for part in argv)):
         raise KernelSpecError(f"{path} has no `argv`, a list of strings with the command")
     if not (isinstance(env, dict) and all(isinstance(value, str) for value in env.values())):
-        raise KernelSpecError(f"{path} has an `env` that is not an object of strings")
+        raise KernelSpecError(f"{path} has an `env` that is not an object whose values are strings")
     return KernelSpec(name, path.parent, tuple(argv), env, str(spec.get("language", "")))
 
 

@@ -1,4 +1,4 @@
-"""The tests in an exported Python document as `unittest` tests, for an interpreter without pytest."""
+"""Convert the tests in an exported Python document to `unittest` tests, for an interpreter without pytest."""
 
 from __future__ import annotations
 

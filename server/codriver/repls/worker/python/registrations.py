@@ -80,7 +80,7 @@ class Registrations:
         return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))
 
     def has_registered(self, name: str, node: ast.ClassDef) -> bool:
-        """Return whether workspace hooks registered a class in the previous source when it was created."""
+        """Return whether hooks of the workspace registered a class when the previous source created it."""
         kind = self._changes.before[self._text.name].get(name)
         if not is_class(kind):
             return False

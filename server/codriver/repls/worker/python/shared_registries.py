@@ -175,7 +175,7 @@ class SharedRegistries:
     # The plan
 
     def plan(self, changes: Iterable[Change]) -> None:
-        """Plan to fill the registries again if that is possible. Otherwise, the edited statements are run alone."""
+        """Plan to refill the registries if that is possible. Otherwise, plan to run only the edited statements."""
         if not self._found or not self._is_registered_otherwise:
             return
         followers = self._followers

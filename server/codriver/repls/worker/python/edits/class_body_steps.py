@@ -1,4 +1,4 @@
-"""Define methods and assign attributes in existing classes, as the body of the class does."""
+"""Define methods and assign attributes in existing classes, as the class body would."""
 
 from __future__ import annotations
 
