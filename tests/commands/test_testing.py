@@ -242,6 +242,16 @@ def test_only_unittest_tests_that_failed_in_the_last_run_are_rerun(without_pytes
     assert (done.returncode, summary(done)) == (1, "2 tests: 0 passed, 1 failed, 1 error")
 
 
+def test_a_run_that_finds_no_tests_without_pytest_says_what_to_install(without_pytest):
+    (without_pytest.workspace / "more").mkdir()
+    (without_pytest.workspace / "more" / "test_it.py").write_text("def test_it(): pass")
+    done = without_pytest.run("test", "--directory", "more")
+    assert done.returncode == 5, done.stdout
+    printed = " ".join(done.stdout.split())
+    assert "unittest ran, because pytest is not installed;" in printed
+    assert "-m pip install pytest" in printed
+
+
 def test_output_cannot_issue_ci_commands_and_each_failure_is_an_annotation(live, monkeypatch):
     monkeypatch.setitem(live.environ, "GITHUB_ACTIONS", "true")
     monkeypatch.setitem(live.environ, "GITHUB_WORKSPACE", str(live.workspace))

@@ -386,8 +386,11 @@ def test_a_project_without_pytest_runs_unittest(tmp_path):
         assert "test_wrong" in row["test"]
         assert "2 != 3" in row["message"]
         assert run(client, "test_sums.py::Sums::test_right")["ok"]
-        (workspace / "test_sums.py").write_text("")
+        (workspace / "test_sums.py").write_text("def test_right(): pass\n")
         answer = run(client)
+        python = str(workspace / ".venv" / "bin" / "python")
+        assert "no test was found: unittest ran, because pytest is not installed; " in answer["message"]
+        assert f"run `{python} -m pip install pytest`" in answer["message"]
         assert (answer["ok"], answer["reason"], answer["exitStatus"]) == (False, "no-tests", 5), answer
         assert "No module named pytest" not in answer["stdout"], "the alternative run is the one that counts"
 

@@ -222,6 +222,11 @@ def _no_tests_message(job_report: JobReport) -> str:
     where = f" in {quote_command_line(spec.arguments)}" if spec.arguments else ""
     if job_report.report.counts.deselected:
         return f"all {job_report.report.counts.deselected} tests were deselected"
+    if spec.runner != "pytest":
+        runner = "unittest" if spec.runner == "unittest" else "manage.py test"
+        install = quote_command_line([spec.python, "-m", "pip", "install", "pytest"])
+        why = f"{runner} ran, because pytest is not installed; for tests written for pytest, run `{install}`"
+        return f"no test was found{where}: {why}"
     return f"no test was found{where}"
 
 
