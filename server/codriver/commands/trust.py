@@ -24,8 +24,8 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
     Anybody may have written `codriver.toml` and `[tool.codriver]` in pyproject.toml. Until you accept them, settings
     are ignored that would run a command, admit other machines, allow edits outside the workspace, or give agents the
     workspace's own skills. A server that a client starts here also runs no interpreter inside the workspace and no
-    Python tests. Evaluated code and the tests of Lisps run in the REPL anyway, because somebody requests them. `codriver
-    config check` lists the settings that are ignored.
+    Python tests. Evaluated code and the tests of Lisps run in the REPL anyway, because somebody requests them.
+    `codriver config check` lists the settings that are ignored.
 
     Your acceptance is stored outside the workspace. You have to accept it again when a setting that grants something
     changes, and when the environment becomes a link out of the workspace, belongs to another user or is tracked by git.
