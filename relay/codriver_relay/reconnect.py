@@ -332,9 +332,10 @@ class Relay:
             self.log(f"{self.target.tried}: {reason}")
             has_failed = self.starter is not None and self.starter.has_failed
             # Without a starter, waiting is useless if the server's process has ended, or if there never was one.
-            is_alive = None if self.starter else self.target.is_alive()
+            is_remote = bool(self.target.other_host)  # its process id means nothing on this host
+            is_alive = None if self.starter or is_remote else self.target.is_alive()
             is_absent = is_alive is False or (
-                self.starter is None and is_alive is None and self.target.is_port_file_missing()
+                self.starter is None and is_alive is None and (is_remote or self.target.is_port_file_missing())
             )
             if is_absent:
                 gone = (
@@ -342,7 +343,7 @@ class Relay:
                     if is_alive is False
                     else "no server is running, and the relay does not start one"
                 )
-                text = self.unreachable_message(f"{reason}; {gone}", self.round_start)
+                text = self.unreachable_message(reason if is_remote else f"{reason}; {gone}", self.round_start)
                 self.refuse_requests(self.conversation.pop_requests(), text)
             # A port that was given instead of a file has no record, but a server that was reached there may return.
             never_ran = self.starter is None and self.target.is_refused and not self.target.was_reached
@@ -409,8 +410,8 @@ class Relay:
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
         workspace = workspace_from_port_file(self.target.file) or "DIR"
         waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"
+        advice = f" Run `codriver serve --workspace {workspace}`, or find the cause with `codriver doctor`."
         return (
             f"no Codriver server could be reached at {where} {waited}: {reason}.{failure} This request was not "
-            f"carried out. Run `codriver serve --workspace {workspace}`, or find the cause with `codriver doctor`. "
-            "The relay tries again at the next request"
+            f"carried out.{'' if self.target.other_host else advice} The relay tries again at the next request"
         )

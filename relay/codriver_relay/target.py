@@ -5,7 +5,7 @@ from __future__ import annotations
 import _socket as socket
 import os
 
-from codriver_relay.peer import find_listener, is_locked, is_running, owns_lock
+from codriver_relay.peer import find_listener, is_locked, is_running, owns_lock, remote_server_host
 from codriver_relay.safe_files import (
     MAX_RECORD_BYTES,
     OTHERS,
@@ -61,6 +61,7 @@ class Target:
         self.met = ""  # the session of the last server
         self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
         self.tried = format_address(host or LOOPBACK_ADDRESS, self.port) if self.port else f"the port in {self.file}"
+        self.other_host = ""  # the name of the host on which the server runs, if it is not this one
         self.is_refused = False  # whether nothing listened at the last attempt
         self.was_reached = False  # whether any attempt succeeded
 
@@ -73,8 +74,16 @@ class Target:
         if self.file is None:
             return self.connect_to_port(self.port or 0, None)
         directory = self.open_directory()
+        self.other_host = ""
         try:
             return self.connect_to_port(self.read_port(directory), directory)
+        except UnreachableError:
+            self.other_host = remote_server_host(directory) if self.host is None else ""
+            if not self.other_host:
+                raise
+            raise UnreachableError(
+                f"this project is in use by a server on {self.other_host}; use one host, or a checkout for each"
+            ) from None
         finally:
             close_directory(directory)
 

@@ -5,14 +5,18 @@ import sys
 
 import posix_only
 import pytest
+from click.testing import CliRunner
 from live_server import Live, serving
 
+from codriver.commands.stop import stop_command
+from codriver.net.client import RemoteServerError, connect
 from codriver.net.registration import (
     AlreadyRunningError,
     ClaimError,
     claim_workspace,
 )
-from codriver.net.server_record import ServerRecord, read_record
+from codriver.net.server_record import ServerRecord, read_record, remote_server_host
+from codriver_relay.peer import host_identity
 from codriver_relay.safe_files import read_token_for_port
 
 ALIVE = ServerRecord(os.getpid(), 1234, "127.0.0.1", "session-a", 1_700_000_000_123, "1.0", "port 1664 was taken")
@@ -261,3 +265,40 @@ def test_a_stale_port_file_with_a_reused_pid_is_replaced(tmp_path):
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:
         assert client.call("server_health")["pid"] == again.process.pid
         assert read_record(folder).session_id == client.call("server_health")["sessionId"]
+
+
+@pytest.mark.skipif(not host_identity(), reason="this system has no identity of a host")
+def test_a_server_on_another_host_is_named_until_it_releases_its_lock(tmp_path):
+    directory = tmp_path / ".calva" / "mcp-server"
+    command = [sys.executable, "-c", HOLD, str(directory)]
+    record = {**GONE_RECORD, "port": 9, "hostName": "build-2", "hostId": "another-boot net:[1]"}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        (directory / "server.json").write_text(json.dumps(record))
+        (directory / "port").write_text("9")
+        in_use = "in use by a server on build-2; use one host, or a checkout for each"
+        with pytest.raises(AlreadyRunningError, match=in_use), claim_workspace(directory, is_alive=nobody, lock_s=0.1):
+            pass
+        with pytest.raises(RemoteServerError, match=in_use):
+            connect(tmp_path, start=True)
+        stopped = CliRunner().invoke(stop_command, ["--workspace", str(tmp_path)])
+        assert stopped.exit_code == 1
+        assert in_use in " ".join(stopped.output.split())
+        assert "kill" not in stopped.output
+        renamed = {**record, "hostId": host_identity()}
+        (directory / "server.json").write_text(json.dumps(renamed))
+        assert remote_server_host(directory) == "", "the host was renamed"
+        (directory / "server.json").write_text(json.dumps(record))
+        holder.kill()
+    assert remote_server_host(directory) == "", "the container was restarted"
+    with claim_workspace(directory, is_alive=nobody) as claim:
+        claim.publish(ALIVE)
+        assert read_record(directory) == ALIVE
+
+
+@pytest.mark.skipif(not host_identity(), reason="this system has no identity of a host")
+def test_a_server_records_its_host(tmp_path):
+    with serving(tmp_path, "--repl", "none") as live:
+        directory = live.workspace / ".calva" / "mcp-server"
+        assert read_record(directory).host_id == host_identity()
+        assert remote_server_host(directory) == ""

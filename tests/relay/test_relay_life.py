@@ -16,6 +16,7 @@ import pytest
 from ports import closed_port
 
 from codriver.systems.pipes import make_nonblocking
+from codriver_relay.peer import host_identity
 from relay.relay_process import (
     HASTY,
     INITIALIZE,
@@ -236,6 +237,20 @@ def test_a_line_the_server_cannot_accept_is_refused_and_not_sent(start_relay, ho
         assert peer.read_line() == longest
         relay.send({"jsonrpc": "2.0", "method": "notifications/long", "params": {"text": "x" * 2000}}, request(3))
         assert peer.read() == request(3)
+
+
+@pytest.mark.skipif(not host_identity(), reason="this system has no identity of a host")
+def test_a_server_on_another_host_is_named(start_relay, tmp_path):
+    folder = tmp_path / ".calva" / "mcp-server"
+    relay = start_relay(folder / "port")
+    with claimed(folder):
+        record = {"pid": os.getpid(), "port": 9, "sessionId": "a1", "hostName": "build-2", "hostId": "other net:[1]"}
+        (folder / "server.json").write_text(json.dumps(record, indent=1))
+        (folder / "port").write_text("9")
+        relay.send(request(1))
+        message = relay.receive()["error"]["message"]
+        assert "in use by a server on build-2; use one host, or a checkout for each" in message
+        assert "codriver serve" not in message
 
 
 REFUSED = {"jsonrpc": "2.0", "id": 0, "error": {"code": -32022, "message": "no handshake"}}

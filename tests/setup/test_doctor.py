@@ -39,6 +39,7 @@ from codriver.setup.doctor_checks import (
 from codriver.setup.environment import Environment
 from codriver.setup.relay_launch import Launch
 from codriver.tools.session_rows import session_row
+from codriver_relay.peer import host_identity
 
 SESSION = {
     "key": "clj", "dialect": "clojure", "phase": "connected", "generation": 2, "address": "127.0.0.1:7888",
@@ -222,6 +223,15 @@ def test_a_server_that_does_not_answer_is_reported_as_an_error(launch, machine, 
     assert "no server answers" in check.text
     assert report.exit_status == 1
     assert report.to_text().endswith("checks failed.\n")
+
+
+@pytest.mark.skipif(not host_identity(), reason="this system has no identity of a host")
+def test_a_server_on_another_host_is_named(launch, machine, server, locked):
+    record = {**RECORD, "hostName": "build-2", "hostId": "another-boot net:[1]"}
+    (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps(record))
+    (check,) = of(diagnose(launch, nobody, machine), "server")
+    assert (check.state, check.text) == ("wrong", "this project is in use by a server on build-2")
+    assert check.fix == "use one host, or a checkout for each"
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])

@@ -46,7 +46,7 @@ from codriver.errors import StartError, format_count, install_command
 from codriver.files.codriver_paths import relay_file, server_directory
 from codriver.files.polling import Poller
 from codriver.log.control_characters import escape_controls, escape_to_one_line
-from codriver.net import known_servers, registration, relay_install
+from codriver.net import known_servers, registration, relay_install, server_record
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import server_process_id
 from codriver.net.kernel_sockets import format_address
@@ -62,6 +62,7 @@ from codriver.settings.durations import Durations, durations_from_environment
 from codriver.settings.layers import SettingsReloader, withheld_message
 from codriver.systems.machine import IDENTIFIES_USERS
 from codriver.systems.termination_signals import watch_termination_signals
+from codriver_relay.peer import host_identity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -310,6 +311,8 @@ class Server:
             version=lifecycle.version,
             port_note=lifecycle.port_note,
             max_line_bytes=self._parts.services.live.settings.max_line_bytes,
+            host_name=server_record.local_host_name(),
+            host_id=host_identity(),
         )
         self._install_relay()
         try:

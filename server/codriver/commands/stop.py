@@ -83,6 +83,9 @@ def _query_before_stop(workspace: Path) -> tuple[str, str]:
 def _stop(workspace: Path, *, was_starting: bool) -> None:
     """Stop the running server and print the outcome. A server that was still starting ends on its own."""
     directory = server_directory(workspace)
+    if host := server_record.remote_server_host(directory):
+        echo(server_record.describe_remote_server(host), err=True)
+        sys.exit(1)
     claimed = _wait_for_record(directory)
     if claimed is None:
         echo("stopped a server that was still starting" if was_starting else "no server is running for this workspace")

@@ -53,6 +53,14 @@ class NoServerError(StartError):
         self.why = why
 
 
+class RemoteServerError(NoServerError):
+    """Raised when the server of a workspace runs on another host, which shares the workspace's files."""
+
+    def __init__(self, host: str) -> None:
+        self.why = server_record.describe_remote_server(host)
+        StartError.__init__(self, self.why)
+
+
 class ServerFailedError(NoServerError):
     """Raised when a started server exited before it could be reached."""
 
@@ -266,6 +274,8 @@ def connect(
     try:
         return _connect_and_initialize(workspace, directory, name)
     except NoServerError:
+        if host := server_record.remote_server_host(directory):
+            raise RemoteServerError(host) from None
         if not start:
             raise
     if is_explicit:

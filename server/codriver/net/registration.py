@@ -25,10 +25,12 @@ from codriver.net.server_record import (
     STOPPED_WHILE_STARTING_STATUS,
     TOKEN_RULES,
     ServerRecord,
+    describe_remote_server,
     locate_server_file,
     read_port,
     read_record,
     read_token,
+    remote_server_host,
 )
 from codriver.systems.other_processes import is_running
 from codriver_relay.safe_files import TOKENS_DIRECTORY
@@ -50,12 +52,15 @@ class AlreadyRunningError(StartError):
     """Raised when the workspace already has a running server."""
 
     def __init__(self, directory: Path, record: ServerRecord | None) -> None:
+        self.record = record
+        if host := remote_server_host(directory):
+            super().__init__(describe_remote_server(host))
+            return
         who = f"pid {record.pid} on port {record.port}" if record else "it is starting or stopping"
         super().__init__(
             f"a codriver server is already running for this workspace ({who}; {directory}): "
             "connect to it, or stop it with `codriver stop`"
         )
-        self.record = record
 
 
 class ClaimError(StartError):
@@ -134,6 +139,7 @@ class Claim:
             "maxLineBytes": record.max_line_bytes,
             "startedAt": datetime.fromtimestamp(record.started_at / 1000, UTC).isoformat(timespec="milliseconds"),
             "version": record.version,
+            **({"hostName": record.host_name, "hostId": record.host_id} if record.host_id else {}),
             **({"portNote": record.port_note} if record.port_note else {}),
         }
         try:

@@ -23,6 +23,7 @@ from codriver.files.file_locks import try_lock
 from codriver.net import kernel_sockets
 from codriver.systems.file_system import is_trusted
 from codriver.systems.machine import is_listening_at
+from codriver_relay.peer import host_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +66,10 @@ class ServerRecord:
     port_note: str | None = None
     max_line_bytes: int = 0
     """Maximum length of a line that the server reads, or 0 if unknown."""
+    host_name: str = ""
+    """Name of the computer or container on which the server runs, or "" if unknown."""
+    host_id: str = ""
+    """Identity of that host, or "" if unknown. See `codriver_relay.peer.host_identity`."""
 
 
 def locate_server_file(
@@ -119,11 +124,34 @@ def read_record(directory: Path) -> ServerRecord | None:
             started_at=round(datetime.fromisoformat(found["startedAt"]).timestamp() * 1000),
             version=str(found.get("version", "")),
             port_note=None if note is None else str(note),
+            host_name=str(found.get("hostName", "")),
+            host_id=str(found.get("hostId", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     # A signal to pid 0 or below would reach a group of processes.
     return record if record.pid > 0 and 0 < record.port <= MAX_PORT else None
+
+
+def local_host_name() -> str:
+    """Return the name of this host. Unusual characters, which the relay could not read, are replaced."""
+    return re.sub(r"[^A-Za-z0-9._-]", "?", socket.gethostname())
+
+
+def remote_server_host(directory: Path) -> str:
+    """Return the name of the other host on which the server of a workspace runs, or "" if there is none.
+
+    A record that a stopped server left does not count, because its lock is free.
+    """
+    record, current = read_record(directory), host_identity()
+    if record is None or not record.host_id or not current or record.host_id == current or not is_claimed(directory):
+        return ""
+    return record.host_name or "another host"
+
+
+def describe_remote_server(host: str) -> str:
+    """Return the message about a workspace whose server runs on another host."""
+    return f"this project is in use by a server on {host}; use one host, or a checkout for each"
 
 
 def read_log_tail(directory: Path) -> str:

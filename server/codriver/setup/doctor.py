@@ -246,6 +246,10 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
             text = "no server is running, and clients do not start one: it was stopped for good"
             return Check("server", "note", text, "codriver serve")
         return Check("server", "note", "no server is running; the first client starts one", "codriver serve")
+    if host := server_record.remote_server_host(file.parent):
+        return Check(
+            "server", "wrong", f"this project is in use by a server on {host}", "use one host, or a checkout for each"
+        )
     record = read_record(file.parent)
     # The record may have come with a checkout, so only suggest ending a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
