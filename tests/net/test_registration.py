@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from live_server import Live, serving
 
 from codriver.commands.stop import stop_command
-from codriver.net.client import RemoteServerError, connect
+from codriver.net.client import NoServerError, RemoteServerError, connect
 from codriver.net.registration import (
     AlreadyRunningError,
     ClaimError,
@@ -302,3 +302,8 @@ def test_a_server_records_its_host(tmp_path):
         directory = live.workspace / ".calva" / "mcp-server"
         assert read_record(directory).host_id == host_identity()
         assert remote_server_host(directory) == ""
+
+
+def test_the_commands_that_start_a_server_are_named(tmp_path):
+    with pytest.raises(NoServerError, match="with --start, eval, load, test, call and tools start one"):
+        connect(tmp_path)

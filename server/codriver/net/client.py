@@ -48,7 +48,7 @@ class NoServerError(StartError):
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
             f"no codriver server is running for {workspace}: {why}; start one with `codriver serve` "
-            "(with --start, eval, load, call and tools start one themselves)"
+            "(with --start, eval, load, test, call and tools start one themselves)"
         )
         self.why = why
 

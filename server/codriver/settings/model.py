@@ -137,7 +137,8 @@ class Settings(BaseModel):
     host: Text = Field("127.0.0.1", description="Address to listen on; anything but loopback needs a token.")
     mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 picks a free port.")
     auto_start_mcp_server: bool = Field(
-        default=False, description="Let eval, load, call and tools start a server if none is running, like --start."
+        default=False,
+        description="Let eval, load, test, call and tools start a server if none is running, like --start.",
     )
     require_token: bool = Field(default=False, description="Require the token from loopback connections too.")
     idle_exit_seconds: int = Field(
