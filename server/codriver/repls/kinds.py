@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.errors import install_command
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -146,7 +148,7 @@ REPL_KINDS: tuple[ReplKind, ...] = (
     ReplKind(
         "Basilisp", "lpy", "basilisp", ("lisp",),
         suffixes=(".lpy", ".cljc"), distinctive_suffixes=(".lpy",), needed_packages=(("pyproject.toml", "basilisp"),),
-        install="run `pip install 'basilisp>=0.5.1,<0.6'`",
+        install=f"run {install_command('lisp')}",
         launcher="worker", arguments=("lisp",), is_slow=True, by_hand="codriver serve --repl lisp",
     ),
     ReplKind(

@@ -292,7 +292,7 @@ def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeyp
     (tmp_path / "shop.lpy").touch()
     found = choose_repl(tmp_path, recipe_in(tmp_path))
     assert found.repl == "lisp"
-    assert "is not installed" in found.error
+    assert "Basilisp is not installed; run `uv tool install '.[lisp]'` in a checkout of Codriver" in found.error
 
 
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
