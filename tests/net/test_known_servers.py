@@ -10,7 +10,7 @@ import posix_only
 import pytest
 from live_server import WAIT_S, environ, until
 
-from codriver.files.codriver_paths import workspace_state_directory
+from codriver.files.codriver_paths import server_directory, workspace_state_directory
 from codriver.net.known_servers import NOTE_NAME, noted_workspaces, query_all_servers, remove_note, write_note
 
 
@@ -64,8 +64,17 @@ def test_a_note_not_written_by_a_server_is_ignored(workspace, tmp_path, how):
     assert noted_workspaces() == ()
 
 
+def test_a_server_whose_files_were_removed_is_not_reported_as_killed(workspace):
+    write_note(workspace)
+    (known,) = query_all_servers("codriver-status")
+    assert known.why.endswith("was removed or cannot be read, so it is unknown whether the server is running")
+
+
 def test_a_workspace_whose_server_was_killed_is_reported(workspace):
     write_note(workspace)
+    lock = server_directory(workspace) / "lock"
+    lock.parent.mkdir(parents=True, mode=0o700)
+    lock.touch(mode=0o600)
     (known,) = query_all_servers("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
     assert known.why == "the server ended unexpectedly"

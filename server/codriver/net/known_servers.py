@@ -105,8 +105,11 @@ def query_server(workspace: Path, name: str) -> KnownServer:
 
 
 def _unexpected_end(workspace: Path) -> str:
-    """Return a message if the workspace's server was killed, or "" if it is running or its state is unknown."""
-    is_claimed = server_record.is_claimed(server_directory(workspace))
+    """Return a message if the workspace's server was killed or lost its files, or "" if it may be running."""
+    directory = server_directory(workspace)
+    if server_record.lock_status(directory) is None:  # a killed server leaves its lock
+        return f"{directory} was removed or cannot be read, so it is unknown whether the server is running"
+    is_claimed = server_record.is_claimed(directory)
     return "the server ended unexpectedly" if is_claimed is False else ""
 
 
