@@ -221,6 +221,7 @@ def _read_cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explain_missing_result(answer)) or [INTERRUPTED_MESSAGE]
     kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_exit_status(answer), "")
+    kind = "switched-off" if answer.get("reason") == "switched-off" else kind
     return [*cases, CaseResult(namespace, WHOLE_RUN_NAME, "error", why, "\n".join([why, *rest]), kind=kind)]
 
 
