@@ -100,7 +100,7 @@ def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lis
 def test_the_description_of_evaluate_code_explains_the_agent_loop():
     """Some clients do not show their model the instructions."""
     description = BY_NAME["evaluate_code"].description
-    assert all(word in description for word in ("Build on", "small form", "get_evaluation", "twice"))
+    assert all(word in description for word in ("one small form at a time", "get_evaluation", "twice"))
 
 
 @pytest.mark.parametrize("tool", MANIFEST, ids=lambda tool: tool.name)

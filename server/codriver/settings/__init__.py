@@ -1,1 +1,1 @@
-"""Settings: their model, loading and reloading them from several layers, and trust in workspace settings."""
+"""The model of the settings, loading and reloading them from several layers, and trust in workspace settings."""

@@ -50,7 +50,7 @@ class EvaluateArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     code: str
-    namespace: str | None = Field(None, description="Run in this namespace; in Python in this module, imported first.")
+    namespace: str | None = Field(None, description="The namespace to run in; in Python a module, imported first.")
     frame: int | None = Field(
         None, ge=0, description="Run in a frame of the last error or failed test: 0 raised it, 1 is its caller."
     )
@@ -218,8 +218,8 @@ TOOL = Tool(
     other_names=("clojure_evaluate_code",),
     title="Evaluate code",
     description=(
-        "Run code in a live session; the answer has its value and output. Definitions stay; await works. Build on "
-        "one small form at a time. Slow code keeps running: get_evaluation waits for it. Never send code twice."
+        "Run code in a live session and return its value and output. Definitions persist; await works. Work one small "
+        "form at a time. Slow code keeps running: get_evaluation waits for it. Never send code twice."
     ),
     arguments=EvaluateArguments,
     output=answer_schema(**EVALUATION_SCHEMA),

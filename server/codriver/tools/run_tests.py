@@ -10,8 +10,8 @@ from codriver.tools.calls.tool import Tool
 TOOL = Tool(
     name="run_tests",
     title="Run tests",
-    description="Run tests: counts, and for each failure its values and the code behind it. Python tests run by "
-    "pytest in a new process, kept after a failure for evaluate_code with frame; those of a Lisp in its session.",
+    description="Run tests and return counts and, for each failure, its values and the code behind it. pytest runs "
+    "Python tests in a new process, kept after a failure for evaluate_code with frame. Lisp tests run in the session.",
     arguments=TestArguments,
     output=answer_schema(
         passed="integer",

@@ -42,7 +42,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 50, 1000
 MAX_CALLS_PER_S = 100
 """Maximum number of calls per second that a watch reports. A program must not become slow because it is watched."""
 MAX_WATCHES = 20
-"""Maximum number of watches in a process, because each has a thread."""
+"""Maximum number of watches in a process. Each has its own thread."""
 MAX_FOLLOWED_DECORATORS = 20
 """Maximum number of decorators followed for one function, in case they refer to one another."""
 MAX_CALLS_PER_MESSAGE = 50

@@ -1,4 +1,4 @@
-"""Render values as images, using their own methods or matplotlib, and send these as data URIs next to the text.
+"""Render values as images, using their own methods or matplotlib, and send the images as data URIs alongside the text.
 
 The methods are those of IPython's display protocol. Only libraries that the program has already imported are used.
 """

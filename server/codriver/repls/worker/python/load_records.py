@@ -29,7 +29,7 @@ REWRITING_LOADERS = ("AssertionRewritingHook",)
 class Load:
     """A record of loading a module: the file at that time, and the names in the module afterwards.
 
-    `stamp` is None if unknown. `gone` are names that the source no longer binds although an earlier source did.
+    `stamp` is None if unknown. `gone` contains the names that an earlier source bound and this one does not.
     """
 
     __slots__ = (
