@@ -90,7 +90,7 @@ def test_a_keyword_equals_its_text():
         ("[" * (MAX_DEPTH + 1), f"at most {MAX_DEPTH} levels of nesting", "one more", 1, MAX_DEPTH + 1),
         (
             " " * (MAX_TEXT_CHARACTERS + 1),
-            f"a text of at most {MAX_TEXT_CHARACTERS} characters",
+            f"at most {MAX_TEXT_CHARACTERS} characters of text",
             str(MAX_TEXT_CHARACTERS + 1),
             1,
             1,
