@@ -198,7 +198,9 @@ class StatedTrial(Trial):
 
     def kind_of(self, link):
         """Return what kind of file a descriptor refers to, without numbers and random names."""
-        return re.sub(r"/dev/shm/pym-[\w-]+|(?<=/wgunicorn-)\w+|\d+", "", link.replace(str(self.folder), ""))
+        return re.sub(
+            r"/dev/shm/pym-[\w-]+|(?<=/wgunicorn-)\w+|(?<=-tracer-info-)\w+|\d+", "", link.replace(str(self.folder), "")
+        )
 
     def use(self):
         super_kind, self.kind = self.kind, replace(self.kind, key="")
@@ -330,6 +332,8 @@ def check_signals(live, kind, environment, findings):
             outcomes, _ = start_all_ways(live, changed, environment)
             for outcome in outcomes.values():  # the terminal may display ^C before or after what the program prints
                 outcome.lines = tuple(line.replace("^C", "") for line in outcome.lines)
+                if changed.key == "pool" and changed.end == "^C":  # its children print where each was interrupted
+                    outcome.lines = ()
             findings.note("4 signals", [f"{changes['end']}: {line}" for line in compare(changed, outcomes)])
 
 
