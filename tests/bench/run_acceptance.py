@@ -198,9 +198,8 @@ class StatedTrial(Trial):
 
     def kind_of(self, link):
         """Return what kind of file a descriptor refers to, without numbers and random names."""
-        return re.sub(
-            r"/dev/shm/pym-[\w-]+|(?<=/wgunicorn-)\w+|(?<=-tracer-info-)\w+|\d+", "", link.replace(str(self.folder), "")
-        )
+        names = r"/dev/shm/pym-[\w-]+|(?<=/wgunicorn-)\w+|(?<=-tracer-info-)\w+|(?<=/pymp-)[\w/-]+|\d+"
+        return re.sub(names, "", link.replace(str(self.folder), ""))
 
     def use(self):
         super_kind, self.kind = self.kind, replace(self.kind, key="")
