@@ -298,7 +298,7 @@ def test_the_relay_uses_only_the_standard_library():
 
 # The modules of the relay. Each may import those before it.
 RELAY_MODULES = (
-    "durations", "windows", "messages", "streams", "safe_files", "workspace_search", "peer", "target",
+    "durations", "windows", "messages", "streams", "safe_files", "workspace_search", "peer", "hosts", "target",
     "connection", "starter", "stored_answers", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
 )  # fmt: skip
 

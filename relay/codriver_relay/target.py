@@ -5,7 +5,8 @@ from __future__ import annotations
 import _socket as socket
 import os
 
-from codriver_relay.peer import find_listener, is_locked, is_running, owns_lock, remote_server_host
+from codriver_relay.hosts import remote_server_host
+from codriver_relay.peer import find_listener, is_locked, is_running, owns_lock
 from codriver_relay.safe_files import (
     MAX_RECORD_BYTES,
     OTHERS,

@@ -16,7 +16,7 @@ from codriver.net.registration import (
     claim_workspace,
 )
 from codriver.net.server_record import ServerRecord, read_record, remote_server_host
-from codriver_relay.peer import host_identity
+from codriver_relay.hosts import host_identity
 from codriver_relay.safe_files import read_token_for_port
 
 ALIVE = ServerRecord(os.getpid(), 1234, "127.0.0.1", "session-a", 1_700_000_000_123, "1.0", "port 1664 was taken")

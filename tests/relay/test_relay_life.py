@@ -16,7 +16,7 @@ import pytest
 from ports import closed_port
 
 from codriver.systems.pipes import make_nonblocking
-from codriver_relay.peer import host_identity
+from codriver_relay.hosts import host_identity
 from relay.relay_process import (
     HASTY,
     INITIALIZE,

@@ -39,7 +39,7 @@ from codriver.setup.doctor_checks import (
 from codriver.setup.environment import Environment
 from codriver.setup.relay_launch import Launch
 from codriver.tools.session_rows import session_row
-from codriver_relay.peer import host_identity
+from codriver_relay.hosts import host_identity
 
 SESSION = {
     "key": "clj", "dialect": "clojure", "phase": "connected", "generation": 2, "address": "127.0.0.1:7888",

@@ -62,7 +62,7 @@ from codriver.settings.durations import Durations, durations_from_environment
 from codriver.settings.layers import SettingsReloader, withheld_message
 from codriver.systems.machine import IDENTIFIES_USERS
 from codriver.systems.termination_signals import watch_termination_signals
-from codriver_relay.peer import host_identity
+from codriver_relay.hosts import host_identity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping

@@ -310,7 +310,7 @@ class DroppedRepl:
     def reserves_key(self, document: str | None) -> bool:
         """Return whether another REPL, which runs the code of `document`, must not get this REPL's key.
 
-        Callers were told to use a discovered REPL by its key, and would run code in another person's notebook.
+        Callers use a discovered REPL by its key, and would otherwise run code in another person's notebook.
         """
         return self.is_discovered_only and (self.document is None or self.document != document)
 

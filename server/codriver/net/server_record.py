@@ -23,7 +23,7 @@ from codriver.files.file_locks import try_lock
 from codriver.net import kernel_sockets
 from codriver.systems.file_system import is_trusted
 from codriver.systems.machine import is_listening_at
-from codriver_relay.peer import host_identity
+from codriver_relay.hosts import host_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ class ServerRecord:
     host_name: str = ""
     """Name of the computer or container on which the server runs, or "" if unknown."""
     host_id: str = ""
-    """Identity of that host, or "" if unknown. See `codriver_relay.peer.host_identity`."""
+    """Identity of that host, or "" if unknown. See `codriver_relay.hosts.host_identity`."""
 
 
 def locate_server_file(
