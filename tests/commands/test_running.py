@@ -159,7 +159,7 @@ OF_THE_SHORT_WAY = [
     "codriver.files.directory_entry", "codriver.files.file_locks", "codriver.files.file_rules",
     "codriver.files.whole_files", "codriver.net", "codriver.net.client", "codriver.net.kernel_sockets",
     "codriver.net.server_record", "codriver.systems", "codriver.systems.file_system", "codriver.systems.machine",
-    "codriver_relay", "codriver_relay.peer", "codriver_relay.safe_files",
+    "codriver_relay", "codriver_relay.hosts", "codriver_relay.peer", "codriver_relay.safe_files",
 ]  # fmt: skip
 
 

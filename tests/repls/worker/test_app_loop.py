@@ -83,6 +83,19 @@ def test_an_interrupt_cancels_an_await(program):
     assert texts(program.evaluate("await asyncio.sleep(0)\nended"), "value")[-1:] == ["[True]"]
 
 
+def test_an_interrupt_cancels_an_await_that_the_loop_has_just_begun(program):
+    slow = (
+        "import asyncio, time\nsubmit = asyncio.run_coroutine_threadsafe\ndef submit_slowly(*words):\n"
+        "    future = submit(*words)\n    time.sleep(0.3)\n    return future\n"
+        "asyncio.run_coroutine_threadsafe = submit_slowly"
+    )
+    program.evaluate(slow)
+    try:
+        test_an_interrupt_cancels_an_await(program)
+    finally:
+        program.evaluate("asyncio.run_coroutine_threadsafe = submit")
+
+
 def test_an_endless_loop_in_an_awaited_coroutine_can_be_interrupted(program):
     code = "async def spin():\n    print('begun', flush=True)\n    while True: pass\nawait spin()"
     spinning = program.send("eval", code=code)

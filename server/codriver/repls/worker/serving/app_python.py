@@ -145,6 +145,7 @@ def _starts_program(node: ast.stmt) -> bool:
 def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
     """Run a coroutine on another thread's event loop, and return its result. An interrupt cancels the coroutine."""
     import asyncio
+    import concurrent.futures
 
     task: list[tuple[int, Any]] = []
     finished = threading.Event()
@@ -156,23 +157,25 @@ def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any,
         finally:
             finished.set()
 
-    future = asyncio.run_coroutine_threadsafe(known(), loop)
-    job.wake = future.cancel
-    try:
-        error = future.exception()
-        if error is None:
-            return future.result()
-    except BaseException:
-        with job.shield:
+    # An interrupt only cancels the future. Raised at a random place, it could leave the coroutine running on the loop.
+    with job.shield:
+        future = asyncio.run_coroutine_threadsafe(known(), loop)
+        job.wake = future.cancel
+        if job.shield.is_late:  # the interrupt came before there was a future to cancel
             future.cancel()
+        try:
+            error = future.exception()
+        except concurrent.futures.CancelledError as cancelled:
+            error = cancelled
             if task and not finished.wait(CANCEL_GRACE_S):
                 _cancel_blocking_task(loop, *task[0])
                 finished.wait(CANCEL_GRACE_S)
-        if job.is_interrupted:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        job.wake = None
+        finally:
+            job.wake = None
+    if error is None:
+        return future.result()
+    if job.is_interrupted:
+        raise KeyboardInterrupt from None
     raise error
 
 
