@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 LOST_CONNECTION_TEMPLATE = (
     "{} before this request was answered. It is not sent again, but a tool call may have run completely or in part. "
-    'Check what ran before you repeat it: status with about: "activity" lists evaluations and edits, even after a new '
-    "server has started. A test run ends with its server. The relay reconnects automatically"
+    'Check what ran before you repeat the call. status with about: "activity" lists evaluations and edits, even '
+    "after a new server has started. A test run ends with its server. The relay reconnects automatically"
 )
 """Template of the error for a request whose connection was lost. Its placeholder is for the cause."""
 

@@ -35,7 +35,7 @@ GREETING = {
     },
     "serverInfo": {"name": "codriver", "title": "Codriver", "version": "relay"},
     "instructions": "Codriver: live REPLs of this workspace, shared with the human and other agents. list_sessions "
-    "lists them. Read skill://live-repl/SKILL.md first; it explains how to work in one.",
+    "lists them. First read skill://live-repl/SKILL.md, which explains how to work in a REPL.",
 }
 """The greeting for a client whose workspace is not known yet. It has the capabilities that all servers have."""
 

@@ -84,7 +84,7 @@ class Starter:
             directory = os.path.join(self.workspace, *SERVER_DIRECTORY)
             cure = "free some space" if error.errno == errno.ENOSPC else "make it a writable folder of yours"
             reason = f"serve.log in {directory} could not be opened: {error.strerror}"
-            self.record_failure(f"{reason}; {cure}, or choose another workspace", is_final=True)
+            self.record_failure(f"{reason}. To fix this, {cure}, or choose another workspace", is_final=True)
             return
         try:
             environ = server_environment(self.workspace)
@@ -123,7 +123,7 @@ class Starter:
         """Return the likely reason why the server ended without logging anything."""
         statvfs = getattr(os, "fstatvfs", None)
         if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
-            return f"its log could not be written, because the disk of {self.workspace} is full: free some space there"
+            return f"its log could not be written, because the disk of {self.workspace} is full. Free some space there"
         return "nothing was logged"
 
     def record_failure(self, failure: str, *, is_final: bool = False) -> None:

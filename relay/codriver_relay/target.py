@@ -1,4 +1,4 @@
-"""The target server: its address, how to connect to it, and the proof that it serves the workspace."""
+"""Connect to the server, after verifying that it serves the workspace."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Target:
         if self.workspace and (not is_trusted(status.st_uid) or is_open(status, OTHERS)):
             close_directory(directory)
             raise UnreachableError(
-                f"{name} is ignored, because it belongs to another user or others can access it; if it is yours, "
+                f"{name} is ignored, because it belongs to another user or others can access it. If it is yours, "
                 "`codriver serve` makes it private"
             )
         return directory
@@ -196,8 +196,8 @@ class Target:
         if self.workspace:
             if not is_server:
                 raise UnreachableError(
-                    f"nothing was sent to the process on port {port}, because it does not hold this workspace's lock: "
-                    "the process is another program, or the server of another workspace"
+                    f"nothing was sent to the process on port {port}, because it does not hold this workspace's "
+                    "lock. It is another program, or the server of another workspace"
                 )
             status = os.stat(self.workspace)
             workspace_id = f"{status.st_dev}:{status.st_ino}"
@@ -303,7 +303,7 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
         return True
     if listener is None:
         raise UnreachableError(
-            "according to the system, no process on this machine is listening on this port; to connect anyway, pass "
+            "according to the system, no process on this machine is listening on this port. To connect anyway, pass "
             "the port instead of the file"
         )
     return owns_lock(directory, listener[1])

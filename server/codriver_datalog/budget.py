@@ -1,4 +1,4 @@
-"""The limits on one query: its time, its rows and its memory."""
+"""Limit the time, the rows and the memory that a query uses."""
 
 from __future__ import annotations
 

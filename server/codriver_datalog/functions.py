@@ -1,4 +1,4 @@
-"""The functions that queries can call. The list is fixed, so no query can run other code.
+"""Functions that queries can call. The list is fixed, so queries cannot run any other code.
 
 Functions behave as in Clojure. One that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic
 error. The calling clause adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping

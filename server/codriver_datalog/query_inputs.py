@@ -1,4 +1,4 @@
-"""The inputs of a query: the values that a caller passes for `:in`."""
+"""Bind the inputs of a query, which are the values that a caller passes for `:in`."""
 
 from __future__ import annotations
 

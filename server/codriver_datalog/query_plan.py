@@ -405,7 +405,7 @@ def _failed_call_text(function: str, arguments: Sequence[Expression], values: Ro
     if values is None or all(column is None for column, _ in arguments):
         return ""
     printed = [truncate(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]
-    return f" in ({' '.join([function, *printed])}); a clause that only filters can keep such values out"
+    return f" in ({' '.join([function, *printed])}). A clause that only filters can exclude such values"
 
 
 def _entity_functions() -> Mapping[str, Callable[..., Any]]:

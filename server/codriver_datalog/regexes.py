@@ -366,9 +366,9 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
     """Run a search within the remaining time. Other threads can run during a long search."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
-            "the pattern repeats a group, which takes memory for each repetition, so it only runs on texts of at "
-            f"most {pattern.max_characters} characters, but this text has {len(text)}; use a pattern without a "
-            "repeated group, or search a part of the text with subs"
+            "the pattern repeats a group, which takes memory for each repetition, so it runs only on texts of at "
+            f"most {pattern.max_characters} characters. This text has {len(text)}. Use a pattern without a repeated "
+            "group, or search a part of the text with subs"
         )
     try:
         if len(text) < SHORT_TEXT_CHARACTERS:

@@ -1,4 +1,4 @@
-"""Rows of a query: tuples with the values of the bound variables that are not constant."""
+"""Rows of a query: tuples of the values of its bound variables, except for constant ones."""
 
 from __future__ import annotations
 

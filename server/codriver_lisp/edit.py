@@ -128,7 +128,7 @@ def apply_edits(
         return RefusedEdits(tuple(sorted(plan.errors, key=itemgetter(0))))
     assembly = apply_splices(document, plan.splices)
     if assembly.broken is not None:
-        return RefusedEdits(((assembly.broken, EditError("the new text would run into the adjacent code")),))
+        return RefusedEdits(((assembly.broken, EditError("the new text would merge with the adjacent code")),))
     text, found = assembly.text, dict(assembly.positions)
     for new, number in plan.appends:
         end = len(text.rstrip())

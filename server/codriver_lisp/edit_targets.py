@@ -49,7 +49,7 @@ def find_target(document: Document, target: Target, limits: SearchLimits) -> Uni
     """
     expected = LINE_END_PATTERN.split(target.text.strip())[0].strip()
     if not expected:
-        raise _create_error(document, target, limits, "targetLineText is blank: pass the text of the form's first line")
+        raise _create_error(document, target, limits, "targetLineText is blank. Pass the text of the form's first line")
     if target.line < 1:
         raise _create_error(document, target, limits, f"there is no line {target.line}: the first line is 1")
     for distance in range(limits.padding + 1):
@@ -97,7 +97,8 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
         siblings = [unit for unit in units if leading and unit.start >= leading[0].end]
         if leading and siblings:
             words = (
-                f"{1 + len(siblings)} forms start on line {line}: pass the text of the intended one as targetLineText"
+                f"{1 + len(siblings)} forms start on line {line}. Pass the first line of the intended one as "
+                "targetLineText"
             )
             raise _create_error(document, target, limits, words)
         named = leading

@@ -1,4 +1,4 @@
-"""The indentation of new text: all of its lines move by the same amount, except lines inside strings.
+"""Indent new text to fit its position: all lines move by the same amount, except lines inside strings.
 
 When columns are compared, a tab counts as two, as in `codriver_lisp.parinfer`. Tabs are kept: each line starts with the
 indentation of the position, including its tabs, followed by the line's own additional indentation.

@@ -360,7 +360,7 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
         case "stray":
             words = f"the `{text[imbalance.at]}` at line {line} closes nothing"
             if imbalance.opener is not None:
-                words += f": the form before it, from line {positions.line(imbalance.opener)}, is closed already"
+                words += f": the form before it, from line {positions.line(imbalance.opener)}, is already closed"
         case "mismatched" if imbalance.opener is not None:
             opener = opening_bracket(text, imbalance.opener)
             words = (
@@ -372,7 +372,7 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
             earlier = _find_swallowing_string(text, imbalance.at)
             if earlier is not None:
                 line, column = positions.line_and_column(earlier)
-                words += f"; it looks as if the one that starts at line {line} lacks its closing quote"
+                words += f". The string that starts at line {line} seems to lack its closing quote"
         case "dangling":
             lacking = "character" if text[imbalance.at] == "\\" else "form"
             words = f"the `{_prefix_at(text, imbalance.at)}` at line {line} has no {lacking} after it"

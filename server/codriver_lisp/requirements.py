@@ -1,4 +1,4 @@
-"""The namespace that a source text declares, and how the text requires other namespaces."""
+"""Find the namespace that a source text declares, and the namespaces that it requires."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def check_not_blank(text: str) -> None:
     """
     check_balanced(text)
     if is_blank(text):
-        raise EditFailedError(EditError("the new text is blank: there is nothing to insert"))
+        raise EditFailedError(EditError("the new text is blank, so there is nothing to insert"))
 
 
 def check_branch_replacement(unit: Unit, new: str) -> None:
@@ -213,10 +213,12 @@ def check_branch_replacement(unit: Unit, new: str) -> None:
     if count == 0:
         words = (
             f"the form at line {unit.line} cannot be removed, because it is the only form in a branch of a reader "
-            "conditional; replace it with another form, or replace the whole conditional"
+            "conditional. Replace it with another form, or replace the whole conditional"
         )
     else:
-        words = f"a branch of a reader conditional has one form, but the new text has {count}: put them in a (do …)"
+        words = (
+            f"a branch of a reader conditional has one form, but the new text has {count}. Put the forms in a (do …)"
+        )
     raise EditFailedError(EditError(words))
 
 
@@ -229,7 +231,7 @@ def check_adjacent(unit: Unit, new: str) -> None:
     if unit.is_branch and _count_forms(new):
         words = (
             f"nothing can be inserted next to the form at line {unit.line}, because a branch of a reader conditional "
-            "has only one form: replace it with a (do …) that contains both"
+            "has only one form. Replace that form with a (do …) that contains both"
         )
         raise EditFailedError(EditError(words))
 

@@ -75,11 +75,11 @@ def _answer(name: str, request: Json, write: Write | None) -> Json:
     if seam.session_id is None:
         return Refusal(
             "not-enabled",
-            "the seam is off: the application must call install(True), or be started with CODRIVER_SEAM=1",
+            "the seam is off. The application must call install(True), or be started with CODRIVER_SEAM=1",
         ).answer
     if function is None:
         return Refusal(
-            "no-such-accessor", f"there is no accessor {name!r}; the accessors are: {', '.join(ACCESSORS)}"
+            "no-such-accessor", f"there is no accessor {name!r}. The accessors are: {', '.join(ACCESSORS)}"
         ).answer
     try:
         return {"ok": True, **(subscribe(request, write) if function is subscribe else function(request))}

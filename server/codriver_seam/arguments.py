@@ -1,4 +1,4 @@
-"""The arguments shared by several accessors: the frame, the path, literals and the number of rows.
+"""Parse the arguments that several accessors share: the frame, the path, literals and the number of rows.
 
 Paths and values are parsed as literals and never evaluated.
 """
@@ -32,12 +32,12 @@ def requested_frame(request: Json) -> Frame:
     found: Frame | None = seam.frames.get(chosen) if isinstance(chosen, str) else None
     if found is not None:
         return found
-    names = ", ".join(frames) or "no frame is registered: the application must call frame(name, get=…)"
+    names = ", ".join(frames) or "no frame is registered. The application must call frame(name, get=…)"
     if name is not None:
-        raise Refusal("no-such-frame", f"there is no frame {name!r}; the frames are: {names}" if frames else names)
+        raise Refusal("no-such-frame", f"there is no frame {name!r}. The frames are: {names}" if frames else names)
     raise Refusal(
         "ambiguous-frame" if frames else "no-frame-resolved",
-        (f"there are several frames: pass one of them as the argument frame: {names}"),
+        f"there are several frames. Pass one of these as the argument `frame`: {names}",
         frames=frames,
     )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_QUEUED_EVENTS = 200
 """Maximum number of queued events waiting for their epochs."""
-STATE_NOT_STORED_MESSAGE = "the state of this epoch was not stored: the application must pass snapshot= to frame()"
+STATE_NOT_STORED_MESSAGE = "the state of this epoch was not stored. The application must pass snapshot= to frame()"
 """Message for an epoch whose state was not stored."""
 
 
@@ -38,11 +38,11 @@ def dispatch(request: Json) -> Json:
     deliver = found.dispatch if is_sync else found.enqueue or found.dispatch
     if deliver is None:
         raise Refusal(
-            "no-dispatch", (f"the frame {found.name} was registered without {('dispatch=' if is_sync else 'enqueue=')}")
+            "no-dispatch", f"the frame {found.name} was registered without {('dispatch=' if is_sync else 'enqueue=')}"
         )
     event = read_literal("event", request.get("event"), "not-an-event-vector")
     if not isinstance(event, (list, tuple)) or not event:
-        raise Refusal("not-an-event-vector", "an event must be a list: its id, followed by its arguments")
+        raise Refusal("not-an-event-vector", "an event must be a list that contains its id, followed by its arguments")
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
     try:
@@ -92,7 +92,7 @@ def _handle_now(found: Frame, deliver: Callable[[Any], object], event: Any) -> J
     if not recorded.is_comparable:
         return {
             "epochId": recorded.id,
-            "unknown": "the changes are not known: the frame was registered without snapshot=",
+            "unknown": "the changes are not known, because the frame was registered without snapshot=",
         }
     rows, _ = changes_between(found, recorded, recorded)
     undone = {} if found.set is None or not rows else {"undoneBy": -recorded.id}
@@ -110,14 +110,14 @@ def _restore_if_changed(found: Frame, before: Any) -> str:
         return (
             ""
             if is_sure
-            else "; it is not known whether the state has changed: the frame was registered without snapshot="
+            else "; it is not known whether the state has changed, because the frame was registered without snapshot="
         )
     if isinstance(before, Unread) or isinstance(now, Unread):
         return "; the state could not be read"
     if next(differences(found.thaw(before), found.thaw(now)), None) is None:
         return ""
     if found.set is None:
-        return "; the state stays changed: the frame was registered without set="
+        return "; the state stays changed, because the frame was registered without set="
     try:
         found.set(found.thaw(before))
     except Exception as error:  # noqa: BLE001  # the application's code may raise anything
@@ -129,12 +129,12 @@ def restore(request: Json) -> Json:
     """Restore the state after an epoch. A negative number means the state before that epoch."""
     found, number = _settable_frame(request), request.get("epochId")
     if number is None:
-        raise Refusal("unknown-epoch", "epochId is missing: pass one of the ids that the accessor epochs lists")
+        raise Refusal("unknown-epoch", "epochId is missing. Pass one of the ids that the accessor `epochs` lists")
     recorded = find_epoch(found, abs(number), "unknown-epoch")
     if number < 0:
         return {"frame": found.name, **_replace(found, _state_before(found, recorded), "restored")}
     if not is_restorable(recorded):
-        halfway = f"that event failed halfway: {-recorded.id} is the state before it"
+        halfway = f"that event failed halfway. The state before it is epoch {-recorded.id}"
         raise Refusal("non-ok-record", STATE_NOT_STORED_MESSAGE if recorded.outcome == "ok" else halfway)
     result = _replace(found, found.thaw(recorded.after), "restored")
     found.restored = recorded.id
@@ -184,7 +184,7 @@ def _check_not_draining(found: Frame) -> None:
         Refusal: an event is being handled.
     """
     if found.draining:
-        raise Refusal("during-drain", "an event is being handled: call again when its handler has finished")
+        raise Refusal("during-drain", "an event is being handled. Call again when its handler has finished")
 
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:

@@ -46,7 +46,7 @@ def report_overdue_events() -> None:
         # An event without an epoch may have caused other events.
         if not any(event[CAUSE] == number for event in tuple(seam.events)):
             words = (
-                f"not started within {OVERDUE_S:g} s: the code that empties the queue has ended, or handles the "
+                f"not started within {OVERDUE_S:g} s. The code that empties the queue has ended, or it handles the "
                 "event without bind()"
             )
             context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)

@@ -31,7 +31,7 @@ def make_event_filter(request: Json) -> Callable[[Event], bool]:
     """
     if strange := [name for name in request if name not in FILTER_NAMES]:
         raise Refusal(
-            ACCESSOR_FAILED_REASON, f"there is no filter {strange[0]!r}; the filters are {', '.join(FILTER_NAMES)}"
+            ACCESSOR_FAILED_REASON, f"there is no filter {strange[0]!r}. The filters are {', '.join(FILTER_NAMES)}"
         )
     if request.get("severity", SEVERITIES[0]) not in SEVERITIES:
         raise Refusal(ACCESSOR_FAILED_REASON, f"severity must be one of {', '.join(SEVERITIES)}")
@@ -79,7 +79,7 @@ def _predicate_test(name: Any) -> Callable[[Event], Any]:
     if test is None:
         raise Refusal(
             "no-such-predicate",
-            (f"there is no predicate {name!r}; the registered predicates are: {', '.join(seam.predicates) or 'none'}"),
+            f"there is no predicate {name!r}. The registered predicates are: {', '.join(seam.predicates) or 'none'}",
         )
     registered = test
     return lambda event: registered(event_fields(event))

@@ -162,7 +162,7 @@ def _load(name: str) -> Any:
         directory = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)
         if directory is None:
             raise ImportError(
-                f"the embedded REPL was not found in any of {WORKER_DIRECTORIES}: install codriver, or copy its "
+                f"the embedded REPL was not found in any of {WORKER_DIRECTORIES}. Install Codriver, or copy its "
                 "worker to one of them"
             )
         loading: dict[str, Any] = {"__name__": f"{WORKER_PACKAGE_NAME}.loading"}

@@ -75,7 +75,9 @@ def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
         if number in (None, epoch.id):
             return epoch
     if not stored:
-        words = "no epoch is stored: the application has not handled an event yet, or did not handle it in epoch()"
+        words = (
+            "no epoch is stored, because the application has not handled an event yet, or did not handle it in epoch()"
+        )
         raise Refusal("band-missing" if number is None else reason, words)
     raise Refusal(reason, f"only the epochs {stored[0].id} to {stored[-1].id} are stored")
 
@@ -100,9 +102,9 @@ def changes_between(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> t
     """
     if not (first.is_comparable and last.is_comparable):
         raise Refusal("band-missing",(
-            "the changes are unknown, because the state is the same object as before and no snapshot was made; "
-            "the application must pass snapshot='deepcopy' or 'pickle' to frame(), or 'none' if no state is ever "
-            "changed in place"
+            "the changes are unknown, because the state is the same object as before and no snapshot was made. The "
+            "application must pass snapshot='deepcopy' or 'pickle' to frame(), or 'none' if it never changes its "
+            "state in place"
         ))  # fmt: skip
     for unread in (first.before, last.after):
         if isinstance(unread, Unread):

@@ -53,7 +53,7 @@ def handlers(request: Json) -> Json:
 def machines(request: Json) -> Json:
     """Return the current state of each registered state machine."""
     if not seam.machines:
-        raise Refusal("band-missing", "no machine is registered: the application must call machine(name, get)")
+        raise Refusal("band-missing", "no machine is registered. The application must call machine(name, get)")
     expected = [name for name in seam.machines if request.get("id") in (None, name)]
     selected = {name: {"state": ValueFormatter().show(seam.machines[name]())} for name in expected}
     return {"machines": selected, "count": len(selected)}

@@ -247,8 +247,8 @@ class Streams:
             if len(self._all) >= MAX_SUBSCRIPTIONS:
                 raise Refusal(
                     "too-many-subscriptions",
-                    f"there are already {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum; "
-                    f"end one: {', '.join(self._all)}",
+                    f"there are already {MAX_SUBSCRIPTIONS} subscriptions, which is the maximum. End one of these: "
+                    f"{', '.join(self._all)}",
                 )
             # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"

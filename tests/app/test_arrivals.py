@@ -23,6 +23,6 @@ def test_each_connecting_or_disconnecting_repl_or_client_is_printed_on_one_line(
     ]
     assert list(arrivals.describe_changes([repl("py")], both)) == []
     assert list(arrivals.describe_changes([repl("py", "waiting")], [])) == [
-        "REPL py is no longer connected: see `codriver status`",
+        "REPL py is no longer connected. See `codriver status`",
         "client claude-code disconnected; no clients now",
     ]

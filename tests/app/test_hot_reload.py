@@ -60,7 +60,7 @@ def test_a_file_is_served_by_the_nearest_session_of_its_language(file, repls, ke
 
 def test_no_session_is_chosen_if_two_are_equally_near():
     found = find_serving_repl(W / "a.clj", [repl("x", "clojure"), repl("y", "clojure")], W)
-    assert found == "x and y could all serve this file: select one with replSessionKey"
+    assert found == "x and y could all serve this file. Select one with replSessionKey"
 
 
 def test_only_source_files_in_the_workspace_are_watched(tmp_path):

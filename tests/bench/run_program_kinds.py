@@ -181,8 +181,6 @@ class Kind:
     ready: str = "ready"
     """A text in the output, after which the program is used; with `/`, a path of a web server."""
     ready_files: tuple = ()
-    settled: tuple = ()
-    """A directory of an installed package, and the text that it prints when no more threads start."""
     send: str = ""
     """What is written to its standard input before it is closed."""
     end: str = "eof"
@@ -199,10 +197,6 @@ class Kind:
     is_terminal: bool = False
     has_order: bool = True
     """Whether its lines always come in the same order."""
-
-
-GUNICORN_SETTLED = ("gunicorn/ctl", "Control socket listening")
-"""The arbiter of gunicorn 25 and later starts a thread after its workers, which may have answered requests by then."""
 
 
 def _http(module):
@@ -294,7 +288,6 @@ KINDS = (
         "import shop; type(shop.HITS).__name__",
         "'list'",
         ready="/",
-        settled=GUNICORN_SETTLED,
         end="TERM",
         has_order=False,
     ),
@@ -306,7 +299,6 @@ KINDS = (
         "import shop; type(shop.HITS).__name__",
         "'list'",
         ready="/",
-        settled=GUNICORN_SETTLED,
         end="",
         save=("shop.py", "HUP"),
         fails="program",
@@ -319,7 +311,6 @@ KINDS = (
         "shop",
         _http("shop"),
         ready="/",
-        settled=GUNICORN_SETTLED,
         end="TERM",
         save=("shop.py",),
         fails="code",
@@ -332,7 +323,6 @@ KINDS = (
         "shop",
         _http("shop"),
         ready="/",
-        settled=GUNICORN_SETTLED,
         end="TERM",
         has_order=False,
     ),
@@ -343,7 +333,6 @@ KINDS = (
         "shop",
         _http("shop"),
         ready="/",
-        settled=GUNICORN_SETTLED,
         end="TERM",
         has_order=False,
     ),

@@ -149,8 +149,6 @@ class Trial:
             self.until(lambda: kind.ready.encode() in b"".join(self.output.values()), f"the text {kind.ready!r}")
         for name in kind.ready_files:
             self.until((self.folder / name).exists, f"the file {name}")
-        if kind.settled and any(self.environment.glob(f"lib/*/site-packages/{kind.settled[0]}")):
-            self.until(lambda: kind.settled[1].encode() in b"".join(self.output.values()), f"{kind.settled[1]!r}")
         if kind.before:
             environ = {
                 **self.live.environ,
@@ -307,7 +305,6 @@ def _lines(data, has_order, folder):
     """
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     text = text.replace(str(folder), "FOLDER")
-    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|\bgw\d\b|/mp-\w+", "ID", text)
     lines = re.sub(r"\d[\d.,:-]*\d(?:e[+-]\d+)?(?=[sm]?\b)", "#", text).splitlines()
     return lines if has_order else sorted(set(lines))

@@ -48,4 +48,4 @@ def test_the_commands_that_features_extend_are_listed():
 def test_feature_commands_are_suggested_for_a_mistyped_command_too():
     needs.every_feature()
     found = CliRunner().invoke(cli, ["exprot"])
-    assert (found.exit_code, "did you mean `codriver export`?" in found.output) == (2, True)
+    assert (found.exit_code, "Did you mean `codriver export`?" in found.output) == (2, True)

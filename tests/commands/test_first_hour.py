@@ -50,7 +50,7 @@ def test_init_reports_settings_that_prevent_a_server_from_starting(workspace):
 
 def test_doctor_reports_a_server_stopped_for_good(workspace):
     run(workspace, "stop", "--for-good")
-    assert "it was stopped for good" in run(workspace, "doctor").stdout
+    assert "it was stopped with --for-good" in run(workspace, "doctor").stdout
 
 
 def test_a_server_starts_with_an_unwritable_home(workspace):
@@ -69,7 +69,7 @@ def test_forget_deletes_everything_but_nothing_while_a_server_runs(workspace):
         for what in ("--all", "runs", "history"):
             done = live.run("forget", what)
             assert (done.returncode, done.stdout) == (1, "")
-            assert "nothing was deleted, because the running server still uses the history and its log" in done.stderr
+            assert "nothing was deleted, because the running server is using the history and its log" in done.stderr
         assert "a secret" in live.run("history").stdout
         live.run("stop")
         assert re.search(r"^history: 1 evaluations$", live.run("forget").stdout, re.MULTILINE)

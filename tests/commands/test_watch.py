@@ -119,7 +119,7 @@ def test_a_followed_log_continues_with_the_next_server(tmp_path, words):
                 client.call("evaluate_code", code="'first ' + 'life'")
             _read_until(process.stdout, "= 'first life'")
             live.stop()
-            assert "the server has stopped; waiting for the next one" in process.stderr.readline()
+            assert "the server has stopped. Waiting for the next one" in process.stderr.readline()
             with serving(tmp_path, "--repl", "python") as again, again.client(name="ann") as client:
                 client.call("evaluate_code", code="'second ' + 'life'")
                 _read_until(process.stdout, "= 'second life'")
@@ -160,9 +160,9 @@ def test_watched_application_events_are_printed_and_listed_by_category(live, cli
     assert [(line["op"], line["name"], line["frame"]) for line in map(json.loads, listed.stdout.splitlines())] == [
         ("fx", "db/write", "shop")
     ]
-    assert "there is 1 event from applications too; --category appEvent" in live.run("log").stderr
+    assert "there is 1 event from applications too. Use --category appEvent" in live.run("log").stderr
     refused = live.run("log", "--run", "-1", "--category", "appEvent")
-    assert (refused.returncode, "are only available while their server is running" in refused.stderr) == (2, True)
+    assert (refused.returncode, "are available only while their server is running" in refused.stderr) == (2, True)
     with watching(live, "--limit", "2") as terminal:
         terminal.shows("fx db/write shop")
     client.call("watch_app", stop=watch["subId"])

@@ -48,7 +48,7 @@ def test_an_evaluation_in_a_notebook_ends_as_lost_if_the_connection_is_lost(stat
     (ending,) = [item for item in outcome.follow_ups if isinstance(item, EvaluationFinished)]
     assert (ending.status, ending.failure.message) == (
         "lost",
-        "the kernel was restarted; it is unknown how much of the code ran",
+        "the kernel was restarted. It is unknown how much of the code ran",
     )
 
 

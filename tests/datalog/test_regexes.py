@@ -166,7 +166,7 @@ def test_every_construct_the_library_recognizes_is_detected(pieces, last):
 @pytest.mark.parametrize("pattern", ["(.)*", "(((.)))*", "(?:a|b)+x", r"(?:\X)+", r"\X*"])
 def test_a_long_text_is_not_searched_with_memory_hungry_repetition(pattern):
     compiled = compile_pattern(pattern)
-    with pytest.raises(ValueError, match=r"at most [0-9]+ characters, but this text has 2097152"):
+    with pytest.raises(ValueError, match=r"at most [0-9]+ characters. This text has 2097152"):
         regexes.find_first(Plenty(), compiled, "ab" * 2**20)
     assert regexes.find_first(Plenty(), compiled, "abx" * 1000)
 

@@ -169,7 +169,7 @@ def test_a_rollback_keeps_and_reports_files_changed_since_the_batch(workspace, r
     (workspace / ".mine.clj.0123456789ab.tmp").write_text("not ours")
     [reported] = records.recover()
     assert "restored: b.clj, new/deep/c.clj, d.clj" in reported
-    assert reported.endswith("because they have changed since or cannot be written: a.clj, gone.clj")
+    assert reported.endswith("because they have changed since then or cannot be written: a.clj, gone.clj")
     assert {path.name: data for path, data in everything(workspace).items()} == {
         "a.clj": b"(saved by the user)\n",
         "b.clj": OLD.encode(),
@@ -357,6 +357,6 @@ def test_the_next_server_reports_a_rolled_back_batch_only_once(workspace, tmp_pa
             query="[:find (count ?e) . :where [?e :output/text ?t] "
             '[(clojure.string/includes? ?t "restored: a.clj, b.clj")]]',
         )
-    assert first["notes"] == ["a batch of edits was interrupted because its server was killed; restored: a.clj, b.clj"]
+    assert first["notes"] == ["a batch of edits was interrupted because the server was killed; restored: a.clj, b.clj"]
     assert "notes" not in second
     assert answer["result"] == 1

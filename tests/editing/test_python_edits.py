@@ -101,7 +101,7 @@ def test_an_ambiguous_definition_needs_a_line():
         (ReplaceDef("Order.total", "return 3"), "with these edits the file does not parse"),
         (ReplaceDef("Order.Line.total", ""), "with these edits the file does not parse"),
         (ReplaceDef("Order.total", "def total(self):\n    return 1 \\"), "does not parse"),
-        (InsertDef("Order", "  \n"), "the new text is blank: pass the code to insert"),
+        (InsertDef("Order", "  \n"), "the new text is blank. Pass the code to insert"),
         (InsertDef("Order.send", "x = 1", side="in"), "is a function"),
         (InsertDef("Order", "x = '''", side="in"), "the new text does not parse"),
         (ReplaceDef("Order", "x = 1\0"), "null"),
@@ -157,7 +157,7 @@ def test_an_assignment_to_one_name_is_a_definition_and_keeps_its_comment(edit, o
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a", "a is not a function, class or simple assignment: replace its text"),
+        ("a", "a is not a function, class or simple assignment. Replace its text"),
         ("x", "x is not a function, class or simple assignment"),
         ("p", "p shares line 5 with other code"),
         ("q", "q shares line 5 with other code"),
@@ -346,7 +346,7 @@ def test_a_batch_of_both_languages_is_applied_or_refused_as_a_whole(tmp_path):
     with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", CreateFile("x = (")))
     refusals = problems_of(caught)
-    assert "use replace_def, insert_def or append" in refusals[0]
+    assert "Use replace_def, insert_def or append" in refusals[0]
     assert "it is for Python" in refusals[1]
     assert "the content does not parse" in refusals[2]
     assert (tmp_path / "a.clj").read_text() == "(def a 1)\n"

@@ -43,7 +43,7 @@ def test_a_line_feed_matches_the_line_endings_of_the_file(ending):
 
 def test_an_ambiguous_text_is_refused_with_its_positions():
     [(message, context)] = refused(SHOP, ReplaceText("rate = 2", "rate = 3"))
-    assert message == "oldText occurs 2 times: include more of the surrounding text, or pass name or line"
+    assert message == "oldText occurs 2 times. Include more of the surrounding text, or pass name or line"
     assert "→ 5      rate = 2" in context
     assert "→ 10      rate = 2" in context
     assert "  4  def price(x):" in context
@@ -59,7 +59,7 @@ def test_a_line_or_a_definition_selects_one_of_several_matches():
 
 def test_a_missing_text_is_refused_with_the_most_similar_lines():
     [(message, context)] = refused(SHOP, ReplaceText("    return x * rates", "    return 1"))
-    assert message == "oldText does not occur in the current file; these lines are most similar"
+    assert message == "oldText does not occur in the current file. The most similar lines are"
     assert "→ 6      return x * rate" in context
     [(message, context)] = refused(SHOP, ReplaceText("nothing of the kind", "1"))
     assert "read the file again" in message

@@ -252,7 +252,7 @@ def test_every_error_is_reported_and_nothing_is_changed():
         refusals[0][1]
         == "the brackets in the new text do not balance, counting lines within it: the `(` at line 1 is never closed"
     )
-    assert refusals[2][1] == "the new text is blank: there is nothing to insert"
+    assert refusals[2][1] == "the new text is blank, so there is nothing to insert"
 
 
 def test_the_refusal_of_unbalanced_text_suggests_a_balanced_version():
@@ -365,7 +365,7 @@ class TestTargeting:
     def test_forms_on_one_line_are_distinguished_by_their_text(self):
         assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"
         [(_, refusal)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
-        assert refusal == "2 forms start on line 1: pass the text of the intended one as targetLineText"
+        assert refusal == "2 forms start on line 1. Pass the first line of the intended one as targetLineText"
         [(_, refusal)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
         assert refusal == "2 forms that start on line 1 have this text"
 
@@ -390,7 +390,7 @@ class TestTargeting:
 
     def test_blank_target_text_is_refused(self):
         [(_, refusal)] = problems("(a)\n", Replace(at(1, " "), "(x)"))
-        assert refusal == "targetLineText is blank: pass the text of the form's first line"
+        assert refusal == "targetLineText is blank. Pass the text of the form's first line"
 
 
 class TestBrokenFiles:

@@ -122,8 +122,8 @@ def test_moving_a_form_into_or_out_of_another_includes_its_comments():
 def test_the_only_form_of_a_reader_conditional_branch_cannot_be_removed():
     target = at(4, "(defn now []")
     message = (
-        "the form at line 4 cannot be removed, because it is the only form in a branch of a reader conditional; "
-        "replace it with another form, or replace the whole conditional"
+        "the form at line 4 cannot be removed, because it is the only form in a branch of a reader conditional. "
+        "Replace it with another form, or replace the whole conditional"
     )
     assert refused(CLOCK, Replace(target, "")) == [message]
     assert refused(CLOCK, Replace(target, "#_(gone)")) == [message]
@@ -134,11 +134,11 @@ def test_the_only_form_of_a_reader_conditional_branch_cannot_be_removed():
 def test_a_reader_conditional_branch_cannot_get_a_second_form():
     target = at(4, "(defn now []")
     assert refused(CLOCK, Replace(target, "(a)\n(b)")) == [
-        "a branch of a reader conditional has one form, but the new text has 2: put them in a (do …)"
+        "a branch of a reader conditional has one form, but the new text has 2. Put the forms in a (do …)"
     ]
     message = (
         "nothing can be inserted next to the form at line 4, because a branch of a reader conditional has only one "
-        "form: replace it with a (do …) that contains both"
+        "form. Replace that form with a (do …) that contains both"
     )
     assert refused(CLOCK, Insert(target, "(a)")) == [message]
     assert refused(CLOCK, Move(at(1, "(ns clock)"), target, "before")) == [message]

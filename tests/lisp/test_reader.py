@@ -108,7 +108,7 @@ def test_balanced_code_has_no_error(text):
             2,
             3,
         ),
-        ("(a))", "the `)` at line 1 closes nothing: the form before it, from line 1, is closed already", 1, 4),
+        ("(a))", "the `)` at line 1 closes nothing: the form before it, from line 1, is already closed", 1, 4),
         ("\n ]", "the `]` at line 2 closes nothing", 2, 2),
         ("(let [a 1\n  (b))", "the `[` at line 1 needs `]`, and `)` at line 2 was found instead", 2, 6),
         ('(a "b)', "the string that starts at line 1 is never closed", 1, 4),
@@ -116,8 +116,8 @@ def test_balanced_code_has_no_error(text):
         (
             '(a "b)\n(c "d" "e")',
             (
-                "the string that starts at line 2 is never closed; "
-                "it looks as if the one that starts at line 1 lacks its closing quote"
+                "the string that starts at line 2 is never closed. "
+                "The string that starts at line 1 seems to lack its closing quote"
             ),
             1,
             4,

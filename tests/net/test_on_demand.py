@@ -192,11 +192,15 @@ def call(relayed, tool):
 
 def test_the_status_and_stop_commands_name_the_clients_that_keep_a_server_alive(run, relayed):
     server = relayed.call("server_health")["pid"]
-    assert "kept alive by 1 relay with --start (ann): `codriver stop --for-good`" in run("status").stdout
+    assert (
+        "kept alive by 1 relay with --start (ann). To stop the server anyway, run `codriver stop --for-good`"
+        in run("status").stdout
+    )
     stopped = run("stop")
     assert stopped.stdout == f"stopped pid {server}\n"
     assert stopped.stderr.startswith(
-        "1 relay with --start (ann) may start another one immediately; `codriver stop --for-good`"
+        "1 relay with --start (ann) may start another server immediately. To prevent that, run "
+        "`codriver stop --for-good`"
     )
     assert call(relayed, "server_health")["result"]["structuredContent"]["pid"] != server
 
@@ -205,13 +209,13 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
     relayed.call("server_health")
     stopped = run("stop", "--for-good")
     assert stopped.stdout.endswith(
-        "no server is started in this workspace until you run `codriver serve` or a command with --start\n"
+        "no server will be started in this workspace until you run `codriver serve` or a command with --start\n"
     )
     refused = call(relayed, "server_health")["error"]["message"]
     assert f"the server of {workspace} was stopped for good" in refused
     assert f"`codriver serve --workspace {workspace}`" in refused
     status = run("status")
-    assert (status.returncode, "the server was stopped for good" in status.stdout) == (3, True)
+    assert (status.returncode, "the server was stopped with --for-good" in status.stdout) == (3, True)
     refused = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
     assert (
         refused.returncode,

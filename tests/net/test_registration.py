@@ -305,5 +305,5 @@ def test_a_server_records_its_host(tmp_path):
 
 
 def test_the_commands_that_start_a_server_are_named(tmp_path):
-    with pytest.raises(NoServerError, match="with --start, eval, load, test, call and tools start one"):
+    with pytest.raises(NoServerError, match="or pass --start to eval, load, test, call or tools"):
         connect(tmp_path)

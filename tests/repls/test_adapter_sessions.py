@@ -37,7 +37,7 @@ async def test_sessions_have_separate_state_or_are_refused(name):
             assert (await evaluate(opened, evaluation("apart"))).status == "failed"
             await evaluate(opened, evaluation(WORDS[name].define.format("common", 1)))
             is_read = (await evaluate(opened, evaluation("common", session="mine"))).status == "done"
-            assert is_read is ("names can be read" in opened.profile.shares)
+            assert is_read is ("you can read the shared names" in opened.profile.shares)
         else:
             await evaluate(opened, evaluation("(ns apart.place)", session="mine"))
             events.clear()

@@ -69,7 +69,7 @@ def test_a_persons_evaluation_is_reported_as_lost_if_the_repl_ends(client):
     evaluate(client, "(exit)", timeoutMs=1000)
     answer = client.call("get_evaluation", evaluationId=his["evaluationId"], waitMs=20_000)
     assert answer["status"] == "lost"
-    assert "it is unknown how much of the code ran" in answer["error"]["message"]
+    assert "It is unknown how much of the code ran" in answer["error"]["message"]
 
 
 @pytest.fixture

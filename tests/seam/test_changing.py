@@ -92,7 +92,7 @@ def test_a_failed_event_can_be_undone_to_the_state_before_it(shop):
     assert shop.state["count"] == -1
     [row] = query("epochs")["epochs"]
     refusal = refused("restore", "non-ok-record", epochId=row["epochId"])
-    assert f"{-row['epochId']} is the state before it" in refusal["hint"]
+    assert f"The state before it is epoch {-row['epochId']}" in refusal["hint"]
     assert query("restore", epochId=-row["epochId"])["ok"]
     assert shop.state == START
 

@@ -388,7 +388,7 @@ def test_an_unrecorded_state_is_saved_before_it_is_replaced(shop):
 def test_the_state_after_a_failed_event_cannot_be_restored(shop):
     shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
     epoch = shop.query("epochs")["epochs"][0]["epochId"]
-    assert f"{-epoch} is the state before it" in shop.refused("restore", "non-ok-record", epochId=epoch)["hint"]
+    assert f"The state before it is epoch {-epoch}" in shop.refused("restore", "non-ok-record", epochId=epoch)["hint"]
 
 
 def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):

@@ -153,8 +153,8 @@ def test_files_not_written_by_codriver_are_never_replaced(project, how):
     done = run(project, "seam", "copy", ".")
     assert done.returncode == 1
     assert done.stderr == (
-        f"codriver: nothing was copied: {theirs} already exists, and either was not written by codriver or "
-        "has been changed since; move it away, or name another folder\n"
+        f"codriver: nothing was copied: {theirs} already exists, and it was not written by Codriver or "
+        "has been changed since. Move it away, or name another folder\n"
     )
     assert theirs.read_text() == "theirs = 1\n"
     assert not (package / "values.py").exists()

@@ -165,7 +165,7 @@ def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_val
     assert loaded.settings.host == Settings().host
     (retained,) = loaded.withheld
     message = withheld_message(retained)
-    assert 'host = "0.0.0.0" is ignored, because it was changed; the accepted value is "192.0.2.1"' in message
+    assert 'host = "0.0.0.0" is ignored, because it was changed. The accepted value is "192.0.2.1"' in message
     write_setting(workspace, "host", "192.0.2.1", file)
     assert load_workspace_settings(workspace, environ={}).withheld == ()
 
@@ -177,7 +177,7 @@ def test_an_added_value_needs_acceptance_while_accepted_ones_stay_in_effect(work
     loaded = load_workspace_settings(workspace, environ={})
     assert (loaded.settings.repl, loaded.settings.watch) == (("sh -c x",), False)
     changed, added = map(withheld_message, loaded.withheld)
-    assert 'repl = ["sh -c y"] is ignored, because it was changed; the accepted value is ["sh -c x"]' in changed
+    assert 'repl = ["sh -c y"] is ignored, because it was changed. The accepted value is ["sh -c x"]' in changed
     assert "watch = true is ignored, because it was added after you accepted" in added
 
 

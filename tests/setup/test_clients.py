@@ -243,9 +243,9 @@ def test_an_existing_file_takes_precedence_over_the_first_candidate(machine, tmp
 
 
 def test_an_unsupported_scope_is_refused(machine, tmp_path):
-    with pytest.raises(NoSuchScopeError, match="use --scope user"):
+    with pytest.raises(NoSuchScopeError, match="Use --scope user"):
         CLIENTS["windsurf"].file("workspace", tmp_path, machine)
-    with pytest.raises(NoSuchScopeError, match="use --scope workspace"):
+    with pytest.raises(NoSuchScopeError, match="Use --scope workspace"):
         CLIENTS["cursor"].file("user", tmp_path, machine)
 
 
@@ -263,7 +263,7 @@ def test_clients_are_detected_by_their_directories_and_commands(tmp_path):
 def test_clients_are_selected_by_name():
     assert [client.id for client in select_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
     assert [client.id for client in select_clients(["all"])] == list(CLIENTS)
-    with pytest.raises(UnknownClientError, match="'emacs'; the known clients are claude-code, vscode"):
+    with pytest.raises(UnknownClientError, match=r"'emacs'\. The known clients are claude-code, vscode"):
         select_clients(["emacs"])
 
 

@@ -254,7 +254,7 @@ def test_a_refusal_by_the_server_is_reported_with_its_reason(launch, machine, se
     [
         ({"portNote": "port 1664 was taken"}, "server", "port 1664 was taken"),
         ({"version": "0.0.1"}, "server", "runs version 0.0.1"),
-        ({"host": "0.0.0.0"}, "server", "listens beyond loopback, on 0.0.0.0"),
+        ({"host": "0.0.0.0"}, "server", "listens on 0.0.0.0, which is not a loopback address"),
         ({"port": 1700}, "port file", "has 1664, but the server listens on 1700"),
         ({"errors": [{"message": "history lost", "count": 2, "firstAt": "x"}]}, "errors", "history lost (2 times"),
         ({"repls": []}, "REPLs", "no REPL is connected"),
@@ -326,7 +326,7 @@ def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
     file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
     (check,) = of(examine(), "skills")
     assert check.state == "note"
-    assert check.text == "ours from workspace: found, but not given to agents until this source is allowed"
+    assert check.text == "ours from workspace: found, but not available to agents until you allow this source"
     assert 'skillSources = ["workspace"]' in check.fix
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
     assert "codriver trust" in of(examine(), "settings")[0].text
@@ -335,7 +335,10 @@ def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace", "toolbx"]\n')
     accept(launch.workspace)
     (check,) = of(examine(), "skills")
-    assert check.text == "skillSources names toolbx, which has no skills here; the sources are codriver, workspace"
+    assert (
+        check.text
+        == "skillSources names toolbx, which has no skills in this workspace. The sources are codriver, workspace"
+    )
     file.write_text("---\nname: ours\ndescription: How: we do it.\n---\n")
     check = of(examine(), "skills")[-1]
     assert check.text.startswith(f"left out: {file.parent}: SKILL.md has front matter that is not YAML")
@@ -524,7 +527,7 @@ def test_a_token_readable_by_others_is_reported_as_an_error(examine, launch):
 def test_a_repl_listening_beyond_loopback_is_reported(examine, server, host, is_wide):
     with listening(host) as port:
         server["server_health"]["repls"] = [{**SESSION, "address": f"127.0.0.1:{port}"}]
-        found = [check for check in of(examine(), "REPLs") if "beyond loopback" in check.text]
+        found = [check for check in of(examine(), "REPLs") if "from other machines" in check.text]
         assert bool(found) is is_wide
         assert all(check.state == "wrong" and "clj" in check.text for check in found)
 

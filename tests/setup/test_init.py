@@ -260,7 +260,7 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
         ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, according to .nrepl-port"),
         (
             {"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'},
-            ("codriver starts bb, according to the workspace's settings"),
+            "codriver starts bb, according to the workspace's settings",
         ),
     ],
 )
@@ -423,7 +423,7 @@ def test_copilot_uses_the_entry_of_claude_code(init, workspace):
 def test_approving_tools_explains_the_permissions_it_grants(init, workspace):
     report = init(clients=["codex", "zed"], approve=True, dry_run=True)
     reported = (
-        'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, including any code'
+        'Codex: default_tools_approval_mode = "approve" lets its agent run every Codriver tool, and thus any code'
     )
     assert f"approve    {reported}, without asking you" in report.text
     assert "approve    Zed: its entry has no such setting" in report.text

@@ -102,7 +102,10 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
                 reader = ArgumentReader(str)
                 assert list(reader.read(model, given)) == [name]
                 (problem,) = reader.errors
-                assert (problem.position, problem.text) == ((other,), f"is another name of {name}, which is also given")
+                assert (problem.position, problem.text) == (
+                    (other,),
+                    f"is another name for {name}, which is also given",
+                )
             assert list(read(model, **{other: "b", name: None})) == [name]
 
 

@@ -102,7 +102,7 @@ def test_a_part_too_large_for_an_answer_is_truncated_with_a_note(client):
     answer = evaluate(client, "{'k': ['x' * 900] * 100}")
     requested = {"evaluationId": answer["evaluationId"], "path": ["k"]}
     whole = client.call("get_evaluation", **requested)
-    assert [note for note in whole["notes"] if "the first " in note and "pass a smaller length" in note]
+    assert [note for note in whole["notes"] if "the first " in note and "Pass a smaller length" in note]
     some = client.call("get_evaluation", **requested, length=3)
     assert some["result"].count("x" * 900) == 3
     assert not any("the first " in note for note in some["notes"])

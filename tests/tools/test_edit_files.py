@@ -132,7 +132,7 @@ def test_an_invalid_field_is_refused_with_the_fields_of_an_edit(client, edit):
 @pytest.mark.parametrize("edits", [[], "[]"])
 def test_an_empty_list_of_edits_is_refused_with_the_fields_of_an_edit(client, edits):
     answer = client.call("edit_files", edits=edits)
-    assert answer["message"].endswith(": edits.0: the list is empty: pass at least one item")
+    assert answer["message"].endswith(": edits.0: the list is empty. Pass at least one item")
     assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, ")
 
 
@@ -212,7 +212,7 @@ class TestSettings:
         with served() as live, live.client() as client:
             answer = client.call("edit_files", edits=[edit])
             assert answer["reason"] == "edits-refused"
-            assert "../other/a.clj is outside of the workspace" in answer["message"]
+            assert "../other/a.clj is outside the workspace" in answer["message"]
             assert not (tmp_path / "other").exists()
 
     def test_edits_outside_the_workspace_can_be_allowed(self, served, tmp_path):

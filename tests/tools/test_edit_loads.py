@@ -192,7 +192,7 @@ class TestNotLoaded:
             assert client.call("edit_files", edits=[{**data_only, "content": "{:a 2}\n"}], load=True)["ok"]
             assert (live.workspace / "a.clj").exists()
             assert (
-                code["notLoaded"] == "no connected REPL serves this file: start one (see status), then call load_file"
+                code["notLoaded"] == "no connected REPL serves this file. Start one (see status), then call load_file"
             )
             assert data["notLoaded"] == "no REPL loads files that end in .edn"
 
@@ -251,7 +251,7 @@ class TestNotLoaded:
         late, early = answer["files"]
         assert (answer["ok"], answer["error"]["file"].endswith(f"early.{end}")) == (False, True)
         assert "load" in early
-        assert late["notLoaded"] == f"the load of early.{end} has not finished: call load_file afterwards"
+        assert late["notLoaded"] == f"the load of early.{end} has not finished. When it has, call load_file"
 
 
 def test_a_watched_file_is_loaded_once(tmp_path):

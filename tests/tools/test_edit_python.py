@@ -112,7 +112,7 @@ def test_a_refused_edit_lists_valid_names_and_changes_nothing(client, shop):
     assert "there is no definition named Ordr; there is Order" in refused["message"]
     assert shop.read_text() == SHOP
     bound = edit(client, shop, {**RATE, "name": "datetime"})
-    assert "datetime is not a function, class or simple assignment: replace its text" in bound["message"]
+    assert "datetime is not a function, class or simple assignment. Replace its text" in bound["message"]
     for wrong in (
         {**RATE, "newForm": "x"},
         {**HALF, "side": "below"},
@@ -174,7 +174,7 @@ class TestRollback:
         assert answer["tests"] == {"passed": 1, "failed": 1, "unfinished": 0}
         assert [row["test"] for row in answer["results"]] == [f"{tests.name}::test_rate"]
         assert answer["files"] == [{"filePath": shop.name, "applied": False}]
-        assert answer["restored"].startswith("files and definitions are as before; other effects of loading")
+        assert answer["restored"].startswith("files and definitions are as before. Other effects of the load")
         assert picture()
         assert client.call("undo_edit")["reason"] == "nothing-to-undo"
 
@@ -225,7 +225,7 @@ class TestRollback:
         kept = edit(client, shop, RATE, load=True, test=["affected"], onFailure=how)
         assert (
             kept["notTested"]
-            == f"no test runs, imports or is named after {shop.name}: name the tests, or call run_tests"
+            == f"no test runs, imports or is named after {shop.name}. Name the tests, or call run_tests"
         )
         assert (kept["ok"], "tests" in kept, "return 3" in shop.read_text()) == (True, False, True)
 

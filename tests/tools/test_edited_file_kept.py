@@ -50,7 +50,7 @@ def test_python_that_would_take_too_long_to_parse_is_edited_as_text_only(client,
     refused = client.call("edit_files", edits=[replaced])
     assert not refused["ok"]
     assert f"the file is too long: the text has {len(before):,} characters" in str(refused)
-    assert "edit it with oldText and newText" in str(refused)
+    assert "Edit it with oldText and newText" in str(refused)
     within = {"filePath": "long.py", "oldText": "pass", "newText": "return 1", "name": "first"}
     assert "name cannot be used, because the file is too long" in str(client.call("edit_files", edits=[within]))
     assert file.read_text() == before

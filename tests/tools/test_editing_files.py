@@ -123,7 +123,7 @@ class TestWrites:
 
     async def test_creating_an_existing_file_requires_overwrite(self, editor, workspace):
         assert await refusal(editor, ("a.clj", CreateFile("(x)"))) == [
-            (0, "a.clj already exists: edit it, or pass overwrite: true to replace it")
+            (0, "a.clj already exists. Edit the file, or pass overwrite: true to replace it")
         ]
         await edit(editor, ("a.clj", CreateFile("(x)", overwrite=True)))
         assert (workspace / "a.clj").read_text() == "(x)"
@@ -180,7 +180,7 @@ class TestRefusals:
             ("a.clj", Replace(Target(30, "(def b 1)"), "x")),
         )
         assert [index for index, _ in reported] == [1, 2, 3, 4]
-        missing = "nowhere.clj does not exist: check the path, or create the file with an edit of type create"
+        missing = "nowhere.clj does not exist. Check the path, or create the file with an edit of type create"
         assert reported[0][1] == missing
 
     async def test_a_refused_creation_does_not_hide_problems_of_other_edits(self, editor):
@@ -193,7 +193,7 @@ class TestRefusals:
         )
         assert [index for index, _ in reported] == [0, 1, 2]
         assert reported[1][1].startswith("the brackets in the new text do not balance")
-        assert reported[2][1] == "a.clj already exists: edit it, or pass overwrite: true to replace it"
+        assert reported[2][1] == "a.clj already exists. Edit the file, or pass overwrite: true to replace it"
 
     async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
         reported = await refusal(
@@ -246,7 +246,7 @@ class TestRefusals:
         for name in ("a.js", "Makefile", "new.txt"):
             [(_, reported)] = await refusal(editor, (name, CreateFile("(x)", overwrite=True)))
             assert reported.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
-            assert reported.endswith("edit it as text, with your client's own editing tool")
+            assert reported.endswith("edit the file as text with your client's own editing tool")
 
     async def test_directories_pipes_and_other_non_text_files_are_refused(self, editor, workspace):
         (workspace / "folder.clj").mkdir()
@@ -321,15 +321,15 @@ class TestWorkspaceBoundary:
         (workspace / "folder").symlink_to(outside.parent)
         for given in ("../outside/o.clj", str(outside), "file.clj", "folder/o.clj", "x/../../outside/o.clj"):
             [(_, reported)] = await refusal(editor, (given, NEW_B))
-            assert f"{given} is outside of the workspace {workspace}" in reported
+            assert f"{given} is outside the workspace {workspace}" in reported
             assert "allowEditsOutsideWorkspace" in reported
         [(_, reported)] = await refusal(editor, ("folder/new.clj", CreateFile("(ns new)")))
-        assert reported.startswith("folder/new.clj is outside of the workspace")
+        assert reported.startswith("folder/new.clj is outside the workspace")
 
     async def test_a_sibling_directory_with_the_same_prefix_is_outside_the_workspace(self, editor, workspace):
         sibling = workspace.with_name("workspace-two") / "a.clj"
         [(_, reported)] = await refusal(editor, (sibling, CreateFile("(a)")))
-        assert "is outside of the workspace" in reported
+        assert "is outside the workspace" in reported
 
     async def test_a_setting_allows_edits_outside_the_workspace(self, editor, workspace, outside):
         (workspace / "file.clj").symlink_to(outside)
@@ -488,7 +488,7 @@ class TestConcurrentChanges:
         monkeypatch.setattr(os, "link" if is_new else "replace", put)
         first = CreateFile(TEXT) if is_new else NEW_B
         reverted = r"^c\.clj changed in the meantime, so the edits were reverted; "
-        stays = r"a\.clj was changed by somebody else in the meantime and stays as it is$"
+        stays = r"a\.clj was changed by somebody else in the meantime and was left as it is$"
         with pytest.raises(FilesChangedError, match=reverted + stays):
             await edit(editor, ("a.clj", first), ("b.clj", NEW_B), ("c.clj", NEW_B))
         texts = {path.name: path.read_text() for path in workspace.iterdir()}

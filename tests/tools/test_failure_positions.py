@@ -90,7 +90,7 @@ def test_all_repls_report_an_unknown_namespace_in_the_same_way(client, key, code
 def assert_no_namespace(answer):
     assert answer["error"] == {
         "class": "namespace-not-found",
-        "message": "nothing was evaluated: there is no namespace 'nope.x'; load or require it first",
+        "message": "nothing was evaluated, because there is no namespace 'nope.x'. Load or require it first",
     }
     assert answer.get("ns") == "user"
     assert "nothing was evaluated" in answer["hint"]

@@ -20,7 +20,7 @@ FAILED = "the REPL started by `lein` exited before it opened a port"
 @pytest.mark.parametrize(
     ("phase", "note", "hint"),
     [
-        ("starting", None, "the REPL clj is starting: call again"),
+        ("starting", None, "the REPL clj is starting. Call again"),
         ("waiting", FAILED, f"no connected REPL supports run_tests (clj: {FAILED}): start one"),
         ("stopped", FAILED, f"no connected REPL supports run_tests (clj: {FAILED}): start one"),
     ],
@@ -45,7 +45,7 @@ def test_without_a_repl_the_refusal_suggests_the_setting_for_the_projects_files(
     state = State(languages_of_files=frozenset(languages), repl_of_files=repl)
     refused = why_unavailable(BY_NAME["evaluate_code"], state, Settings(repl=setting))
     assert refused is not None
-    assert "which Codriver finds by its port file within a second" in refused.hint
+    assert "Codriver will find it by its port file within a second" in refused.hint
     assert (named or "start one") in refused.hint
     assert ("codriver.toml" in refused.hint) == (named is not None)
 

@@ -79,7 +79,7 @@ def test_a_caller_named_like_the_shared_session_gets_its_own_session(client):
 
 def test_the_first_answer_of_an_isolated_session_explains_what_is_shared(client):
     first, second = (client.call("evaluate_code", code="1", who="sharer", isolate=True) for _ in range(2))
-    assert any("shared names can be read, and names that you define are separate" in note for note in first["notes"])
+    assert any("the names that you define are separate" in note for note in first["notes"])
     assert "this is a session of your own" not in str(second.get("notes"))
 
 

@@ -8,7 +8,7 @@ from untimed import untimed
 
 from codriver.log.evaluation_transcripts import MAX_CALLERS, ReportedPositions
 
-READING = "the code reads from standard input"
+READING = "the code is waiting for standard input"
 NOTHING_NEW = "nothing new was printed"
 STEPS = '(dotimes n {} (println (str "step " n)) (read-line)) (println "over") "value"'
 """Code that prints a line each time before it waits for one."""

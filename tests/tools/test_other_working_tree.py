@@ -84,5 +84,5 @@ def test_an_agent_must_name_the_repl_of_another_tree_to_use_it(tmp_path):
             assert client.call("evaluate_code", code="3", who="other")["reason"] == "other-worktree"
             by_hand = live.run("eval", "1 + 1")
             assert by_hand.returncode == 1
-            assert "to use that REPL anyway, pass --session py; otherwise start a REPL here" in by_hand.stderr
+            assert "to use that REPL anyway, pass --session py. Otherwise, start a REPL in this" in by_hand.stderr
             assert live.run("eval", "--session", "py", "1 + 1").stdout == "2\n"

@@ -95,7 +95,7 @@ def test_a_caller_with_definitions_is_notified_once_if_another_caller_restarts_t
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
         # Two windows of one agent's product have the same name.
         restart(other, replSessionKey="py", timeoutMs=60_000)
-        note = "py was restarted since your last answer (bare called restart_repl): its definitions are gone"
+        note = "py was restarted since your last answer (bare called restart_repl), so its definitions are gone"
         assert evaluated(client, "kept") == [note]
         looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
         assert (looked["generation"], restart_notes(looked)) == (1, [])
@@ -180,7 +180,7 @@ def test_a_reconnected_external_repl_may_be_reported_as_a_new_process(tmp_path):
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
         (note,) = evaluated(client, "kept")
         assert "py was reconnected since your last answer (" in note
-        assert "it is a new process, without the previous definitions" in note
+        assert "It is a new process, without the previous definitions" in note
 
 
 def test_a_repl_whose_port_file_was_recreated_counts_as_a_new_repl(tmp_path):

@@ -151,7 +151,7 @@ def test_a_call_during_a_slow_start_suggests_calling_again(tmp_path):
     with serving(tmp_path, "--repl", slow) as live, live.client() as client:
         answer = ask(client, "run_tests", timeoutMs=500)
         assert answer["reason"] == "capability-missing"
-        assert "is starting: call again" in answer["hint"]
+        assert "is starting. Call again" in answer["hint"]
 
 
 def read(client, *parts):

@@ -59,7 +59,7 @@ def test_edits_redefinitions_and_old_objects_are_reported_with_their_caller(live
 def test_a_repeated_load_without_output_is_not_noted_as_the_same_result(live, client):
     (live.workspace / "quiet.py").write_text("x = 1\n")
     assert client.call("load_file", filePath="quiet.py")["notes"] == []
-    nothing = "quiet has not changed since its load, so nothing ran; whole: true runs the module again"
+    nothing = "quiet has not changed since its load, so nothing ran. To run the whole module again, pass whole: true"
     assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
 
 
@@ -72,7 +72,9 @@ def test_a_load_updates_references_in_other_modules_and_reports_this(live, clien
     assert note.startswith("also updated: ")
     assert all(name in note for name in (f"{high}.rate", f"{high}.Shape", f"1 of {low}.Shape"))
     [note] = load(client, low)["notes"]
-    assert note == f"{low} has not changed since its load, so nothing ran; whole: true runs the module again"
+    assert (
+        note == f"{low} has not changed since its load, so nothing ran. To run the whole module again, pass whole: true"
+    )
     code = f"import {low}, {high}; ({high}.total(), isinstance({high}.made, {low}.Shape))"
     assert client.call("evaluate_code", code=code)["result"] == "(3, True)"
     assert differences(client) == []
@@ -163,7 +165,7 @@ def test_a_renamed_function_fails_the_tests_that_import_it(live, client, modules
     assert not client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
     added = client.call("evaluate_code", code="def extra(): pass", namespace=low, who="ann")
     load(client, low)
-    lost = f"{high}.rate comes from {low}.rate, which no longer exists: the import fails in a new process"
+    lost = f"{high}.rate comes from {low}.rate, which no longer exists, so the import would fail in a new process"
     assert differences(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
 
 

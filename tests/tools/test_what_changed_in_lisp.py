@@ -53,7 +53,7 @@ def live(request, tmp_path_factory):
         yield running
 
 
-HINT = "dependents: true also loads the namespaces that require this one"
+HINT = "to load the namespaces that require this one too, pass dependents: true"
 
 
 def path(live, name):
@@ -109,7 +109,10 @@ def test_definitions_that_a_load_does_not_update_are_reported_by_loads_and_test_
     edited = LOW.replace("limit 10", "limit 11").replace("price :kind", "price :sort")
     notes = load(live, client, "low", edited)
     kept = [
-        f"shop.low/{name} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
+        (
+            f"shop.low/{name} is defined only once, so a load does not update it. Remove it with ns-unmap, then call "
+            "load_file"
+        )
         for name in ONCE[live.kind]
     ]
     assert set(kept) < set(differences(client))
@@ -153,7 +156,7 @@ def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live
     file = str(path(live, "low"))
     first = client.call("load_file", filePath=file)["notes"]
     assert HINT in first
-    assert "no longer defined in the file: shop.low/rate; prune: true removes such names" in first
+    assert "no longer defined in the file: shop.low/rate. To remove such names, pass prune: true" in first
     client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")
     notes = client.call("load_file", filePath=file, dependents=True, prune=True)["notes"]
     done = ["removed, because the file no longer defines it: rate", "also loaded: shop.high, shop.top"]

@@ -81,7 +81,7 @@ def test_a_killed_repl_ends_running_and_queued_evaluations_with_different_reason
         answer = other.answer(waited)["result"]["structuredContent"]
         assert (answer["status"], answer["reason"]) == ("lost", "repl-disconnected")
         assert "never sent" in answer["error"]["message"]
-        assert "evaluate it again" in answer["hint"]
+        assert "Evaluate it again" in answer["hint"]
         after = other.call("evaluate_code", code="'mark' in dir(), 'kept' in dir()", replSessionKey="py")
         assert after["result"] == "(False, False)"
         assert after["generation"] == before["generation"] + 1

@@ -63,7 +63,7 @@ SHAPES = (
 )
 WITH_HOOKS = tuple(word for name in known_hooks() for word in ("--client", name))
 NOT_READ = {
-    **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "is outside of the workspace"),
+    **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "is outside the workspace"),
     "pipe": "the path is a pipe",
     "huge": "bytes are read",
 }

@@ -1,1 +1,1 @@
-"""The lifecycle of one server, and the wiring of its parts."""
+"""Start, connect and shut down the parts of a server."""

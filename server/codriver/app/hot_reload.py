@@ -72,7 +72,10 @@ class SavedFileLoader:
 
     async def _load_all(self, saved: Sequence[Path]) -> None:
         if len(saved) > MAX_LOADED_FILES:
-            self._log(f"{len(saved)} files changed at once, so none was loaded; load those that you need", error=False)
+            self._log(
+                f"{len(saved)} files changed at once, so none of them was loaded. Load the ones that you need",
+                error=False,
+            )
             return
         for file in saved:
             await self._load(file)

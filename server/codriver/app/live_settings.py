@@ -77,7 +77,7 @@ class LiveSettings:
             if change.accepted:
                 actions.append(WorkspaceAccepted())
                 actions += [
-                    RestartRepl(repl.id, "the workspace was accepted")
+                    RestartRepl(repl.id, "the user accepted the workspace")
                     for repl in core.state.repls_awaiting_acceptance()
                 ]
             core.report(*actions)

@@ -126,8 +126,8 @@ class UvloopMissingError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the setting eventLoop requires uvloop, which is not installed: install it with "
-            f"{install_command('fast')}, or set eventLoop to auto"
+            "the setting eventLoop requires uvloop, which is not installed. Install uvloop with "
+            f'{install_command("fast")}, or set eventLoop to "auto"'
         )
 
 
@@ -477,7 +477,7 @@ class Server:
     def _give_up_evaluations(self) -> None:
         """Mark evaluations that could not be interrupted as lost, so that their callers still receive an answer."""
         why = "the server is stopping"
-        text = f"{why}, and the code could not be interrupted: it may have continued until its REPL ended"
+        text = f"{why}, and the code could not be interrupted. It may have kept running until its REPL ended"
         failure = Failure("server-stopped", text)
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
@@ -516,7 +516,7 @@ class ConnectionChanges:
         for key in now.keys() - self._repls.keys():
             yield f"REPL {key} is connected ({now[key]})"
         for key in self._repls.keys() - now.keys():
-            yield f"REPL {key} is no longer connected: see `codriver status`"
+            yield f"REPL {key} is no longer connected. See `codriver status`"
         named = {str(row["id"]): str(row["name"]) for row in clients if row["name"]}
         present = {key: name for key, name in named.items() if not name.startswith(COMMAND_NAME_PREFIX)}
         for key in present.keys() - self._clients.keys():
@@ -564,7 +564,7 @@ class NonBlockingHandler(logging.Handler):
             text = self._waiting.get()
             dropped, self._dropped = self._dropped, 0
             if dropped:
-                text += f"\ncodriver: {dropped} more messages were dropped, because standard error was not read"
+                text += f"\ncodriver: {dropped} more messages were dropped because nothing was reading standard error"
             left = memoryview(f"{escape_controls(text)}\n".encode())
             with suppress(OSError):  # nobody reads it any more
                 # Bypass `sys.stderr`, whose lock a blocked write would hold and the interpreter needs when it exits.

@@ -1,4 +1,4 @@
-"""The list of all servers of a user, for `codriver status --all`."""
+"""List all servers of a user, for `codriver status --all`."""
 
 from __future__ import annotations
 

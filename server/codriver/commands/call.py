@@ -48,13 +48,13 @@ REPL_DEPENDENT_REASONS = frozenset({"capability-missing", "no-repl"})
 STATUS_BY_REASON = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 """Exit statuses for reasons of refusals."""
 HINTS_BY_REASON = {
-    "no-tests": "pass a file, folder, module or namespace that has tests: `codriver test tests`; for a Lisp, load its "
-    "file first: `codriver load FILE`",
-    "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
+    "no-tests": "pass a file, folder, module or namespace that contains tests, as in `codriver test tests`. In a "
+    "Lisp, load the file first with `codriver load FILE`",
+    "unknown-namespace": "correct the name, or load the file that defines it with `codriver load FILE`",
     "no-repl": "`codriver status` shows the state of the REPLs, and `codriver doctor` suggests how to start one",
 }
 """Hints by the reason of a refusal. They name commands, whereas the server's hints name tools for agents."""
-RUNNING_MESSAGE = "the evaluation is running; Ctrl-C interrupts it"
+RUNNING_MESSAGE = "the evaluation is running. Press Ctrl-C to interrupt it"
 STARTING_PHASES = frozenset({"starting", "connecting"})
 """The phases of a REPL during which an evaluation waits for it to connect."""
 UNFINISHED_TOOLS = ("get_evaluation", "send_input", "interrupt_evaluation")
@@ -66,13 +66,13 @@ session_option = click.option(
     "-s",
     metavar="KEY",
     shell_complete=complete_session,
-    help="The REPL session to use if there are several; `codriver status` lists them.",
+    help="The REPL session to use if there are several. `codriver status` lists them.",
 )
 length_option = click.option(
     "--max-length",
     type=WholeNumberRange(1, 100_000),
     metavar="COUNT",
-    help="Maximum number of elements to print per collection (all; 100000 in a Lisp).",
+    help="Maximum number of elements to print per collection. Default: no limit, or 100000 in a Lisp.",
 )
 quiet = quiet_option("Print only the output and the values.")
 timeout_option = click.option(
@@ -80,7 +80,7 @@ timeout_option = click.option(
     type=Number(1, 600),
     default=25.0,
     metavar="SECONDS",
-    help="How long to wait for the result, 1 to 600 (25). The evaluation continues after that.",
+    help="How long to wait for the result, from 1 to 600 (default: 25). The evaluation continues after that.",
 )
 
 EXIT_STATUS_HELP = (
@@ -91,7 +91,7 @@ EXIT_STATUS_HELP = (
 
 @click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=EXIT_STATUS_HELP)
 @click.argument("code")
-@click.option("--namespace", "-n", help="Namespace (Python: module) to evaluate in.")
+@click.option("--namespace", "-n", help="The namespace (in Python, the module) to evaluate in.")
 @session_option
 @length_option
 @timeout_option
@@ -200,7 +200,7 @@ def call_tool(connection: client.Connection, tool: str, given: dict[str, Any], *
     except client.CallError as error:
         if not error.is_refusal:
             raise
-        raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
+        raise click.UsageError(f"{error}. `codriver tools --json` shows every tool with its arguments") from error
     echo_json(answer, indent=None if as_json else 2)
     _print_image_commands(images, str(answer.get("evaluationId") or ""))
     return answer
@@ -303,7 +303,7 @@ def no_repl_message(workspace: Path) -> str:
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
     project = next(iter(find_projects(workspace)), None)
-    why = "no REPL is connected, because none is running in this workspace. The server only starts a REPL by itself for"
+    why = "no REPL is connected, because none is running in this workspace. The server starts a REPL by itself only for"
     found = "start an nREPL in the workspace, which the server finds within a second"
     if project is None:
         named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"
@@ -331,7 +331,8 @@ def _not_accepted(workspace: Path) -> str:
     why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed ({lapsed})"
     command = trust.accept_command(workspace)
     return (
-        f"nothing was run, because {why} and the command would run its code. Review the project, then run `{command}`"
+        f"nothing was run: the command would run the project's code, and {why}. Review the project, then run "
+        f"`{command}`"
     )
 
 
@@ -416,7 +417,11 @@ def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) ->
 def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
     """Yield the notes about a finished evaluation. Hints for agents are replaced by hints for the command line."""
     for note in answer.get("notes", ()):
-        yield f"{note.partition(';')[0]}; --max-length sets how many are printed" if note.startswith("cut") else note
+        yield (
+            f"{note.partition(';')[0]}. Use --max-length to print more or fewer elements"
+            if note.startswith("cut")
+            else note
+        )
 
 
 def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
@@ -432,7 +437,7 @@ def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in UNFINISHED_TOOLS))
     if status == UNANSWERED_INPUT_STATUS:
-        yield f"evaluation {name} was interrupted because it reads standard input, which requires a terminal"
+        yield f"evaluation {name} was interrupted because it reads standard input, which is not a terminal"
         return
     yield f"evaluation {name} is {status}; to wait for its result: {command('get_evaluation', waitMs=25_000)}"
     yield f"to interrupt the evaluation: {command('interrupt_evaluation')}"
@@ -445,15 +450,18 @@ def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
     if "message" in error and not answer.get("stderr") and error["message"] not in message:
         yield f"{error.get('class', 'error')}: {error['message']}"
     if answer.get("reason") == "ambiguous-session":
-        yield f"there are several REPL sessions; choose one with --session: {', '.join(answer.get('sessions', ()))}"
+        yield f"there are several REPL sessions. Choose one with --session: {', '.join(answer.get('sessions', ()))}"
         return
     if message:
         yield message
     if answer.get("reason") == "other-worktree":
-        yield f"to use that REPL anyway, pass --session {answer.get('sessionKey')}; otherwise start a REPL here"
+        yield (
+            f"to use that REPL anyway, pass --session {answer.get('sessionKey')}. Otherwise, start a REPL in this "
+            "workspace"
+        )
         return
     if "balancedText" in answer:
-        yield f"balanced according to its indentation: {answer['balancedText']}"
+        yield f"with the brackets that the indentation suggests: {answer['balancedText']}"
     elif answer.get("hint") and answer.get("reason") in HINTS_BY_REASON:
         yield HINTS_BY_REASON[answer["reason"]]
     elif answer.get("hint") and answer.get("reason") != "evaluation-failed":

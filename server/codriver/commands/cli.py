@@ -75,8 +75,8 @@ def _unknown_command_message(given: str, added: Mapping[str, Command]) -> str:
     known = [*COMMAND_MODULES, *added]
     synonyms = {word: name for name, command in added.items() for word in command.synonyms}
     near = (SUGGESTED_COMMANDS | synonyms).get(given) or next(iter(get_close_matches(given, known, n=1)), None)
-    hint = f"did you mean `codriver {near}`?" if near else f"the commands are {', '.join(known)}"
-    return f"there is no command {given!r}; {hint}"
+    hint = f"Did you mean `codriver {near}`?" if near else f"The commands are {', '.join(known)}"
+    return f"there is no command {given!r}. {hint}"
 
 
 class LazyGroup(click.Group):
@@ -151,7 +151,12 @@ def _print_versions(ctx: click.Context, is_requested: object) -> None:
     callback=lambda ctx, _, given: _print_versions(ctx, given),
     help="Print the versions of Codriver and its environment.",
 )
-@click.option("--workspace", "-w", type=DIRECTORY_TYPE, help="The workspace folder, given before or after the command.")
+@click.option(
+    "--workspace",
+    "-w",
+    type=DIRECTORY_TYPE,
+    help="The workspace folder. This option can be given before or after the command.",
+)
 def cli(*, workspace: Path | None) -> None:
     """A live REPL within reach of AI agents, with no editor in between.
 

@@ -78,7 +78,7 @@ def _running_server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
             deadline = time.monotonic() + SERVER_TIMEOUT_S
             while not file.exists():
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise DemoFailedError("the server did not start: see its output above")
+                    raise DemoFailedError("the server did not start. Its output is above")
                 time.sleep(0.02)
             yield file
         finally:

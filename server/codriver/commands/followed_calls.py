@@ -26,8 +26,6 @@ MAX_START_WAIT_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
 """The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
-MAX_TEST_RUN_S: Final = 600
-"""The longest timeout that `codriver test` accepts."""
 CALLER_NAME: Final = "codriver-cli"
 """The caller name under which test runs are logged."""
 STREAM_NAMES: Final = ("stdout", "stderr")
@@ -148,7 +146,7 @@ class FollowedTestRun:
     def await_answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the tests and return the answer with all results. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
-        self._progress, self.printed_characters = "the tests start", 0
+        self._progress, self.printed_characters = "starting the tests", 0
         first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
         given = {**arguments, "timeoutMs": first_ms, "report": True, "who": CALLER_NAME}
         answer = self.connection.call("run_tests", given)
@@ -187,18 +185,14 @@ class FollowedTestRun:
         interruption = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer
-        message = f"the tests did not finish within {self.timeout_s:g} s and were interrupted, if the REPL supports it"
+        message = f"the tests did not finish within {self.timeout_s:g} s, and were interrupted if the REPL supports it"
         message += ", in an unknown test" if is_unknown else ""
+        hint = "pass a longer --timeout, or run fewer tests"
         return {
             **answer,
             "ok": False,
             "reason": "timed-out",
             "message": message,
-            "hint": overlong_run_hint(self.timeout_s),
+            "hint": hint,
             "notes": interruption.get("notes", []),
         }
-
-
-def overlong_run_hint(timeout_s: float) -> str:
-    """Return what to do if tests did not finish within `timeout_s` seconds."""
-    return "run fewer tests" if timeout_s >= MAX_TEST_RUN_S else "pass a longer --timeout, or run fewer tests"

@@ -1,4 +1,4 @@
-"""`codriver forget`: list or delete what is remembered about a workspace."""
+"""`codriver forget`: list or delete the stored data about a workspace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     known = [RUNS_KIND, HISTORY_KIND, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
         if kind not in known:
-            raise click.UsageError(f"nothing of the kind {kind!r} is stored; choose one of {', '.join(known)}")
+            raise click.UsageError(f"nothing of the kind {kind!r} is stored. Choose one of {', '.join(known)}")
     if not kinds and not is_all:
         echo(f"runs: {len(memory.run_ids())}")
         echo(f"history: {len(history_rows(workspace, ''))} evaluations")
@@ -49,7 +49,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     chosen = known if is_all else kinds
     if {RUNS_KIND, HISTORY_KIND} & set(chosen) and server_record.is_claimed(server_directory(workspace)):
         raise click.ClickException(
-            "nothing was deleted, because the running server still uses the history and its log: run `codriver stop`, "
+            "nothing was deleted, because the running server is using the history and its log. Run `codriver stop`, "
             "then repeat this command"
         )
     for kind in chosen:

@@ -71,7 +71,7 @@ class Image:
     "--output",
     "-o",
     metavar="FILE",
-    help="Where to write: a file, a folder for several images, or - for standard output.",
+    help="Where to write the image: a file, a folder for several images, or - for standard output.",
 )
 @click.option("--run", metavar="RUN", help="An earlier run: -1 for the last one, or an id from `codriver runs`.")
 @workspace_option
@@ -88,7 +88,7 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
         raise click.ClickException(_no_image(evaluation, len(found)))
     if output == STDOUT_NAME or (output is None and not sys.stdout.isatty()):
         if len(chosen) > 1:
-            raise click.UsageError(f"there are {len(chosen)} images: choose one with -n, or name a folder with -o")
+            raise click.UsageError(f"there are {len(chosen)} images. Choose one with -n, or name a folder with -o")
         echo_bytes(chosen[0].content)
     elif output is not None:
         _write(chosen, Path(output), workspace)
@@ -114,10 +114,10 @@ def _find_images(workspace: Path, evaluation: str, run: str | None) -> list[Imag
 
 def _no_image(evaluation: str, count: int) -> str:
     if count:
-        return f"the evaluation has {format_count(count, 'image')}: -n counts from 1"
+        return f"the evaluation has {format_count(count, 'image')}, and -n counts from 1"
     if evaluation:
-        return f"the log has no image from the evaluation {evaluation}: `codriver log` prints the log"
-    return "the log has no image; use --run to search an earlier run from `codriver runs`"
+        return f"the log has no image from the evaluation {evaluation}. To see the log, run `codriver log`"
+    return "the log has no image. Use --run to search an earlier run, as listed by `codriver runs`"
 
 
 def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:

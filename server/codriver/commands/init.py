@@ -37,52 +37,61 @@ if TYPE_CHECKING:
 @click.option(
     "--scope",
     type=click.Choice(["workspace", "user"]),
-    help="Whether to write to the workspace's file or to your own; by default the workspace's, if the client has one.",
+    help=(
+        "Whether to write to the workspace's configuration file or to your own. Default: the workspace's, if the "
+        "client has one."
+    ),
 )
 @click.option(
     "--toolset",
     type=click.Choice(["default", "full"]),
-    help="Which tools clients get, the default ones or all. Written to codriver.toml.",
+    help="Whether clients get the default tools or all of them. The choice is written to codriver.toml.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace entries that differ, write paths into shared files, and allow your home directory or `/`.",
+    help=(
+        "Replace existing entries that differ, write this machine's paths into shared files, and allow your home "
+        "directory or `/` as the workspace."
+    ),
 )
 @click.option(
     "--remove",
     is_flag=True,
-    help="Remove everything that this command wrote, or with --client only that client's part.",
+    help="Remove everything that this command wrote. With --client, remove only what it wrote for that client.",
 )
 @click.option(
     "--approve",
     is_flag=True,
-    help="Let clients run every tool, including any code, without asking you, where an entry supports it: Gemini CLI, "
-    "Qwen Code, Codex. Revoke it with --force and without this option.",
+    help="Let clients run every tool, and thus any code, without asking you. This works for Gemini CLI, Qwen Code "
+    "and Codex. To revoke it, run the command with --force and without this option.",
 )
 @click.option(
     "--skills",
     is_flag=True,
     help="Also write the skills as files for agents, in .agents/skills and .claude/skills. --remove --skills removes "
-    "only them.",
+    "only these files.",
 )
 @click.option(
     "--agents-md",
     is_flag=True,
-    help="Also write six lines about the REPL to AGENTS.md, between markers. --remove --agents-md removes only them.",
+    help=(
+        "Also write six lines about the REPL to AGENTS.md, between markers. --remove --agents-md removes only these "
+        "lines."
+    ),
 )
 @click.option(
     "--hooks",
     is_flag=True,
     help="Also install hooks for Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, Cursor, Cline and opencode: "
-    "edits are logged, and Lisp that cannot be read is reported. --remove --hooks removes only them.",
+    "they log edits, and report Lisp code that cannot be read. --remove --hooks removes only the hooks.",
 )
 @click.option(
     "--list",
     "is_listing",
     is_flag=True,
-    help="List all clients, whether each is found and configured, and when it was last connected; change nothing.",
+    help="List all clients, whether each is found and configured, and when it was last connected. Nothing is changed.",
 )
 def init_command(  # noqa: PLR0913  # one argument an option
     *,
@@ -182,7 +191,7 @@ def _revoke_acceptance(workspace: Path) -> None:
 
     stored_answers.remove_stored_lists(workspace)
     if trust.revoke_acceptance(workspace):
-        echo(f"{escape_to_one_line(str(workspace))}: no longer accepted; `codriver trust` accepts it again")
+        echo(f"{escape_to_one_line(str(workspace))}: no longer accepted. To accept it again, run `codriver trust`")
 
 
 def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> None:

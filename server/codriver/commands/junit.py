@@ -1,4 +1,4 @@
-"""JUnit reports of test runs, as XML.
+"""Write JUnit XML reports of test runs.
 
 Source: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports also follow. The schema has no
 attributes for the file and line of a test, so the text of a failure starts with them. A suite does have an attribute

@@ -96,10 +96,12 @@ def selection_options(function: F) -> F:
         function(selection=Selection(who, categories, since, limit, search), **others)
 
     options = (
-        click.option("--who", help="Only entries from this caller."),
-        click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated."),
-        click.option("--search", default="", metavar="TEXT", help="Only entries that contain this text."),
-        click.option("--since", type=int, help="Only entries after this line."),
+        click.option("--who", help="Print only entries from this caller."),
+        click.option(
+            "--category", "categories", multiple=True, help="Print only entries of this category. Can be repeated."
+        ),
+        click.option("--search", default="", metavar="TEXT", help="Print only entries that contain this text."),
+        click.option("--since", type=int, help="Print only entries after this line."),
         click.option(
             "--limit",
             type=WholeNumberRange(1, 10_000),
@@ -115,10 +117,16 @@ def selection_options(function: F) -> F:
 
 @click.command("log", short_help="Print the newest entries of the output log.")
 @selection_options
-@click.option("--follow", "-f", is_flag=True, help="Keep printing new entries, as `codriver watch` does.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Keep printing new entries as they arrive, as `codriver watch` does."
+)
 @click.option("--query", metavar="EDN", help="Run a Datalog query instead, and print its answer.")
 @click.option(
-    "--input", "inputs", multiple=True, metavar="JSON", help="With --query: the value of the next input in :in."
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="JSON",
+    help="With --query: the value of the next input in the query's :in. Can be repeated.",
 )
 @click.option("--run", metavar="RUN", help="An earlier run: -1 for the last one, or an id from `codriver runs`.")
 @workspace_option
@@ -140,14 +148,14 @@ def log_command(  # one argument an option
     if run is not None:
         if follow or query:
             raise click.UsageError(
-                "--run cannot be combined with --follow or --query; to query earlier runs, use $memory in a query to "
+                "--run cannot be combined with --follow or --query. To query earlier runs, use $memory in a query to "
                 "a running server"
             )
         for log in event_logs():
             if log.category in selection.categories:
                 raise click.UsageError(
-                    f"--run cannot print {log.category}: events from {log.owner} are only available while their server "
-                    "is running"
+                    f"--run cannot print {log.category}, because events from {log.owner} are available only while "
+                    "their server is running"
                 )
         entries = selection.select_from_run(run_entries(workspace, run))
         print_entries(
@@ -165,7 +173,7 @@ def log_command(  # one argument an option
             print_entries(entries, as_json=as_json)
             for log, count in events:
                 are = "is 1 event" if count == 1 else f"are {count} events"
-                echo(f"there {are} from {log.owner} too; --category {log.category} prints them", err=True)
+                echo(f"there {are} from {log.owner} too. Use --category {log.category} to print them", err=True)
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
@@ -202,7 +210,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
     known = (*get_args(Category), *(log.category for log in event_logs()))
     for category in categories:
         if category not in known:
-            raise click.UsageError(f"there is no category {category!r}; the categories are {', '.join(known)}")
+            raise click.UsageError(f"there is no category {category!r}. The categories are {', '.join(known)}")
 
 
 def replace_images_with_marks(entry: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""A follower of the output log that continues across restarts of the server."""
+"""Follow the output log, even if the server is restarted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ REQUEST_TIMEOUT_MS = 20_000
 """Timeout of one request for new entries."""
 MAX_TEXT_BYTES = 16 * 2**20
 """Maximum number of bytes of text that can be requested at once."""
-GAP_MESSAGE = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
+GAP_MESSAGE = (
+    "some entries were dropped from the log before they could be read. To keep more of them, raise logMaxEntities"
+)
 MAX_ENTRIES = 10_000
 """Maximum number of entries in one answer. If more entries are added between two requests, some are skipped, which is
 reported."""
@@ -114,7 +116,7 @@ def follow(follower: Follower, workspace: Path, name: str) -> Generator[list[dic
             except (client.ConnectionClosedError, OSError):
                 session = follower.connection.session
                 follower.connection.close()
-                echo("the server has stopped; waiting for the next one (Ctrl-C to quit)", err=True)
+                echo("the server has stopped. Waiting for the next one (press Ctrl-C to quit)", err=True)
                 follower.connection = _connect_to_next_server(workspace, name)
                 echo("connected to the next server", err=True)
                 if session != follower.connection.session:

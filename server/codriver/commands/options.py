@@ -1,4 +1,4 @@
-"""Options that several commands share, and shell completion."""
+"""Command line options shared by several commands, and shell completion."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def workspace_option(function: F) -> F:
         is_quiet = any(map(others.get, ("as_json", "is_quiet", "is_every")))
         return function(*given, workspace=resolve_workspace(workspace, is_quiet=is_quiet), **others)
 
-    return cast("F", _option("The workspace folder; by default the nearest one at or above the current folder.")(run))
+    return cast("F", _option("The workspace folder. Default: the nearest one at or above the current folder.")(run))
 
 
 def resolve_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
@@ -120,7 +120,7 @@ def _is_workspace(directory: Path) -> bool:
 
 def python_option(function: F) -> F:
     """Add the option `--python` to a command that starts new REPLs."""
-    words = "Interpreter of the fresh REPL; by default the server's or else the project's."
+    words = "The interpreter of the fresh REPL. Default: the server's if one is running, otherwise the project's."
     return click.option("--python", default="", metavar="PATH", help=words)(function)
 
 
@@ -137,7 +137,10 @@ def color_option(function: F) -> F:
         expose_value=False,
         is_eager=True,
         callback=store_choice,
-        help="Whether to use colors; auto: on a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
+        help=(
+            "Whether to use colors. `auto` uses them on a terminal unless NO_COLOR is set, and always if FORCE_COLOR "
+            "is set."
+        ),
     )(function)
 
 
@@ -152,7 +155,7 @@ images_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT_CHOICE]),
     default="alike",
-    help="When an image counts as reproduced: if its type and pixels match (alike), or if its bytes match (strict).",
+    help="When an image counts as reproduced: `alike` compares its type and pixels, and `strict` compares its bytes.",
 )
 
 

@@ -60,7 +60,7 @@ def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
     if name in [run.id for run in (*earlier, *current)]:
         return memory.entries(name)
     raise click.ClickException(
-        f"there is no stored run {name} in this workspace; `codriver runs` lists the stored runs"
+        f"there is no stored run {name} in this workspace. `codriver runs` lists the stored runs"
     )
 
 

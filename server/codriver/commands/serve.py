@@ -47,11 +47,17 @@ class _ReplOption(click.Option):
 
 @click.command("serve")
 @exact_workspace_option
-@click.option("--host", help="Address to listen on (127.0.0.1). Anything but loopback requires a token.")
 @click.option(
-    "--port", type=WholeNumberRange(0, server_record.MAX_PORT), help="Port to listen on (1664); 0 for any free one."
+    "--host", help="Address to listen on (default: 127.0.0.1). Clients need a token if it is not a loopback address."
 )
-@click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
+@click.option(
+    "--port",
+    type=WholeNumberRange(0, server_record.MAX_PORT),
+    help="Port to listen on (default: 1664). Use 0 for any free port.",
+)
+@click.option(
+    "--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL server. Can be repeated."
+)
 @click.option(
     "--repl",
     multiple=True,
@@ -60,22 +66,29 @@ class _ReplOption(click.Option):
     help="Start this REPL.",
 )
 @click.option(
-    "--python", metavar="PATH", help="Interpreter for the project's Python code (by default that of its environment)."
+    "--python",
+    metavar="PATH",
+    help="Interpreter for the project's Python code. Default: the one in the project's environment.",
 )
 @click.option(
-    "--idle-exit", type=WholeNumberRange(0, 604_800), metavar="SECONDS", help="Stop after this time without clients."
+    "--idle-exit",
+    type=WholeNumberRange(0, 604_800),
+    metavar="SECONDS",
+    help="Stop the server after this time without clients.",
 )
 @click.option(
-    "--on-demand", is_flag=True, help="Stop after idleExitSeconds without clients, as when a relay starts it."
+    "--on-demand",
+    is_flag=True,
+    help="Stop the server after idleExitSeconds without clients, as if a relay had started it.",
 )
 @click.option(
     "--requested-ms",
     type=WholeNumberRange(0, 2**53),
     default=0,
     hidden=True,
-    help="When the start was requested, in epoch milliseconds: a later `codriver stop` cancels it.",
+    help="When the start was requested, in milliseconds since the epoch. A later `codriver stop` cancels the start.",
 )
-@quiet_option("Print only errors, and not the address.")
+@quiet_option("Print only errors, and do not print the address.")
 @click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Also log the server's activity to standard error.")
 @click.option("--detach", is_flag=True, help="Continue in the background once the server accepts connections.")
 def serve_command(  # noqa: PLR0913  # one parameter per option
@@ -165,7 +178,7 @@ def _warn_of_server_above(workspace: Path) -> None:
     above = _find_server_above(workspace)
     if above is not None:
         path = escape_to_one_line(str(above))
-        echo(f"codriver: a server is also running for a parent folder: see `codriver status -w {path}`", err=True)
+        echo(f"codriver: another server is running for a parent folder. See `codriver status -w {path}`", err=True)
 
 
 def _find_server_above(workspace: Path) -> Path | None:

@@ -30,7 +30,9 @@ COLORS_BY_PHASE = {"connected": "green", "stopped": "red"}
 
 
 @click.command("status")
-@click.option("--all", "is_every", is_flag=True, help="List all of your servers in any workspace, one per line.")
+@click.option(
+    "--all", "is_every", is_flag=True, help="List all of your servers, whatever their workspace, one per line."
+)
 @workspace_option
 @color_option
 @json_option
@@ -52,7 +54,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
         else:
             echo(str(error), hang=2)
             if is_for_good:
-                echo("the server was stopped for good: relays with --start will not start one until you do")
+                echo("the server was stopped with --for-good. Relays with --start will not start one until you do")
         sys.exit(error.exit_status)
     if as_json:
         echo_json({**health, "sessions": sessions}, indent=2)
@@ -87,7 +89,7 @@ def _health_lines(health: dict[str, Any], sessions: list[dict[str, Any]]) -> Ite
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield Styled(f"  clients: {', '.join(names) or 'none'}")
     if relays := describe_restarting_relays(health):
-        yield Styled(f"  kept alive by {relays}: `codriver stop --for-good` stops it anyway")
+        yield Styled(f"  kept alive by {relays}. To stop the server anyway, run `codriver stop --for-good`")
     notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
     for latch in health["errors"]:
         if not any(note in latch["message"] for note in notes):  # already in the REPL's line

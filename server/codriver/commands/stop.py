@@ -38,7 +38,9 @@ POLL_INTERVAL_S = 0.02
 
 @click.command("stop")
 @click.option(
-    "--for-good", is_flag=True, help="Keep relays from starting another one until you run `serve` or use --start."
+    "--for-good",
+    is_flag=True,
+    help="Keep relays from starting another server until you run `codriver serve` or a command with --start.",
 )
 @workspace_option
 def stop_command(*, workspace: Path, for_good: bool) -> None:
@@ -57,11 +59,11 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     if unkept:
         echo(f"the most recently evaluated code may not be stored: {escape_to_one_line(unkept)}", err=True)
     if for_good:
-        echo("no server is started in this workspace until you run `codriver serve` or a command with --start")
+        echo("no server will be started in this workspace until you run `codriver serve` or a command with --start")
     elif keepers:
         echo(
-            f"{escape_to_one_line(keepers)} may start another one immediately; "
-            "`codriver stop --for-good` prevents that",
+            f"{escape_to_one_line(keepers)} may start another server immediately. To prevent that, run `codriver "
+            "stop --for-good`",
             err=True,
         )
 
@@ -99,7 +101,7 @@ def _stop(workspace: Path, *, was_starting: bool) -> None:
     while server_record.read_record(directory) == claimed and is_running(process):
         if time.monotonic() > deadline:
             echo(
-                f"pid {process} did not stop within {STOP_TIMEOUT_S:g} s: kill it with `{kill_command(process)}`",
+                f"pid {process} did not stop within {STOP_TIMEOUT_S:g} s. Kill it with `{kill_command(process)}`",
                 err=True,
             )
             sys.exit(1)
@@ -125,8 +127,11 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
         removed: list[str] = []
         with suppress(StartError):  # then the next server removes them
             removed = registration.remove_stale_files(directory)
-        now = f", which have been removed: {', '.join(removed)}" if removed else ""
-        echo(f"no server is running for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
+        now = f". They have been removed: {', '.join(removed)}" if removed else ""
+        echo(
+            f"no server is running for this workspace. The last one, pid {claimed.pid}, died without removing its "
+            f"files{now}"
+        )
     else:
         lock = server_record.lock_file(directory)
         echo(
@@ -148,7 +153,7 @@ def _wait_for_record(directory: Path) -> ServerRecord | None:
         if claimed is not None and is_running(claimed.pid):
             return claimed
         if not is_reported:
-            echo("a server is just starting or stopping in this workspace: waiting until it has finished", err=True)
+            echo("a server is starting or stopping in this workspace. Waiting for it to finish", err=True)
             is_reported = True
         time.sleep(POLL_INTERVAL_S)
     if is_locked:

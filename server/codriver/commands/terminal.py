@@ -288,8 +288,8 @@ def convert_field_errors(tool: str) -> Iterator[None]:
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         what = f"the field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise CodriverError(
-            f"the server's answer to {tool} is invalid ({what}): the server is a different version of Codriver "
-            "or a different program; run `codriver doctor` to find out"
+            f"the server's answer to {tool} is invalid ({what}). The server is a different version of Codriver or a "
+            "different program. Run `codriver doctor` to find out"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The cases of a test run, with their outcomes, for `codriver test` and its reports."""
+"""Test cases and their outcomes, for `codriver test` and its reports."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from codriver.commands.call import (
     session_option,
     start_option,
 )
-from codriver.commands.followed_calls import MAX_TEST_RUN_S, FollowedTestRun
+from codriver.commands.followed_calls import FollowedTestRun
 from codriver.commands.junit import render_junit_xml
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo, waiting_line, write_file
@@ -58,8 +58,6 @@ INTERRUPTED_MESSAGE = "the tests were interrupted"
 """Message about a run that ended before its last test without any other message."""
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
-JUNIT_OPTIONS = ("--junitxml", "--junit-xml")
-"""pytest's option that writes a JUnit XML report."""
 SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
 
 
@@ -83,7 +81,7 @@ PYTEST_ARGUMENTS_KEY = "codriver.pytest"
 """The key in a command's context under which the arguments after `--` are stored."""
 
 
-@click.command("test", cls=TestCommand, short_help="Run tests, also in CI.", epilog=EXIT_STATUS_HELP)
+@click.command("test", cls=TestCommand, short_help="Run tests, locally or in CI.", epilog=EXIT_STATUS_HELP)
 @click.argument("namespaces", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--junit",
@@ -91,17 +89,17 @@ PYTEST_ARGUMENTS_KEY = "codriver.pytest"
     metavar="FILE",
     help="Write a JUnit XML report to this file.",
 )
-@click.option("--match", "-k", metavar="WORDS", help="Only tests whose names match, as for pytest's -k.")
-@click.option("--failed", is_flag=True, help="Only tests that failed in the last run.")
-@click.option("--directory", "-C", metavar="DIR", help="Where to run the tests, as in cd DIR && pytest.")
-@click.option("--fresh", is_flag=True, help="Run in a new process, which has not imported anything yet.")
+@click.option("--match", "-k", metavar="WORDS", help="Run only tests whose names match, as with pytest's -k.")
+@click.option("--failed", is_flag=True, help="Run only tests that failed in the last run.")
+@click.option("--directory", "-C", metavar="DIR", help="Run the tests in DIR, as in `cd DIR && pytest`.")
+@click.option("--fresh", is_flag=True, help="Run the tests in a new process, which has not imported anything yet.")
 @session_option
 @click.option(
     "--timeout",
-    type=Number(1, MAX_TEST_RUN_S),
-    default=float(MAX_TEST_RUN_S),
+    type=Number(1, 600),
+    default=600.0,
     metavar="SECONDS",
-    help=f"How long the tests may take before they are interrupted, 1 to {MAX_TEST_RUN_S} ({MAX_TEST_RUN_S}).",
+    help="How long the tests may take before they are interrupted, from 1 to 600 (default: 600).",
 )
 @start_option
 @workspace_option
@@ -128,14 +126,14 @@ def test_command(  # noqa: PLR0913  # one argument an option
     set, each failure also becomes an annotation.
     """
     root, started_at = workspace.resolve(), datetime.now(UTC)
-    others, junit_name = _split_junit_option(click.get_current_context().meta[PYTEST_ARGUMENTS_KEY])
+    others = click.get_current_context().meta[PYTEST_ARGUMENTS_KEY]
     temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
     with connect_to_server(root, start=start) as connection, _without_workflow_commands(), temporary_directory as path:
         report_file = Path(path) / "report.xml"
         given = {
-            "paths": [_workspace_relative(name, root) for name in namespaces], "args": others, "match": match,
+            "paths": [_workspace_relative(name, root) for name in namespaces], "args": list(others), "match": match,
             "failed": failed, "directory": directory, "fresh": fresh, "replSessionKey": session,
-            "junit": str(report_file) if junit is not None else junit_name,
+            "junit": str(report_file) if junit is not None else None,
         }  # fmt: skip
         running = FollowedTestRun(connection, timeout, is_quiet)
         with waiting_line(lambda: describe_starting_repls(root) or running.progress_text()):
@@ -148,35 +146,10 @@ def test_command(  # noqa: PLR0913  # one argument an option
             _print_failures(cases)
         if junit is not None:
             write_file(junit, _junit_report(answer, cases, started_at, report_file), root)
-        elif junit_name and not _is_pytest_run(answer):
-            written = render_junit_xml(cases, started_at, output)
-            write_file(root / (directory or "") / junit_name, written, root)
     _annotate(cases, root)
     if not is_quiet:
         echo(_summary(cases, (datetime.now(UTC) - started_at).total_seconds()))
     sys.exit(_exit_status(answer))
-
-
-def _split_junit_option(arguments: Iterable[str]) -> tuple[list[str], str | None]:
-    """Separate the file of pytest's option for a JUnit XML report from pytest's other arguments.
-
-    Other programs that run tests do not have this option.
-    """
-    others: list[str] = []
-    name: str | None = None
-    remaining = iter(arguments)
-    for argument in remaining:
-        option, equals, value = argument.partition("=")
-        if option in JUNIT_OPTIONS:
-            name = value if equals else next(remaining, None)
-        else:
-            others.append(argument)
-    return others, name
-
-
-def _is_pytest_run(answer: Mapping[str, Any]) -> bool:
-    """Return whether pytest ran the tests."""
-    return is_python_run(answer) and "runner" not in answer
 
 
 def _has_reported(answer: Mapping[str, Any], output: str) -> bool:

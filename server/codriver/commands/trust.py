@@ -16,7 +16,7 @@ from codriver.log.control_characters import escape_to_one_line
 @exact_workspace_option
 @click.option("--remove", is_flag=True, help="Revoke the acceptance.")
 @click.option(
-    "--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted, and change nothing."
+    "--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted. Nothing is changed."
 )
 def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
     """Accept this workspace's settings and its Python environment as they are now.

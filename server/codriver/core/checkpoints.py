@@ -1,4 +1,4 @@
-"""Checkpoints, which callers set by describing an evaluation as `checkpoint: NAME`."""
+"""Checkpoints: evaluations that callers have described as `checkpoint: NAME`."""
 
 from __future__ import annotations
 

@@ -108,12 +108,12 @@ def actions_ending_evaluations(state: State, repl: str, cause: str, *, restarted
 def _finish_action(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
     """Return the action that ends an evaluation whose REPL is gone, with a message about whether its code ran."""
     if evaluation.is_others:
-        return _finished_as_lost(evaluation, f"{cause}; it is unknown how much of the code ran")
+        return _finished_as_lost(evaluation, f"{cause}. It is unknown how much of the code ran")
     if evaluation.status == "queued":
-        return _finished_as_lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
+        return _finished_as_lost(evaluation, f"{cause}. This evaluation was still queued, so its code was never sent")
     if restarted:
         return EvaluationFinished(evaluation.id, "interrupted", notes=(f"{cause}, so its definitions are lost",))
-    return _finished_as_lost(evaluation, f"{cause}; the code was sent and {NOT_SENT_AGAIN}")
+    return _finished_as_lost(evaluation, f"{cause}. The code was sent and {NOT_SENT_AGAIN}")
 
 
 def _finished_as_lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationFinished:

@@ -1,4 +1,4 @@
-"""The table that maps each class of actions to its handler, and the handlers for the server itself.
+"""Map each class of actions to its handler, and handle the actions of the server itself.
 
 The server's phases are stopped → starting → started → stopping → stopped. An action that does not fit the current phase
 changes nothing. The server reports its own events as lines in the log, and as errors that are remembered until they are

@@ -1,4 +1,4 @@
-"""Limits for printing values, and the part of a stored value to print."""
+"""Limits on printed values, and the selection of a part of a stored value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remember which REPL each caller used last, to choose one for calls without a session key."""
+"""Remember which REPL each caller used last, so that its calls need no session key."""
 
 from __future__ import annotations
 

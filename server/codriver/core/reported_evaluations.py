@@ -1,4 +1,4 @@
-"""Track which of the other callers' evaluations have been reported to each caller.
+"""Track which evaluations of other callers each caller has been told about.
 
 Every answer informs its caller of other callers' evaluations that started or finished since its previous answer.
 """

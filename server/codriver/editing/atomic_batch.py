@@ -462,11 +462,12 @@ def _digest_matcher(digest: str | None) -> Callable[[bytes | None], bool]:
 def _describe(back: Sequence[str], left: Sequence[str]) -> str:
     if not back and not left:
         return ""
-    words = "a batch of edits was interrupted because its server was killed"
+    words = "a batch of edits was interrupted because the server was killed"
     if back:
         words += f"; restored: {join_first(back, MAX_NAMED_FILES)}"
     if left:
         words += (
-            f"; not restored, because they have changed since or cannot be written: {join_first(left, MAX_NAMED_FILES)}"
+            "; not restored, because they have changed since then or cannot be written: "
+            f"{join_first(left, MAX_NAMED_FILES)}"
         )
     return words

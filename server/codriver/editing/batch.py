@@ -66,7 +66,7 @@ MAX_COMPARED_LINES = 20_000
 BOM = b"\xef\xbb\xbf"
 """The byte order mark of UTF-8."""
 BOM_CHARACTER = "\ufeff"
-NOT_TEXT_ENCODING_REASON = "which is not a text encoding: declare the actual encoding, such as UTF-8"
+NOT_TEXT_ENCODING_REASON = "which is not a text encoding. Declare the actual encoding, such as UTF-8"
 """End of a message about an encoding that Python knows but cannot use to decode a file."""
 MAX_ERRORS_IN_MESSAGE = 5
 """Maximum number of errors in a refusal's message. The field `problems` has all of them."""
@@ -189,7 +189,7 @@ def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int
         descriptions += f"; and {len(errors) - MAX_ERRORS_IN_MESSAGE} more"
     hint = "Correct the edits listed in problems, and send the whole batch again."
     if any(error.balanced_text is not None for *_, error in errors):
-        hint += " balancedText is what the indentation suggests; check that it is what you intended."
+        hint += " balancedText has the brackets that the indentation suggests. Check that this is what you intended."
     return refused(
         "edits-refused",
         f"{wrong} of {count} edits cannot be applied, so no file was changed: {descriptions}",
@@ -288,7 +288,7 @@ def _read_before(
         words = f"{name}: {error}"
         raise _UneditableFileError(words) from error
     if not creations and before.data is None:
-        words = f"{name} does not exist: check the path, or create the file with an edit of type create"
+        words = f"{name} does not exist. Check the path, or create the file with an edit of type create"
         raise _UneditableFileError(words)
     return before
 
@@ -303,9 +303,8 @@ def _decode(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[b
         if is_replaced or encoding == DEFAULT_ENCODING or _round_trips(text, data, encoding):
             return bom, text
         words = (
-            f"{name} declares {encoding}, and writing it in this encoding would change bytes outside the edits: "
-            "save it as UTF-8 "
-            "first, or change it as text, with your client's own editing tool"
+            f"{name} declares {encoding}, and writing the file in this encoding would change bytes outside the "
+            "edits. Save the file as UTF-8 first, or edit it as text with your client's own editing tool"
         )
     except EditFailedError as error:
         words = f"{name}: {error}"
@@ -335,7 +334,7 @@ def _encode(path: Path, text: str, bom: bytes) -> bytes:
             _round_trips(text, data, encoding) and detect_encoding(path, bom + data) == encoding
         ):
             return data
-        words = f"the new text would change when it is read as {encoding}, which it declares: use UTF-8"
+        words = f"the new text would change when it is read as {encoding}, the encoding that it declares. Use UTF-8"
     except EditFailedError as error:
         words = f"the new text cannot be encoded: {error}"
     except UnicodeEncodeError:
@@ -356,7 +355,9 @@ def _creation_errors(
         if index != first:
             errors.append((index, EditError(f"edit {first} already creates {name}")))
         elif exists and not creation.overwrite:
-            errors.append((index, EditError(f"{name} already exists: edit it, or pass overwrite: true to replace it")))
+            errors.append(
+                (index, EditError(f"{name} already exists. Edit the file, or pass overwrite: true to replace it"))
+            )
         try:
             check_new_text(path, creation.content)
         except EditFailedError as error:

@@ -1,4 +1,4 @@
-"""The names that code defines and uses, determined without running it.
+"""Find the names that code defines and uses, without running it.
 
 A name belongs to a *space*: a Lisp namespace or a Python module. Code that cannot be parsed defines and uses nothing.
 """

@@ -42,21 +42,21 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
             version control.
     """
     if not given.strip():
-        raise NotEditableError("filePath is blank: pass the path of the file to edit")
+        raise NotEditableError("filePath is blank. Pass the path of the file to edit")
     try:
         path = with_spelling_on_disk((workspace / given).resolve())
     except (OSError, RuntimeError, ValueError) as error:
         raise NotEditableError(f"{given!r} is not a usable path: {error}") from error
     if not allow_outside and not path.is_relative_to(workspace):
-        words = f"{given} is outside of the workspace {workspace}"
+        words = f"{given} is outside the workspace {workspace}"
         if path != workspace / given:
             words += f", at {path}"
-        raise NotEditableError(f"{words}; only the setting allowEditsOutsideWorkspace permits such edits")
+        raise NotEditableError(f"{words}. Only the setting allowEditsOutsideWorkspace permits such edits")
     for part in (*_parts(workspace, path), *_parts(workspace, workspace / given)):
         if is_version_control(part):
             raise NotEditableError(
-                f"{given} belongs to version control ({part}), whose files can contain commands that are run; "
-                "edit a file of the project itself, or use a version control command"
+                f"{given} belongs to version control ({part}), whose files can contain commands that are run. Edit a "
+                "file of the project itself, or use a version control command"
             )
     return path
 

@@ -68,8 +68,8 @@ def _nothing_to_undo_error() -> RefusedError:
     return refused(
         "nothing-to-undo",
         "you have no batch of edits to revert",
-        hint="A batch belongs to the who that sent it or, without a who, to its connection. "
-        f"The last {MAX_BATCHES_PER_CALLER} batches can be reverted until the server stops.",
+        hint="A batch belongs to the `who` that sent it or, without `who`, to the connection. Until the server "
+        f"stops, each caller can revert its last {MAX_BATCHES_PER_CALLER} batches.",
     )
 
 
@@ -321,7 +321,7 @@ class Editor:
             else:
                 backward.append(Change(change.path, now, change.before.data))
         if changed:
-            raise FilesChangedError(changed, "Check the file, and edit it directly.")
+            raise FilesChangedError(changed, "Check the file, and edit its text directly.")
         commit_changes(backward, self._workspace, self._records)
         return tuple(self._undo_result(change) for change in backward)
 

@@ -1,4 +1,4 @@
-"""Changes that edits make to files, with the content before and after."""
+"""File changes: the content of a file before and after an edit."""
 
 from __future__ import annotations
 

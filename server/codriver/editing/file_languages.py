@@ -122,10 +122,10 @@ def check_string_edit(edit: ReplaceText) -> None:
     """
     if not edit.old:
         raise EditFailedError(
-            EditError("oldText is empty: pass the text to replace, or create a file with type create")
+            EditError("oldText is empty. Pass the text to replace, or create a file with type create")
         )
     if edit.old == edit.new:
-        raise EditFailedError(EditError("oldText and newText are equal: nothing would change"))
+        raise EditFailedError(EditError("oldText and newText are equal, so nothing would change"))
     if edit.part is not None:
         raise EditFailedError(EditError(edit.part.refusal))
 
@@ -155,7 +155,7 @@ def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Occur
     else:
         found = list(islice(occurrences, MAX_DISPLAYED_LOCATIONS))
     if len(found) > 1:
-        words = f"oldText occurs {count} times: include more of the surrounding text, or pass name or line"
+        words = f"oldText occurs {count} times. Include more of the surrounding text, or pass name or line"
         raise EditFailedError(EditError(words, _surrounding_lines(plain, [occurrence.line for occurrence in found])))
     return found[0]
 
@@ -173,11 +173,11 @@ def _search_range(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[in
     if edit.name is None:
         return 0, len(plain)
     if not is_python:
-        raise EditFailedError(EditError("name only selects Python definitions: pass line, or a longer oldText"))
+        raise EditFailedError(EditError("name can select only Python definitions. Pass line, or a longer oldText"))
     try:
         source = PythonSource(plain, compiles=False)
     except SyntaxError as error:
-        words = f"name cannot be used, because the file {describe_syntax_error(error)}: omit name"
+        words = f"name cannot be used, because the file {describe_syntax_error(error)}. Omit name"
         raise EditFailedError(EditError(words)) from error
     found = source.find(edit.name, edit.line)
     before = "".join(source.lines[: found.first - 1])
@@ -219,7 +219,7 @@ def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -
     )
     near = [first - number for likeness, number in ranked[:MAX_DISPLAYED_LOCATIONS] if likeness >= MIN_LINE_SIMILARITY]
     words = f"oldText does not occur{where} in the current file"
-    words += ", even with different white space: read the file again" if not near else "; these lines are most similar"
+    words += ", even with different white space. Read the file again" if not near else ". The most similar lines are"
     return EditError(words, _surrounding_lines(plain, sorted(near)) if near else None)
 
 
@@ -335,9 +335,9 @@ def _apply_part_edits(
     of_language, other = (of_python, of_lisp) if is_python(path) else (of_lisp, of_python)
     strange = [number for number, edit in other.items() if number not in of_language]
     if strange:
-        words = "this type of edit is for Lisp: use replace_def, insert_def"
+        words = "this type of edit is for Lisp. Use replace_def, insert_def"
         if not is_python(path):
-            words = "this type of edit is for Python: use replace, insert"
+            words = "this type of edit is for Python. Use replace, insert"
         return RefusedEdits(tuple((number, EditError(f"{words} or append")) for number in strange))
     if is_python(path):
         return python_edits.apply_python_edits(text, of_python)

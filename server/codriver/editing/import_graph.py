@@ -1,4 +1,4 @@
-"""The imports between the files in a project, determined without running code.
+"""Find out which files in a project import each other, without running code.
 
 Files are matched by name, directly or not, and only changed files are read again. Files with the same name in several
 directories are not distinguished, because running too many tests does no harm.

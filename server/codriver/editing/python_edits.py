@@ -92,11 +92,11 @@ def apply_python_edits(text: str, edits: Mapping[int, PythonEdit]) -> EditedText
     try:
         source = PythonSource(text, compiles=False)
     except TooLongError as error:
-        length_error = EditError(f"the file {describe_syntax_error(error)}; edit it with oldText and newText")
+        length_error = EditError(f"the file {describe_syntax_error(error)}. Edit it with oldText and newText")
         return RefusedEdits(tuple((number, length_error) for number in edits))
     except SyntaxError as error:
         parse_error = EditError(
-            f"the file {describe_syntax_error(error)}; correct that error first, with oldText and newText"
+            f"the file {describe_syntax_error(error)}. Correct that error first, with oldText and newText"
         )
         return RefusedEdits(tuple((number, parse_error) for number in edits))
     splices, errors = list[_Splice](), list[tuple[int, EditError]]()
@@ -118,7 +118,7 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
         found = source.find(edit.name, edit.line)
         return _removal(source, found, number) if code.is_blank else _replacement(source, found, code, number)
     if code.is_blank:
-        raise EditFailedError(EditError("the new text is blank: pass the code to insert"))
+        raise EditFailedError(EditError("the new text is blank. Pass the code to insert"))
     if isinstance(edit, Append) or edit.name is None:
         return _insertion(source, code, len(source.lines), "", MODULE_LEVEL_BLANK_LINES, number)
     found = source.find(edit.name, edit.line)
@@ -158,13 +158,15 @@ def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
 def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment, number: int) -> _Splice:
     if not isinstance(found.node, ast.ClassDef):
         kind = "a function" if isinstance(found.node, _DEFINITION_NODES) else "an assignment"
-        words = f"{found.name} is {kind}, and side in is only for classes: replace the whole {kind.partition(' ')[2]}"
+        words = (
+            f"{found.name} is {kind}, and `side: in` is only for classes. Replace the whole {kind.partition(' ')[2]}"
+        )
         raise EditFailedError(EditError(words))
     body = found.node.body
     margin = leading_whitespace(source.lines[source.line_range(body[0])[0] - 1])
     if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
         raise EditFailedError(
-            EditError(f"the body of {found.name} is on the same line as its head: replace the whole class")
+            EditError(f"the body of {found.name} is on the same line as its head. Replace the whole class")
         )
     at = _comment_end(source, found.last, margin)
     return _insertion(source, code, at, margin, 1, number)
@@ -528,13 +530,13 @@ class PythonSource:
         if line is not None and not matching:
             raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {line_numbers}"))
         raise EditFailedError(
-            EditError(f"{name} is defined more than once, at lines {line_numbers}: select one by line")
+            EditError(f"{name} is defined more than once, at lines {line_numbers}. Pass line to select one")
         )
 
     def _missing_message(self, name: str) -> str:
         """Return a message about a missing definition, or about how to edit a name that is bound in another way."""
         if any(name in _bound_names(node) for node in ast.walk(self.tree)):
-            return f"{name} is not a function, class or simple assignment: replace its text with oldText and newText"
+            return f"{name} is not a function, class or simple assignment. Replace its text with oldText and newText"
         return f"there is no definition named {name}{self._similar_names(name)}"
 
     def _require_separate_lines(self, found: Definition) -> Definition:
@@ -548,7 +550,7 @@ class PythonSource:
         before = self.lines[found.first - 1].encode()[: found.node.col_offset].decode()
         behind = self.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().strip()
         if before.strip() or (behind and not behind.startswith("#")):
-            words = f"{found.name} shares line {found.first} with other code: replace its text with oldText and newText"
+            words = f"{found.name} shares line {found.first} with other code. Replace its text with oldText and newText"
             raise EditFailedError(EditError(words))
         return found
 

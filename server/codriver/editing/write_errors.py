@@ -1,4 +1,4 @@
-"""Errors of edits that could not be written, with the files that could not be restored afterwards."""
+"""Errors raised when edits cannot be written, which list the files that could not be restored."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class UnrestoredFiles:
         """Return a clause about these files for messages, or "" if every file was restored."""
         words = ""
         if self.saved:
-            verb = "was changed by somebody else in the meantime and stays as it is"
+            verb = "was changed by somebody else in the meantime and was left as it is"
             if len(self.saved) > 1:
-                verb = "were changed by somebody else in the meantime and stay as they are"
+                verb = "were changed by somebody else in the meantime and were left as they are"
             words += f"; {', '.join(self.saved)} {verb}"
         if self.stuck:
             words += f"; the edits to {', '.join(self.stuck)} could not be reverted"

@@ -1,4 +1,4 @@
-"""Descriptions of the event logs that features add to the output log."""
+"""Declare the event logs that features add to the output log."""
 
 from __future__ import annotations
 

@@ -98,7 +98,9 @@ class History:
         """Entries that have not been written yet."""
         self._unrecorded: dict[str, float] = {}
         """The line of each evaluation whose code has not been written yet, or infinity if it never will be."""
-        lost = "new evaluations are only in memory, and are lost if the server ends before the history can be written"
+        lost = (
+            "new evaluations are only in memory, and will be lost if the server ends before the history can be written"
+        )
         self._disk_errors = DiskErrorReporter("the history", path, lost)
         self._is_refused = False
         """Whether the last write failed."""

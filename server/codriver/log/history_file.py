@@ -1,4 +1,4 @@
-"""A history's file, to which one thread appends lines while another syncs and compacts it.
+"""The file of a history. One thread appends lines to it, while another syncs and compacts it.
 
 A line survives a crash of the process once `append` returns, and a crash of the machine after the next `sync`. The
 threads only wait for each other while a compacted file replaces the old one.

@@ -1,4 +1,4 @@
-"""Entries in the log, the history and the memory, and their attributes."""
+"""Entries of the log, the history and the memory, with their attributes."""
 
 from __future__ import annotations
 

@@ -367,7 +367,7 @@ def _file_lock(path: Path) -> Iterator[None]:
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"another process has held the lock on {path} for {LOCK_TIMEOUT_S:g} s: end that process, or try "
+                    f"another process has held the lock on {path} for {LOCK_TIMEOUT_S:g} s. End that process, or try "
                     "again"
                 )
             time.sleep(LOCK_POLL_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""The newest log entries that fit limits on their number and size."""
+"""Select the newest log entries, limited by number and size."""
 
 from __future__ import annotations
 

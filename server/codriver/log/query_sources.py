@@ -1,4 +1,4 @@
-"""The data sources that log queries can use, and their attributes."""
+"""Data sources of log queries, and the attributes of their entries."""
 
 from __future__ import annotations
 

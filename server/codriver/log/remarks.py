@@ -1,4 +1,4 @@
-"""Remarks that are included in only one answer per workspace, such as hints about the setup."""
+"""Remarks that are shown only once per workspace, such as hints about the setup."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class NoServerError(StartError):
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
-            f"no codriver server is running for {workspace}: {why}; start one with `codriver serve` "
-            "(with --start, eval, load, test, call and tools start one themselves)"
+            f"no codriver server is running for {workspace}: {why}. Start one with `codriver serve`, or pass --start "
+            "to eval, load, test, call or tools"
         )
         self.why = why
 
@@ -68,15 +68,15 @@ class ServerFailedError(NoServerError):
         words = server_record.read_log_tail(log.parent)[-MAX_LOG_TAIL_CHARACTERS:] or explain_silent_exit(log)
         StartError.__init__(
             self,
-            f"the server started for {workspace} exited with status {status}: "
-            f"{words} (its output is in {log}); run `codriver doctor` to find the cause",
+            f"the server started for {workspace} exited with status {status}: {words} (its output is in {log}). Run "
+            "`codriver doctor` to find the cause",
         )
 
 
 def explain_silent_exit(log: Path) -> str:
     """Return the likely reason why a server exited without writing to its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
-        return "nothing could be logged because the workspace's disk is full: free some space"
+        return "nothing could be logged because the workspace's disk is full. Free some space"
     return "nothing was logged"
 
 
@@ -86,8 +86,8 @@ class CannotStartError(NoServerError):
     def __init__(self, workspace: Path, error: OSError) -> None:
         StartError.__init__(
             self,
-            f"no server could be started for {workspace}: {error.filename}: {error.strerror}; "
-            "make the folder writable, or choose another --workspace",
+            f"no server could be started for {workspace}: {error.filename}: {error.strerror}. Make the folder "
+            "writable, or choose another --workspace",
         )
 
 
@@ -95,7 +95,7 @@ class ConnectionClosedError(CodriverError):
     """Raised when the server closed the connection before answering."""
 
     def __init__(self) -> None:
-        super().__init__("the server closed the connection before it answered: see `codriver status`")
+        super().__init__("the server closed the connection before it answered. See `codriver status`")
 
 
 class CallError(CodriverError):
@@ -112,7 +112,7 @@ class InvalidMessageError(CodriverError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the server sent a line that is not a JSON-RPC message, so it is another program; see `codriver doctor`"
+            "the server sent a line that is not a JSON-RPC message, so it is another program. See `codriver doctor`"
         )
 
 
@@ -319,16 +319,14 @@ def _connect_and_initialize(workspace: Path, directory: Path, name: str) -> Conn
         raise NoServerError(workspace, f"the process on {source}, is not the workspace's server: {error}") from error
     except TimeoutError as error:
         why = (
-            f"the process on {source}, did not answer within {HANDSHAKE_TIMEOUT_S:g} s; "
-            "`codriver doctor` explains how to end it"
+            f"the process on {source}, did not answer within {HANDSHAKE_TIMEOUT_S:g} s. `codriver doctor` explains "
+            "how to end it"
         )
         raise NoServerError(workspace, why) from error
     except InvalidMessageError as error:
         raise NoServerError(workspace, f"the process on {source}, is not a Codriver server") from error
     except ConnectionClosedError as error:
-        why = (
-            f"the process on {source}, disconnected: the process is another program, or the server of another workspace"
-        )
+        why = f"the process on {source}, disconnected. It is another program, or the server of another workspace"
         raise NoServerError(workspace, why) from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or error

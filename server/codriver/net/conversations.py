@@ -1,4 +1,4 @@
-"""Ids of conversations, which clients send in the `_meta` of tool calls.
+"""Read the conversation ids that clients send in the `_meta` of tool calls.
 
 An id separates the conversations on one connection. It grants nothing: a client that sends another client's id only
 gets a caller on its own connection.

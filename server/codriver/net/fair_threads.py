@@ -39,7 +39,7 @@ class NoTurnError(Exception):
     """Raised when work did not get a thread in time. `ahead` is the number of callers that are still waiting."""
 
     def __init__(self, ahead: int) -> None:
-        super().__init__(f"no thread was free in time: {ahead} other callers were waiting for their turn")
+        super().__init__(f"no thread became free in time, because {ahead} other callers were waiting for their turn")
         self.ahead = ahead
 
 

@@ -1,4 +1,4 @@
-"""TCP keep-alive, with which the kernel detects clients that disappeared without closing their connection."""
+"""Enable TCP keep-alive, so that the kernel detects clients that disappeared without closing their connection."""
 
 from __future__ import annotations
 

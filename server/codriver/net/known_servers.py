@@ -98,7 +98,7 @@ def query_server(workspace: Path, name: str) -> KnownServer:
         return KnownServer(workspace, None, _unexpected_end(workspace) or error.why or str(error))
     except TimeoutError:
         return KnownServer(
-            workspace, None, f"the server did not answer within {ANSWER_TIMEOUT_S:g} s: run `codriver doctor`"
+            workspace, None, f"the server did not answer within {ANSWER_TIMEOUT_S:g} s. Run `codriver doctor`"
         )
     except (CodriverError, OSError) as error:
         return KnownServer(workspace, None, str(error))

@@ -185,8 +185,8 @@ async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
     error.
     """
     text = (
-        f"{most} clients are connected to this server, and maxClients allows no more: disconnect one "
-        "(`codriver status` lists them), or raise maxClients in codriver.toml and restart the server"
+        f"{most} clients are connected to this server, and maxClients allows no more. Disconnect one (`codriver "
+        "status` lists them), or raise maxClients in codriver.toml and restart the server"
     )
     with anyio.move_on_after(REFUSAL_TIMEOUT_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while b"\n" not in first and len(first) < MAX_REFUSED_BYTES:

@@ -29,8 +29,8 @@ class ListenError(StartError):
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         super().__init__(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            "choose another with --host and --port, or set mcpSocketServerPort"
+            f"cannot listen on {host} port {port}: {error.strerror or error}. Choose another address with --host and "
+            "--port, or set mcpSocketServerPort"
         )
 
 

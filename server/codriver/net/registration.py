@@ -58,8 +58,8 @@ class AlreadyRunningError(StartError):
             return
         who = f"pid {record.pid} on port {record.port}" if record else "it is starting or stopping"
         super().__init__(
-            f"a codriver server is already running for this workspace ({who}; {directory}): "
-            "connect to it, or stop it with `codriver stop`"
+            f"a Codriver server is already running for this workspace ({who}; {directory}). Connect to it, or stop "
+            "it with `codriver stop`"
         )
 
 
@@ -68,7 +68,7 @@ class ClaimError(StartError):
 
     def __init__(self, directory: Path, error: OSError) -> None:
         super().__init__(
-            f"cannot use {error.filename or directory}: {error.strerror or error}; make {directory} a writable "
+            f"cannot use {error.filename or directory}: {error.strerror or error}. Make {directory} a writable "
             "folder of yours that contains no links, or choose another --workspace"
         )
 
@@ -94,8 +94,8 @@ class StoppedWhileStartingError(StartError):
 
     def __init__(self, workspace: Path) -> None:
         super().__init__(
-            f"the server of {workspace} was stopped with `codriver stop` while it was starting; to start it again, run "
-            f"`codriver serve --workspace {workspace}`"
+            f"the server of {workspace} was stopped with `codriver stop` while it was starting. To start it again, "
+            f"run `codriver serve --workspace {workspace}`"
         )
 
 

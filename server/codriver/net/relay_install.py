@@ -57,8 +57,8 @@ class RelayNotInstalledError(StartError):
 
     def __init__(self, target: Path, error: OSError) -> None:
         super().__init__(
-            f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
-            "or set XDG_CONFIG_HOME to a writable folder"
+            f"cannot install the relay as {target}: {error.strerror or error}. Make its folder writable, or set "
+            "XDG_CONFIG_HOME to a writable folder"
         )
 
 

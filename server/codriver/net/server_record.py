@@ -289,7 +289,7 @@ def _verify_listener(listener: kernel_sockets.LocalSocket | None, directory: Pat
         if is_claimed(directory) is None:  # the file system does not support locks
             return None
     lock_path = lock_file(directory)
-    why = f"the process does not hold {lock_path}: it is another program, or the server of another workspace"
+    why = f"the process does not hold {lock_path}, so it is another program, or the server of another workspace"
     raise NotTheServerError(why)
 
 
@@ -302,7 +302,7 @@ def _verify_lock(connection: socket.socket, directory: Path) -> None:
         NotTheServerError: no process holds the lock, or the recorded process does not listen on the port.
     """
     if is_claimed(directory) is False:
-        why = f"no process holds {lock_file(directory)}: the server that wrote the port file has ended"
+        why = f"no process holds {lock_file(directory)}, so the server that wrote the port file has ended"
         raise NotTheServerError(why)
     claimed = read_record(directory)
     try:

@@ -33,7 +33,10 @@ MAX_COUNTED_ARGUMENTS: Final = 64
 MAX_ARGUMENT_NAME_CHARACTERS: Final = 40
 MAX_NAMED_IGNORED_SETTINGS = 5
 """Maximum number of ignored settings that the first answer to a client names."""
-NEW_SERVER_NOTE = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
+NEW_SERVER_NOTE = (
+    "a new server has replaced the previous one. The definitions in the REPLs that the previous server had started "
+    "are gone"
+)
 RESULT_TEMPLATE = '{"content":%s%s,"isError":%s%s}'
 """A tool's result as JSON, with placeholders for its parts."""
 STRUCTURED_CONTENT_TEMPLATE = ',"structuredContent":%s'

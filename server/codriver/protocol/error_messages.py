@@ -22,15 +22,15 @@ PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR =
 """Source: JSON-RPC 2.0, error object."""
 SERVER_ERROR_CODE = -32000
 """An error code from the range that JSON-RPC reserves for servers."""
-INTERNAL_ERROR_MESSAGE = "internal error in codriver: see server_health"
+INTERNAL_ERROR_MESSAGE = "internal error in Codriver. See server_health"
 """Message for an internal error, without details."""
-TOO_DEEP_MESSAGE = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep: send it with less nesting"
+TOO_DEEP_MESSAGE = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep. Send it with less nesting"
 MAX_INTEGER_DIGITS = 4300
 """Maximum number of digits in an integer.
 
 The time for parsing an integer grows with the square of its length. Source: Python, `sys`.
 """
-NO_BATCH_MESSAGE = "only MCP 2025-03-26 supports batches: send one message per line"
+NO_BATCH_MESSAGE = "only MCP 2025-03-26 supports batches. Send one message per line"
 NO_MESSAGE = "this message is not a JSON-RPC 2.0 request, notification or response"
 
 
@@ -83,7 +83,7 @@ def refuse_invalid_line(line: bytes) -> Refusal | None:
     except RecursionError:
         return Refusal(None, INVALID_REQUEST, TOO_DEEP_MESSAGE)
     except ValueError:
-        return Refusal(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message per line, in UTF-8")
+        return Refusal(None, PARSE_ERROR, "this line is not JSON. Send one JSON-RPC message per line, in UTF-8")
     if isinstance(value, list):
         return Refusal(None, INVALID_REQUEST, NO_BATCH_MESSAGE)
     return _of_object(value) if isinstance(value, dict) else Refusal(None, INVALID_REQUEST, NO_MESSAGE)
@@ -94,8 +94,8 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     identity = given if isinstance(given, str) or type(given) is int else None
     if isinstance(given, HugeInteger):
         text = (
-            f"the id has {given.digits} digits: it must be a string, or an integer of at most {MAX_INTEGER_DIGITS} "
-            "digits"
+            f"the id has {given.digits} digits. An id must be a string, or an integer of at most "
+            f"{MAX_INTEGER_DIGITS} digits"
         )
         return Refusal(None, INVALID_REQUEST, text)
     is_request_or_notification = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
@@ -105,7 +105,7 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
         return Refusal(identity, INVALID_REQUEST, TOO_DEEP_MESSAGE)
     if huge := _longest_integer_digits(value):
         text = (
-            f"a number in this message has {huge} digits, but at most {MAX_INTEGER_DIGITS} are allowed: send the "
+            f"a number in this message has {huge} digits, but at most {MAX_INTEGER_DIGITS} are allowed. Send the "
             "number as a string"
         )
         return Refusal(identity, INVALID_PARAMS if is_request_or_notification else INVALID_REQUEST, text)

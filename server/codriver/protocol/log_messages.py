@@ -115,7 +115,7 @@ class LogMessages:
             RequestRefusedError: the request has an unknown level.
         """
         if level not in LOG_LEVELS:
-            text = f"there is no log level {level!r}: the log levels are {', '.join(LOG_LEVELS)}"
+            text = f"there is no log level {level!r}. The log levels are {', '.join(LOG_LEVELS)}"
             raise RequestRefusedError(INVALID_PARAMS, text)
         listener, rank = self._listener(client), LOG_LEVELS.index(str(level))
         listener.ranks.append(rank)

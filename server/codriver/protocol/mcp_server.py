@@ -169,8 +169,8 @@ class McpServer:
 
 
 LONE_SURROGATE_MESSAGE = (
-    "nothing was done: an argument contains half of a surrogate pair, which is not valid in UTF-8; send the whole "
-    "character, or its escape sequence if the argument is code"
+    "nothing was done, because an argument contains half of a surrogate pair, which is not valid in UTF-8. Send the "
+    "whole character, or its escape sequence if the argument is code"
 )
 MAX_UNSCANNED_BYTES = 64 * 1024
 """Maximum size of a line that is parsed without scanning its content first. This takes milliseconds at most."""
@@ -352,7 +352,7 @@ class MessageStream:
 
     def _refuse_excess(self, found: ExceededLimit) -> None:
         identity = read_json(found.identity) if found.identity is not None else None
-        text = f"this line has {found.error}: send it in several messages, or with less nesting"
+        text = f"this line has {found.error}. Send it in several messages, or with less nesting"
         self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
 
     async def _accept_batch(self, line: bytes) -> None:

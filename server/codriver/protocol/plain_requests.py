@@ -332,11 +332,11 @@ class PlainRequests:
         """Explain why a request of `size` bytes exceeds the client's limits. Return None if it does not."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
-            return f"{self.max_open_requests} of this client's requests are unanswered: wait for some answers first"
+            return f"{self.max_open_requests} of this client's requests are unanswered. Wait for some answers first"
         if opened.count and opened.bytes + size > MAX_OPEN_BYTES:
             return (
-                f"{opened.bytes:,} bytes of this client's requests are unanswered, and {size:,} more would exceed the "
-                f"limit of {MAX_OPEN_BYTES:,}: wait for some answers first"
+                f"{opened.bytes:,} bytes of this client's requests are unanswered, and {size:,} more would exceed "
+                f"the limit of {MAX_OPEN_BYTES:,}. Wait for some answers first"
             )
         return None
 

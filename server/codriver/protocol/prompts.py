@@ -38,7 +38,7 @@ BASE_PROMPTS: Final = (
     Prompt(
         "summarise_agents",
         "Summarize what the agents did",
-        "What was evaluated in the REPLs, by whom, and what came of it.",
+        "What was evaluated in the REPLs, by whom, and with what results.",
         "Summarize what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
         "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
         "is now defined in the REPL that is not in a file.",
@@ -80,7 +80,7 @@ class Prompts:
         prompt = self._by_name.get(name)
         if prompt is None:
             raise RequestRefusedError(
-                INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list returns the available ones"
+                INVALID_PARAMS, f"unknown prompt {name!r}. prompts/list returns the available prompts"
             )
         text = prompt.text
         for argument, _, otherwise in prompt.arguments:

@@ -58,7 +58,7 @@ MAX_TEXT_CHARACTERS = 16 * 2**20
 NOT_FOUND_CODE = -32002
 STATELESS_VERSION_PREFIX = "2026"
 """The prefix of protocol versions without a handshake."""
-UNKNOWN_RESOURCE_MESSAGE = "there is no such resource: see resources/list and resources/templates/list"
+UNKNOWN_RESOURCE_MESSAGE = "there is no such resource. See resources/list and resources/templates/list"
 
 
 RESOURCE_FIELDS = ("name", "description", "mimeType")
@@ -75,7 +75,7 @@ BASE_RESOURCES = (
 BASE_RESOURCE_TEMPLATES = (
     (
         LOG_URI_TEMPLATE,
-        "REPL output log from a line on",
+        "REPL output log after a line",
         "Entries after the line `since`; `gap` is true if some of them have already been evicted.",
         "application/json",
     ),
@@ -91,7 +91,7 @@ BASE_RESOURCE_TEMPLATES = (
         "What a REPL knows about a symbol in a namespace. Percent-encode each part, including slashes.",
         "application/json",
     ),
-    (SKILL_URI_TEMPLATE, "Skill", "A guide for agents: resources/list lists the available ones.", "text/markdown"),
+    (SKILL_URI_TEMPLATE, "Skill", "A guide for agents. resources/list lists the available guides.", "text/markdown"),
 )
 """Templates of resources that always exist, as rows of the same form as in `BASE_RESOURCES`."""
 

@@ -132,7 +132,7 @@ class SkillResources:
         except (RefusedError, OSError, FrontMatterError, TooManyFilesError) as error:
             text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
-        text = f"{uri} is not the URI of a skill: the URI of a skill ends in /{GUIDE_FILE}"
+        text = f"{uri} is not the URI of a skill, which ends in /{GUIDE_FILE}"
         raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
 
     def read_directory(self, uri: str, cursor: str | None) -> Fields:
@@ -257,6 +257,6 @@ def _decode_cursor(cursor: str, method: str) -> str:
     if given != method or not separator:
         raise RequestRefusedError(
             INVALID_PARAMS,
-            "unknown cursor: pass nextCursor from the previous page, or omit cursor to get the first page",
+            "unknown cursor. Pass nextCursor from the previous page, or omit cursor to get the first page",
         )
     return key

@@ -115,12 +115,12 @@ class Subscriptions:
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
             raise RequestRefusedError(
-                INVALID_REQUEST, "another stream already has this id: send subscriptions/listen with a new id"
+                INVALID_REQUEST, "another stream already has this id. Send subscriptions/listen with a new id"
             )
         if len(streams) >= MAX_STREAMS_PER_CLIENT:
             raise RequestRefusedError(
                 SERVER_ERROR_CODE,
-                f"this client has {MAX_STREAMS_PER_CLIENT} open streams, which is the limit: cancel some of them first",
+                f"this client has {MAX_STREAMS_PER_CLIENT} open streams, which is the limit. Cancel some of them first",
             )
         stream = Subscription(_honored_members(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()

@@ -133,7 +133,7 @@ class TrustDecisions:
         with anyio.move_on_after(services.durations.question_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
-            reason = 'the question timed out, which counts as "no"'
+            reason = 'the user did not answer in time, which counts as "no"'
             client.outbox.offer(_line(method=CANCELLED_METHOD, params={"requestId": identity, "reason": reason}))
         if self._conclude(client, interpreter, self._answers.pop(key, None)):
             await self._restart_with_project_python()

@@ -71,18 +71,18 @@ class Interrupter:
         if not repl.is_owned:
             return (
                 *reports,
-                ("the evaluation is still running: codriver did not start this REPL, so only its owner can restart it"),
+                "the evaluation is still running. Codriver did not start this REPL, so only its owner can restart it",
             )
         if not allow_restart:
             return (
                 *reports,
                 (
-                    "the evaluation is still running: to restart the REPL, which discards its definitions, call "
+                    "the evaluation is still running. To restart the REPL, which discards its definitions, call "
                     "interrupt_evaluation with allowRestart: true"
                 ),
             )
         self._core.report(actions.RestartRepl(repl.id, why))
-        return (*reports, "the REPL is being restarted: its definitions are lost")
+        return (*reports, "the REPL is being restarted, and its definitions are lost")
 
     async def read_stacks(self, evaluation: Evaluation) -> ThreadDump | None:
         """Return the stacks of the REPL's threads, or None if they are not received in time."""

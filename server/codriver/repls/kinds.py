@@ -136,7 +136,7 @@ REPL_KINDS: tuple[ReplKind, ...] = (
         precedence=-1,  # its projects may also have a deps.edn
         port_files=(".shadow-cljs/nrepl.port",), programs=("shadow-cljs",),
         install="run `npm install --save-dev shadow-cljs`", arguments=("server",), is_slow=True, needs_project=True,
-        notes=("the REPL starts in Clojure: evaluate (shadow/repl :BUILD) to enter a ClojureScript build",),
+        notes=("the REPL starts in Clojure. To enter a ClojureScript build, evaluate (shadow/repl :BUILD)",),
         by_hand="npx shadow-cljs server",
     ),
     ReplKind(

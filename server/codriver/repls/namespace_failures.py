@@ -9,11 +9,12 @@ from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE
 def missing_namespace_failure(name: str) -> Failure:
     """Create the failure of an evaluation in a missing namespace. The message is the same for every REPL."""
     return Failure(
-        NAMESPACE_MISSING_TYPE, f"nothing was evaluated: there is no namespace {name!r}; load or require it first"
+        NAMESPACE_MISSING_TYPE,
+        f"nothing was evaluated, because there is no namespace {name!r}. Load or require it first",
     )
 
 
 def single_namespace_failure(name: str) -> Failure:
     """Create the failure of an evaluation that requests a namespace from a REPL with only one."""
-    words = f"nothing was evaluated: this REPL evaluates in one namespace only, not in {name!r}"
+    words = f"nothing was evaluated, because this REPL evaluates in one namespace only, and not in {name!r}"
     return Failure(NAMESPACE_MISSING_TYPE, words)

@@ -109,7 +109,7 @@ class Runner:
             self._core.report(_finished_action(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
             text = self._errors.report(f"the evaluation {evaluation}", error)
-            failure = Failure("internal-error", f"{text}; the code was sent and {MAY_HAVE_RUN}")
+            failure = Failure("internal-error", f"{text}. The code was sent and {MAY_HAVE_RUN}")
             self._core.report(actions.EvaluationFinished(evaluation, "failed", failure=failure))
 
     def _on_overdue(self, effect: dispatch.RunEvaluation) -> None:

@@ -366,7 +366,8 @@ class ReplSupervisor:
         connector = self._connectors.get(protocol)
         if connector is None:
             raise CodriverError(
-                f"this installation of Codriver cannot connect with the protocol {protocol!r}: its feature was removed"
+                f"this installation of Codriver cannot connect with the protocol {protocol!r}, because its feature "
+                "was removed"
             )
         return connector
 
@@ -386,7 +387,7 @@ class ReplSupervisor:
         with until:
             await anyio.sleep(SILENT_TIMEOUT_S)
             words = (
-                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s: it may be a "
+                f"the program at {address} has not answered like a REPL for {SILENT_TIMEOUT_S:g} s. It may be a "
                 "different kind of server, or a busy REPL, in which case Codriver connects once the code has finished"
             )
             describe = self._silences.get(kinds.split_address(address)[0])

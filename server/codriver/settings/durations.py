@@ -1,4 +1,4 @@
-"""The time limits and intervals of a server, which are read once when it starts.
+"""Time limits and intervals of a server, which reads them once when it starts.
 
 For tests, `CODRIVER_DURATIONS` overrides them by name, as in `progress_s=0.2 drain_s=0.1`.
 """
@@ -24,7 +24,7 @@ class WrongDurationError(StartError):
     def __init__(self, word: str, names: Iterable[str]) -> None:
         known = ", ".join(names)
         super().__init__(
-            f"{DURATIONS_VARIABLE} has no duration {word!r}: write it like settle_s=0.5, with one of {known}"
+            f"{DURATIONS_VARIABLE} has no duration {word!r}. Write it as in settle_s=0.5, with one of {known}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The directories of a workspace's Python environment, and detection of changes that revoke their acceptance.
+"""Find a workspace's Python environment, and detect changes that revoke the user's acceptance of it.
 
 Users rebuild their environments all the time, which is harmless. The acceptance lapses when the directory becomes a
 link that leaves the workspace, when it belongs to another user, or when git tracks it, because then somebody else

@@ -97,7 +97,7 @@ def split_granting(
 
 _ITEM_CONDITIONS: Mapping[str, str] = MappingProxyType(
     {
-        "repl": "names of known REPLs; a command line once accepted",
+        "repl": "names of known REPLs; command lines once accepted",
         "nrepl": "on this machine; others once accepted",
         "port_files": "inside the workspace; others once accepted",
         "skill_sources": "once accepted",

@@ -124,11 +124,11 @@ class WithheldSetting:
     def change(self) -> str:
         """Return a clause that says why the value is ignored."""
         if self.error is not None:
-            return f"because the acceptance has lapsed: {self.error}"
+            return f"because your acceptance has lapsed: {self.error}"
         if self.accepted:
             items = self.accepted if isinstance(self.value, tuple) else self.accepted[0]
             known = self.accepted if isinstance(self.value, tuple) or len(self.accepted) > 1 else items
-            return f"because it was changed; the accepted value is {granting.value_as_json_line(known)}"
+            return f"because it was changed. The accepted value is {granting.value_as_json_line(known)}"
         if self.was_accepted:
             return "because it was added after you accepted this workspace"
         return "because you have not accepted this workspace's settings"

@@ -134,28 +134,30 @@ class Settings(BaseModel):
         """Return the path of the machine's policy if it turns this setting off."""
         return self._turned_off.get(name)
 
-    host: Text = Field("127.0.0.1", description="Address to listen on; anything but loopback needs a token.")
-    mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 picks a free port.")
+    host: Text = Field(
+        "127.0.0.1", description="Address to listen on. Clients need a token if it is not a loopback address."
+    )
+    mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on. 0 picks a free port.")
     auto_start_mcp_server: bool = Field(
         default=False,
-        description="Let eval, load, test, call and tools start a server if none is running, like --start.",
+        description="Let eval, load, test, call and tools start a server if none is running, as with --start.",
     )
     require_token: bool = Field(default=False, description="Require the token from loopback connections too.")
     idle_exit_seconds: int = Field(
         1800,
         ge=0,
         le=7 * 86400,
-        description="Stop a server started on demand after this time without clients; 0 means never.",
+        description="Stop a server that was started on demand after this time without clients. 0 means never.",
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Enable the tools that evaluate code.")
     enable_edits: bool = Field(default=True, description="Enable the tools that change files in the workspace.")
     toolset: Literal["default", "full"] = Field(
-        "default", description="The tools that clients see: the default set or all of them."
+        "default", description="Whether clients see the default tools or all of them."
     )
     provide_bd_skill: bool = Field(default=True, description="Provide the skill for working in a live REPL.")
     provide_edit_skill: bool = Field(default=True, description="Provide the skill for editing Lisp files.")
     disabled_skills: tuple[Text, ...] = Field(
-        (), description="Names of skills to disable; for those of a library, lib.LIBRARY/NAME."
+        (), description="Names of skills to disable. A library's skill is called lib.LIBRARY/NAME."
     )
     skill_sources: tuple[Text, ...] = Field(
         (), description="Sources of additional skills: workspace, or names of dependencies."
@@ -165,14 +167,14 @@ class Settings(BaseModel):
     lanes: bool = Field(
         default=True, description="Give each client a separate session in REPLs that support concurrent sessions."
     )
-    python: Text = Field("auto", description="Interpreter for the REPLs of the project: a path, or auto.")
+    python: Text = Field("auto", description="Interpreter for the project's REPLs: a path, or auto.")
     port_files: tuple[Text, ...] = Field((), description="Additional port files to watch, relative to the workspace.")
     watch: bool = Field(default=False, description="Load saved source files into the REPL that serves them.")
     hook_gate: bool = Field(
         default=False, description="Let client hooks run the tests affected by changes at the end of a turn."
     )
     evaluate_timeout_ms: int = Field(
-        25_000, ge=1000, le=600_000, description="How long a call waits for its evaluation."
+        25_000, ge=1000, le=600_000, description="How long a call waits for its evaluation to finish."
     )
     max_run_ms: int = Field(
         600_000, ge=1000, le=86_400_000, description="How long an evaluation may run before it is interrupted."
@@ -181,10 +183,10 @@ class Settings(BaseModel):
         10_000,
         ge=0,
         le=86_400_000,
-        description="How long an evaluation of a disconnected client may keep others waiting.",
+        description="How long a disconnected client's evaluation may keep others waiting.",
     )
     max_text_bytes: int = Field(
-        6000, ge=1024, le=16 * MEBIBYTE, description="Maximum length of an answer, unless the call requests more."
+        6000, ge=1024, le=16 * MEBIBYTE, description="Maximum length of an answer, unless the call asks for more."
     )
     max_images: int = Field(10, ge=0, le=100, description="Maximum number of images in an answer.")
     max_length: int = Field(25, ge=1, le=100_000, description="Maximum number of elements printed for a collection.")
@@ -208,13 +210,15 @@ class Settings(BaseModel):
         5,
         ge=0,
         le=20,
-        description="Number of server runs, including this one, whose output log is kept on disk; 0 for none.",
+        description="Number of server runs, including this one, whose output logs are kept on disk. 0 keeps none.",
     )
     spill_max_bytes: int = Field(
         1024 * MEBIBYTE,
         ge=0,
         le=1024 * 1024 * MEBIBYTE,
-        description="Disk space for long outputs of evaluations, at most a quarter for each; 0 means none.",
+        description=(
+            "Disk space for long outputs of evaluations. A single output uses at most a quarter of it. 0 means none."
+        ),
     )
     max_line_bytes: int = Field(
         16 * MEBIBYTE, ge=1024, le=1024 * MEBIBYTE, description="Maximum length of a line from a client."
@@ -230,20 +234,25 @@ class Settings(BaseModel):
         256, ge=1, le=100_000, description="Maximum number of pending requests per client."
     )
     fuzzy_line_targeting_padding: int = Field(
-        2, ge=0, le=20, description="Number of lines around an edit's line that are searched for its target."
+        2,
+        ge=0,
+        le=20,
+        description="Number of lines above and below the line of an edit in which its target is searched for.",
     )
     line_context_response_padding: int = Field(
-        10, ge=0, le=100, description="Number of lines shown around a target that was not found."
+        10, ge=0, le=100, description="Number of lines shown above and below the line of a target that was not found."
     )
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
-        "auto", description="The server's event loop; auto uses uvloop if it is installed."
+        "auto", description="The server's event loop. auto uses uvloop if it is installed."
     )
     allow_edits_outside_workspace: bool = Field(
         default=False, description="Let edit_files change files outside the workspace."
     )
     allow_edits_of_client_files: bool = Field(
         default=False,
-        description="Let edit_files change guarded files: hidden ones, codriver.toml, and what other programs run.",
+        description=(
+            "Let edit_files change guarded files: hidden files, codriver.toml, and files that other programs run."
+        ),
     )
 
 

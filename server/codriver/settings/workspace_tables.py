@@ -42,5 +42,5 @@ def read_tables(workspace: Path) -> WorkspaceTables:
     for key in ("tool", "codriver"):
         table = table.get(key, {}) if isinstance(table, dict) else table
     if not isinstance(table, dict):
-        raise TomlFileError(file, "tool.codriver is not a table; write [tool.codriver] and the settings below it")
+        raise TomlFileError(file, "tool.codriver is not a table. Write [tool.codriver], with the settings below it")
     return WorkspaceTables(table, toml_file.read_toml(codriver_file(workspace), root=workspace))

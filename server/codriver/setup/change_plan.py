@@ -238,7 +238,7 @@ class FileChangedError(StartError):
     """Raised when a file was changed after the plan was made."""
 
     def __init__(self, file: Path) -> None:
-        super().__init__(f"{file} was changed in the meantime and is left alone; run the command again")
+        super().__init__(f"{file} was changed in the meantime and was left as it is. Run the command again")
 
 
 class CannotWriteError(StartError):

@@ -36,7 +36,7 @@ class UnknownClientError(StartError):
     exit_status = 2
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"there is no client {name!r}; the known clients are {', '.join(known)}")
+        super().__init__(f"there is no client {name!r}. The known clients are {', '.join(known)}")
 
 
 class NoSuchScopeError(StartError):
@@ -47,7 +47,7 @@ class NoSuchScopeError(StartError):
     def __init__(self, title: str, scope: Scope) -> None:
         other = "--scope workspace" if scope == "user" else "--scope user"
         where = "for all workspaces" if scope == "user" else "in a workspace"
-        super().__init__(f"{title} has no file {where} that codriver can write; use {other}")
+        super().__init__(f"{title} has no file {where} that Codriver can write. Use {other}")
 
 
 @dataclass(frozen=True, slots=True)

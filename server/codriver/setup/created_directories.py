@@ -1,4 +1,4 @@
-"""The record of the directories that `codriver init` created for clients' files, so that a removal can delete them."""
+"""Record the directories that `codriver init` creates for clients' files, so that `--remove` can delete them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diagnosis of `codriver doctor`, which checks the setup and suggests fixes."""
+"""Diagnose the setup for `codriver doctor`, and suggest a fix for each problem."""
 
 from __future__ import annotations
 
@@ -195,14 +195,15 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
         if not allowed.includes(skill) and skill.id not in allowed.disabled:
             off.setdefault(skill.source, []).append(skill.id)
     for source, names in off.items():
-        text = f"{', '.join(names)} from {source}: found, but not given to agents until this source is allowed"
+        text = f"{', '.join(names)} from {source}: found, but not available to agents until you allow this source"
         sources = json.dumps([*settings.skill_sources, source])
         how = f"review them, set skillSources = {sources} in codriver.toml, then run codriver trust"
         yield Check("skills", "note", text, how)
     skill_origins = {skill.source for skill in found.skills}
     for source in sorted(set(settings.skill_sources) - skill_origins):
         text = (
-            f"skillSources names {source}, which has no skills here; the sources are {', '.join(sorted(skill_origins))}"
+            f"skillSources names {source}, which has no skills in this workspace. The sources are "
+            f"{', '.join(sorted(skill_origins))}"
         )
         yield Check("skills", "note", text, "correct skillSources, or ignore this if the skills will be added")
     for reason in found.problems:
@@ -225,11 +226,13 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         text = f"the server runs version {health['version']}, but {__version__} is installed"
         yield Check("server", "note", text, RESTART_COMMANDS)
     if host and not is_loopback(host):
-        text = f"the server listens beyond loopback, on {host}: anyone with the token can run code here"
+        text = (
+            f"the server listens on {host}, which is not a loopback address, so anyone with the token can run code here"
+        )
         yield Check("server", "note", text, "set host to 127.0.0.1 unless this is intended")
     written = _read_port_text(file)
     if written != str(port):
-        text = f"{file} has {written or 'no port'}, but the server listens on {port}: clients cannot find it"
+        text = f"{file} has {written or 'no port'}, but the server listens on {port}, so clients cannot find it"
         yield Check("port file", "wrong", text, RESTART_COMMANDS)
     else:
         yield Check("port file", "ok", str(file))
@@ -243,9 +246,9 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     written = _read_port_text(file)
     if not written:
         if is_stopped_for_good(workspace):
-            text = "no server is running, and clients do not start one: it was stopped for good"
+            text = "no server is running, and clients do not start one, because it was stopped with --for-good"
             return Check("server", "note", text, "codriver serve")
-        return Check("server", "note", "no server is running; the first client starts one", "codriver serve")
+        return Check("server", "note", "no server is running. The first client starts one", "codriver serve")
     if host := server_record.remote_server_host(file.parent):
         return Check(
             "server", "wrong", f"this project is in use by a server on {host}", "use one host, or a checkout for each"

@@ -1,4 +1,4 @@
-"""The checks of `codriver doctor` for the state directory, clients, hooks and reachability, and its report.
+"""Check the state directory, clients, hooks and reachability for `codriver doctor`, and format its report.
 
 The report is text for a terminal or JSON. The history, the memory and long outputs need disk space. Each client's entry
 must exist, and so must all files that it names. Each installed hook is run with a recorded input, and its duration and
@@ -454,11 +454,12 @@ def find_obstacle(launch: Launch, port_file: Path) -> str | None:
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
     """Report a REPL that other machines may be able to reach, or whose connection crosses the network."""
     if not is_loopback(host):
-        text = f"{name}: {host} is another machine; code and results cross the network unencrypted"
+        text = f"{name}: {host} is another machine, so code and results cross the network unencrypted"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
     elif wide := non_loopback_listener(port):
         text = (
-            f"{name}: port {port} is open beyond loopback ({wide}): anyone who reaches this machine can run code in it"
+            f"{name}: port {port} accepts connections from other machines ({wide}), so anyone who can reach this "
+            "machine can run code in the REPL"
         )
         yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
 
@@ -483,7 +484,7 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
     for name in kinds.port_file_names():
         written = read_port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):
-            message = f"{name} has port {written}, where nothing is listening: its REPL has ended"
+            message = f"{name} has port {written}, where nothing is listening, so its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
         elif written.isdecimal() and (why := address_distrust_reason(("127.0.0.1", int(written)), workspace / name)):
             yield Check(

@@ -1,4 +1,4 @@
-"""Facts about the machine and the user that determine where clients are configured."""
+"""Describe the machine and the user, which determine where clients are configured."""
 
 from __future__ import annotations
 

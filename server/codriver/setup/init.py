@@ -197,8 +197,8 @@ def check_is_project(workspace: Path, home: Path) -> None:
     if workspace in (home, workspace.parent, *home.parents):
         what = "your home directory" if workspace == home else "a directory above your projects"
         raise NotAProjectError(
-            f"{workspace} is {what}, so its server would serve everything in it: run `codriver init` in a project, or "
-            "with --force if that is intended"
+            f"{workspace} is {what}, so its server would serve everything in it. Run `codriver init` in a project, "
+            "or with --force if that is intended"
         )
 
 
@@ -207,8 +207,8 @@ def _check_readable(workspace: Path) -> None:
         os.listdir(workspace)  # noqa: PTH208  # `iterdir` would not raise before it is iterated
     except OSError as error:
         raise StartError(
-            f"{workspace} cannot be read: {error.strerror}; run `{grant_access_command(workspace)}` if it is "
-            "yours, or choose another --workspace"
+            f"{workspace} cannot be read: {error.strerror}. If it is yours, run `{grant_access_command(workspace)}`. "
+            "Otherwise, choose another --workspace"
         ) from error
 
 
@@ -217,10 +217,10 @@ def _approval_lines(clients: Sequence[Client]) -> list[str]:
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
-        remark = f"{keys} lets its agent run every tool of codriver, including any code, without asking you"
+        remark = f"{keys} lets its agent run every Codriver tool, and thus any code, without asking you"
         lines.append(
             f"approve    {client.title}: "
-            f"{remark if keys else 'its entry has no such setting; allow the tools in the client'}"
+            f"{remark if keys else 'its entry has no such setting, so allow the tools in the client'}"
         )
     return lines
 

@@ -1,4 +1,4 @@
-"""The command with which clients start the relay."""
+"""Determine the command with which clients start the relay."""
 
 from __future__ import annotations
 

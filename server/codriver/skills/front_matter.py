@@ -47,7 +47,7 @@ def read_front_matter(guide: bytes) -> Mapping[str, Any]:
     """
     found = _FRONT_MATTER_PATTERN.match(guide)
     if found is None:
-        raise FrontMatterError("SKILL.md does not start with front matter between two --- lines")
+        raise FrontMatterError("SKILL.md does not start with front matter, which is enclosed in two --- lines")
     if len(found.group(1)) > MAX_FRONT_MATTER_BYTES:
         raise FrontMatterError(f"SKILL.md has more than {MAX_FRONT_MATTER_BYTES:,} bytes of front matter")
     try:

@@ -62,7 +62,7 @@ class _BoundedFile(io.FileIO):
         data = super().read(requested) or b""
         self._left -= len(data)
         if self._left < 0:
-            raise OSError("reading this jar would exceed the limit for jars")
+            raise OSError("reading this jar would exceed the size limit for jars")
         return data
 
 

@@ -252,7 +252,7 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
         name = read_front_matter(guide)["name"]
         if name != candidate.name:
             raise FrontMatterError(
-                f"{GUIDE_FILE} names the skill {name}, but its folder is {candidate.name}: make the two names match"
+                f"{GUIDE_FILE} names the skill {name}, but its folder is {candidate.name}. Make the two names match"
             )
         candidate.folder.tree()
     is_own = candidate.source in (WORKSPACE_SOURCE, OWN_SOURCE)

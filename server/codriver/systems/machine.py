@@ -1,4 +1,4 @@
-"""Facts about the machine, such as boot time, users and listening sockets, and the process's memory settings.
+"""Query the machine's boot time, users and listening sockets, and configure the memory of this process.
 
 Only macOS is queried for the sockets of a process. On Linux, the socket tables are read elsewhere.
 """

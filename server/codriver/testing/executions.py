@@ -1,4 +1,4 @@
-"""The functions that a project's tests executed when they last ran.
+"""Store which functions each of a project's tests executed when it last ran.
 
 Tests are identified by their functions, without parameters. If all tests in a file were recorded, and the files that
 they used have not changed since, a change to functions that none of them executed does not affect them.

@@ -1,4 +1,4 @@
-"""Digests of source files' content, computed again only for files that have been written since."""
+"""Compute digests of source files, and recompute only those of files that have been written since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings from the processes of a test run: the functions that each test executed, and lines that did not run."""
+"""Read what the processes of a test run recorded: the functions that each test executed, and lines that did not run."""
 
 from __future__ import annotations
 

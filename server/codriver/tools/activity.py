@@ -144,7 +144,7 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
         fields["omitted"] = len(found) - len(rows)
     notes = [note] if note else []
     if not found:
-        notes.append("nothing matches: call again without arguments to list everything that is still stored")
+        notes.append("no entry matches. To list everything that is still stored, call again without arguments")
     if notes:
         fields["notes"] = notes
     return Answer(fields)
@@ -292,7 +292,7 @@ def format_time(at_ms: int, now_ms: int) -> str:
 
 ACTIVITY: Final = Tool(
     name="activity",
-    title="What was done here",
+    title="What was done in the workspace",
     description="What was done in this workspace, newest first.",
     arguments=ActivityArguments,
     output=answer_schema(events=ROWS_SCHEMA, count="integer"),

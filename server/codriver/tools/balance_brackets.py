@@ -44,7 +44,7 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     fields: dict[str, object] = {"balancedText": balanced.text, "changed": balanced.changed}
     if (line := balanced.doubtful_line) is not None:
         fields["note"] = (
-            f"the brackets balance, so nothing was changed; the indentation of line {line} suggests different brackets"
+            f"the brackets balance, so nothing was changed. The indentation of line {line} suggests different brackets"
         )
     return Answer(fields)
 

@@ -1,4 +1,4 @@
-"""The source code at a location: a line in a file, or a frame of the last error."""
+"""Find the source code at a location: a line in a file, or a frame of the last error."""
 
 from __future__ import annotations
 

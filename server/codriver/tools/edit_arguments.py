@@ -1,4 +1,4 @@
-"""Arguments that describe one edit of `edit_files`, and the fields that each type of edit accepts."""
+"""Arguments that describe a single edit in `edit_files`, and the fields that each type of edit accepts."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class EditFilesArguments(Evaluating):
         """Check that an edit of the type `undo` is the only one in the call."""
         if any(edit.type == UNDO_TYPE for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
             raise ValueError(
-                "undo cannot be combined with other edits, because it reverts your last edit_files with all its files"
+                "undo cannot be combined with other edits, because it reverts your whole last call of edit_files"
             )
         return self
 

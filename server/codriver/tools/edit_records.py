@@ -1,4 +1,4 @@
-"""Determine the caller of a batch of edits, and record the batch in the log."""
+"""Determine who made a batch of edits, and record the batch in the log."""
 
 from __future__ import annotations
 

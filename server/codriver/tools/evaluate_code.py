@@ -208,7 +208,7 @@ async def _interrupt_after_timeout(
     fields = {
         **answer.fields,
         "reason": "timed-out",
-        "hint": "See notes for the state of the session. Evaluate less code at once, or pass a longer timeoutMs.",
+        "hint": "The notes describe the state of the session. Evaluate less code at once, or pass a longer timeoutMs.",
     }
     return replace(answer, fields=fields, ok=False)
 

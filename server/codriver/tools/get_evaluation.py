@@ -155,7 +155,7 @@ async def _read_part_of_value(call: Call, current: Evaluation, arguments: GetArg
     if description.cut:
         fields["notes"] = [f"cut: {description.cut}"]
     if description.truncated:
-        fields["notes"] = [f"only the first {max_bytes} bytes are included: pass a smaller length or depth"]
+        fields["notes"] = [f"only the first {max_bytes} bytes are included. Pass a smaller length or depth"]
     return Answer(fields)
 
 

@@ -76,7 +76,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     fields = {
         **described.fields,
         "reason": "not-interrupted",
-        "hint": "The code is still running. See notes for ways to stop it.",
+        "hint": "The code is still running. The notes describe ways to stop it.",
     }
     return replace(described, fields=fields, ok=False)
 

@@ -40,7 +40,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         elif _can_be_restarted_by_key(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
-            why = f"Codriver did not start {repl.key}; restart it with the program that started it"
+            why = f"Codriver did not start {repl.key}. Restart it with the program that started it"
             raise CapabilityMissingError("restart", why)
         while not _is_settled(_current_repl(call.state, repl), repl):
             await anyio.sleep(SETTLE_INTERVAL_S)
@@ -53,7 +53,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
         outcome = (
-            "the REPL's definitions are gone: load what you need again" if repl.generation else "the REPL is ready now"
+            "the REPL's definitions are gone. Load what you need again" if repl.generation else "the REPL is ready now"
         )
         call.services.delivered.repls.record_generation(
             call.client, who, current

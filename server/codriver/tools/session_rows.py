@@ -56,7 +56,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     if session.who:
         row["who"] = session.who
     if session.is_leaving:
-        row["note"] = "the session's client has disconnected; the session ends when its code finishes"
+        row["note"] = "the session's client has disconnected, and the session ends when its code finishes"
     row |= running_field(running_evaluation(state, repl, session))
     if repl.profile is not None:
         row |= _profile_fields(repl, repl.profile, names, state.rare)

@@ -300,7 +300,7 @@ def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str
     frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])
     if frames or not every:
         return [_frame_fields(frame) for frame in frames], max(len(every), len(frames)), []
-    note = "no frame is in the project's code: these are the innermost ones"
+    note = "no frame is in the project's code. These are the innermost frames"
     return [_frame_fields(frame) for frame in every[:MAX_NEAREST_FRAMES]], len(every), [note]
 
 

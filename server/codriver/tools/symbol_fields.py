@@ -1,4 +1,4 @@
-"""Answer fields that describe a symbol, or a list of names."""
+"""Describe a symbol, or a list of names, in the fields of an answer."""
 
 from __future__ import annotations
 

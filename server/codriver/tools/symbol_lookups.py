@@ -1,4 +1,4 @@
-"""Lookups of symbols in a REPL, which find a symbol or the names that it contains or matches."""
+"""Look up a symbol in a REPL, and the names that it contains or matches."""
 
 from __future__ import annotations
 

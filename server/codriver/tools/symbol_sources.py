@@ -1,4 +1,4 @@
-"""The source code of a symbol, from its REPL or from the newest evaluated code that defines it."""
+"""Find the source code of a symbol, in its REPL or in the newest evaluated code that defines it."""
 
 from __future__ import annotations
 

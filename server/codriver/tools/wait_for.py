@@ -140,7 +140,7 @@ class _Wait:
                 return self._answer("server-stopping", [], None)
             if anyio.current_time() >= self._deadline:
                 self._notes.append(
-                    f"no new row within {self._arguments.timeout_ms} ms: to continue, pass since: {self._seen}"
+                    f"no new row within {self._arguments.timeout_ms} ms. To continue, pass since: {self._seen}"
                 )
                 return self._answer("timed-out", [], cut)
             await self._sleep()
@@ -150,8 +150,9 @@ class _Wait:
         if self._is_stopping:
             return self._answer("server-stopping", [], None)
         self._notes.append(
-            f"entries after line {self._seen} were not queried in time, because all waits share one budget and {ahead} "
-            f"others were ahead: to continue, pass since: {self._seen}, with a quicker query or fewer waits at once"
+            f"entries after line {self._seen} were not queried in time, because all waits share one budget and "
+            f"{ahead} others were ahead. To continue, pass since: {self._seen}, with a quicker query or fewer waits "
+            "at once"
         )
         return self._answer("timed-out", [], "time")
 
@@ -267,7 +268,7 @@ def _contains(known: Sequence[int], digest: int) -> bool:
 TOOL = Tool(
     name="wait_for",
     title="Wait for log rows",
-    description=("Wait until a query of the log finds a new row. since: lastLine of the last answer."),
+    description="Wait until a query of the log finds a new row. since: lastLine of the last answer.",
     arguments=WaitArguments,
     output=answer_schema(
         status={"enum": ["found", "timed-out", "server-stopping"]},

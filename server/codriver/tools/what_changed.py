@@ -35,7 +35,7 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     if arguments.fresh:
         finding = await fresh_finding(call, repl)
         if finding is None:
-            notes.append("fresh has no effect, because this REPL cannot be compared with a fresh import")
+            notes.append("`fresh` has no effect, because this REPL cannot be compared with a fresh import")
         else:
             lines += finding_lines(finding)
             notes += [f"the REPL was not compared with a fresh import, because {finding.why}"] if finding.why else []

@@ -22,8 +22,8 @@ class LineTooLongError(PeerError):
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"a line of at least {line_bytes} bytes exceeds the limit of {limit_bytes} bytes; "
-            "send less in one message, or raise the setting maxLineBytes"
+            f"a line of at least {line_bytes} bytes exceeds the limit of {limit_bytes} bytes. Send less in one "
+            "message, or raise the setting maxLineBytes"
         )
         self.line_bytes = line_bytes
         self.limit_bytes = limit_bytes
@@ -35,7 +35,7 @@ class LineBudgetError(PeerError):
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
             f"the incomplete lines of all clients together exceed {limit_bytes} bytes, and this one, with "
-            f"{line_bytes} bytes so far, is the longest; send less in one message, or try again later"
+            f"{line_bytes} bytes so far, is the longest. Send less in one message, or try again later"
         )
 
 

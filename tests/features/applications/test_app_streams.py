@@ -89,7 +89,7 @@ async def test_a_stream_is_renewed_until_the_application_reports_it_as_unknown(s
     assert server.streams.active() == []
     [text] = server.endings
     assert text == (
-        "s1-a (error) of ann ended: the application ended the stream; call watch_app again once the "
+        "s1-a (error) of ann ended because the application ended the stream. Call watch_app again once the "
         "application is running"
     )
 
@@ -101,7 +101,8 @@ async def test_the_end_of_a_stream_is_recorded_as_an_event_of_its_topic(server, 
     [row] = server.log.entries(limit=10)
     assert (row["op"], row["name"]) == (op, "stream-over")
     assert row["text"] == (
-        f"s1 ({topic}) of ann ended: the REPL py is lost (gone); call watch_app again once the application is running"
+        f"s1 ({topic}) of ann ended because the REPL py is lost (gone). Call watch_app again once the application is "
+        "running"
     )
 
 
@@ -124,7 +125,7 @@ async def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
     server.streams.start(AppStream("s1-b", "r2", 1, "c1", "ann", "fx"))
     server.core.report(RestartRepl("r2", "for a test"))
     assert server.endings == [
-        "s1-b (fx) of ann ended: the REPL own restarts; call watch_app again once the application is running"
+        "s1-b (fx) of ann ended because the REPL own restarts. Call watch_app again once the application is running"
     ]
     assert server.streams.active() == [FIRST]
 

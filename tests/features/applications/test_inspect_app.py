@@ -106,7 +106,7 @@ def test_without_an_application_no_tool_is_listed_and_a_call_explains_how_to_reg
         client.call("evaluate_code", code="seam.frame('box', lambda: box)")
         assert inspect(client, "state", path="n")["value"] == "1"
         [note] = inspect(client, "issues")["notes"]
-        assert "no events yet; call watch_logging()" in note
+        assert "there are no events yet. To record some, call watch_logging()" in note
         client.call("evaluate_code", code="seam.emit('info', 'begun')")
         assert "notes" not in inspect(client, "issues")
         health = inspect(client, "health")

@@ -198,7 +198,7 @@ def test_a_restarted_repl_has_no_streams_and_old_streams_are_reported_as_unknown
         watch = begin(client, "error")
         session = client.call("inspect_app")["sessionId"]
         client.call("restart_repl", replSessionKey="py")
-        assert "ended: the REPL py restarts; call watch_app again" in gained(client, watch)[0][1]
+        assert "ended: the REPL py restarts. Call watch_app again" in gained(client, watch)[0][1]
         again = client.call("evaluate_code", code=IN_REPL)
         assert again["generation"] > first["generation"]
         assert client.call("inspect_app")["sessionId"] != session
@@ -304,7 +304,7 @@ def following(live, **arguments):
 def test_a_command_that_starts_a_stream_reports_its_end_or_follows_it(live, watching):
     done = live.run("call", "watch_app", '{"topic": "error"}')
     assert done.returncode == 0
-    assert "the stream ended with this command; use --follow to keep it open" in done.stderr
+    assert "the stream ended with this command. To keep it open and print its events, use --follow" in done.stderr
     done = live.run("call", "--follow", "list_sessions")
     assert done.returncode == 2
     assert "--follow requires watch_app with a topic" in done.stderr

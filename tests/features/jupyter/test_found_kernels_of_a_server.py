@@ -71,7 +71,7 @@ def test_files_that_lead_to_no_kernel_are_reported_without_hanging(open_notebook
         until(lambda: {"b-ipynb", "c-ipynb"} <= rows(client).keys(), "both")
         until(lambda: "belongs to a different kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
         until(
-            lambda: "or another program uses its port" in rows(client)["c-ipynb"].get("note", ""),
+            lambda: "or another program is using its port" in rows(client)["c-ipynb"].get("note", ""),
             "the word on the stranger",
         )
         assert client.call("evaluate_code", code="1+2", who="ann")["result"] == "3"

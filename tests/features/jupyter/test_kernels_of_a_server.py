@@ -99,5 +99,5 @@ def test_a_missing_ipykernel_is_reported_with_the_package_and_the_interpreter(tm
     with serving(tmp_path, "--python", str(python), "--repl", "jupyter") as live, live.client() as client:
         until(lambda: rows(client)["jup"]["phase"] == "stopped", "its end")
         assert (
-            f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in rows(client)["jup"]["note"]
+            f"{python} has no ipykernel. Run `pip install ipykernel` in that environment" in rows(client)["jup"]["note"]
         )

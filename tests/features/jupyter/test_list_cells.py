@@ -20,7 +20,7 @@ def code(source, **more):
 
 OUT = {"output_type": "stream", "name": "stdout", "text": "x"}
 ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
-HOW = "in codriver.toml and have the user run codriver trust; a running server then starts the kernel"
+HOW = "in codriver.toml and have the user run `codriver trust`. A running server then starts the kernel"
 NO_KERNEL = f"run_cell needs a kernel: set repl = ['jupyter'] {HOW}"
 CHANGED = "notifications/tools/list_changed"
 
@@ -146,7 +146,7 @@ def test_a_notebook_outside_the_workspace_is_not_read(live, client, tmp_path, wa
         given = "../secret.ipynb"
     refused = client.call("list_cells", filePath=given)
     assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")
-    assert "outside of the workspace" in refused["message"]
+    assert "outside the workspace" in refused["message"]
     assert "SECRET" not in str(refused)
 
 

@@ -57,7 +57,7 @@ async def test_a_dead_port_is_reported(tmp_path):
 @pytest.mark.parametrize(
     ("greeting", "message"),
     [
-        pytest.param(b"", "too busy, or another program uses its port", id="silent"),
+        pytest.param(b"", "too busy, or another program is using its port", id="silent"),
         pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak ZeroMQ", id="another"),
     ],
 )

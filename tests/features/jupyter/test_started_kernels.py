@@ -60,7 +60,7 @@ def test_the_option_jupyter_starts_ipython_with_the_project_interpreter(workspac
     )
     ((fragment, remedy),) = kernel_recipe.remedies
     assert fragment == "No module named ipykernel_launcher"
-    assert f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in remedy
+    assert f"{python} has no ipykernel. Run `pip install ipykernel` in that environment" in remedy
 
 
 def test_a_kernelspec_of_the_project_environment_comes_first(workspace_and_environ, tmp_path):

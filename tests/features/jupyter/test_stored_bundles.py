@@ -47,8 +47,8 @@ def test_a_missing_type_is_reported_with_the_available_types():
     assert read(stored, "text/css") == (
         "the evaluation has no text/css, or it is no longer stored: the stored types are application/json, text/html"
     )
-    assert "use a path with a MIME type" in read(stored)
-    assert "use a path with a MIME type" in read(stored, 3)
+    assert "Pass a path with a MIME type" in read(stored)
+    assert "Pass a path with a MIME type" in read(stored, 3)
     assert "text and images are in the evaluation's answer" in stored.read("e2", ValuePart(("text/html",)))
 
 

@@ -170,7 +170,11 @@ async def test_a_directory_of_another_user_is_refused(directory, monkeypatch):
         ({"is_ready": True}, "delayed", "still importing modules"),
         ({"is_ready": True, "is_blocking": True}, "unnoticed", "the program blocks SIGURG"),
         ({"is_ready": False, "is_ignoring": True}, "unnoticed", "the program ignores SIGURG"),
-        ({"is_ready": False}, "unnoticed", "its handler for SIGURG was replaced: call start_repl() in it"),
+        (
+            {"is_ready": False},
+            "unnoticed",
+            "its handler for SIGURG was replaced. If so, call start_repl() in the program",
+        ),
         (None, "unnoticed", "the process has ended"),
     ],
 )

@@ -643,7 +643,7 @@ def test_a_program_runs_without_a_server_that_cannot_be_started(tmp_path):
 
 def test_a_run_is_refused_on_other_systems_with_what_to_do_instead(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Windows")
-    with pytest.raises(StartError, match=r"only works on Linux and macOS: .* call `codriver_seam.start_repl\(True\)`"):
+    with pytest.raises(StartError, match=r"works only on Linux and macOS. .* call `codriver_seam.start_repl\(True\)`"):
         run_command.main(["--", "python"], standalone_mode=False)
 
 

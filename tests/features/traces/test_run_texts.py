@@ -117,9 +117,9 @@ def test_a_call_is_expanded_by_its_number_and_found_by_its_name():
         "2 calls to shop.price", "  #2 shop.price({'price': 2}, 3) -> 6", "  #4 shop.price({'price': 2}, 25) -> 40.0",
     ]  # fmt: skip
     assert list_calls(found, ["pric"], 9) == [
-        "no call to pric was recorded; the recorded functions are shop.price, shop.stored, shop.total"
+        "no call to pric was recorded. The recorded functions are shop.price, shop.stored, shop.total"
     ]
-    assert list_calls(found, [9], 9) == ["there is no call 9: calls are numbered 1 to 5"]
+    assert list_calls(found, [9], 9) == ["there is no call 9. Calls are numbered from 1 to 5"]
     assert list_calls(found, ["price"], 2) == ["2 calls to shop.price", "  and 2 more"]
 
 

@@ -11,7 +11,7 @@ from codriver.features.traces.outline import MORE_CALLS_HINT
 from codriver.tools.answers.lean_answers import SECOND_FAILURE_PREFIX
 
 TRACED_AGAIN = SECOND_FAILURE_PREFIX + (
-    'trace: "true" records the calls in the next run; get_evaluation with diffWith compares two runs'
+    'to record the calls in the next run, pass trace: "true". To compare two runs, call get_evaluation with diffWith'
 )
 
 
@@ -272,4 +272,4 @@ def test_recorded_runs_can_be_queried_with_datalog(client):
 def test_line_and_time_profiles_are_refused_with_an_explanation(client):
     answer = client.call("evaluate_code", code="(price {:price 1} 1)", profile=True)
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
-    assert "only Python can" in answer["message"]
+    assert "Only Python can" in answer["message"]

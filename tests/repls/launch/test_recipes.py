@@ -127,7 +127,7 @@ def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tm
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        ("clojure", "install a JDK"),
+        ("clojure", "Install a JDK"),
         ("lein", r"leiningen\.org"),
         ("bb", r"babashka\.org"),
         ("nbb", "npm install nbb"),

@@ -406,7 +406,10 @@ async def test_an_interrupt_frees_a_session_whose_evaluation_never_reported_its_
         opened.start_evaluation(code("code"), endings.append)
         await until(lambda: events)
         interruption = await opened.interrupt()
-        assert (interruption.outcome, "but not that the evaluation ended" in interruption.note) == ("requested", True)
+        assert (interruption.outcome, "but not that the evaluation has ended" in interruption.note) == (
+            "requested",
+            True,
+        )
         await until(lambda: endings)
         assert endings[0].status == "interrupted"
         assert (await evaluate(opened, code("next"))).status == "done"

@@ -1,4 +1,4 @@
-"""The app log, which contains the newest application events.
+"""The app log, which stores the newest events of applications.
 
 Applications can send thousands of events, which would evict all evaluations from the output log. Therefore, events have
 a separate store, the Datalog source `$app`. Both stores get their line numbers from the same counter, so a lower line

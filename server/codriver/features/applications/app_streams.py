@@ -1,4 +1,4 @@
-"""The streams of application events that clients are watching.
+"""Streams of application events, which clients start with `watch_app`.
 
 A stream is renewed as long as its client and its REPL are connected. The application ends streams that are not renewed
 (see the lease in `codriver_seam.streams`).
@@ -156,7 +156,7 @@ class AppStreams:
         self.remove(stream)
         repl = self._core.state.repls.get(stream.repl)
         text = (
-            f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once the "
+            f"{stream.id} ({stream.topic}) of {stream.who} ended because {cause}. Call watch_app again once the "
             "application is running"
         )
         op = "stream" if stream.topic == "trace" else OPS_BY_TOPIC.get(stream.topic, stream.topic)

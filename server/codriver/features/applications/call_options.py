@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLLOW_OPTION = click.Option(
-    ["--follow", "-f"], is_flag=True, help="With watch_app: keep printing events as they arrive."
+    ["--follow", "-f"], is_flag=True, help="With watch_app: keep the stream open, and print events as they arrive."
 )
 
 
@@ -49,7 +49,9 @@ def _call(
     parsed = read_arguments(arguments)
     starts_stream = tool == "watch_app" and parsed.get("topic") is not None and parsed.get("stop") is None
     if follow and not starts_stream:
-        raise click.UsageError("--follow requires watch_app with a topic; `codriver log --follow` prints everything")
+        raise click.UsageError(
+            "--follow requires watch_app with a topic. To print everything, use `codriver log --follow`"
+        )
     with connect_to_server(resolve_workspace(workspace, is_quiet=as_json).resolve(), start=start) as connection:
         answer = call_tool(connection, tool, parsed, as_json=as_json)
         if follow and answer.get("ok"):
@@ -59,5 +61,5 @@ def _call(
 
             sys.exit(follow_stream(connection, answer, parsed["topic"], as_json=as_json))
     if starts_stream and answer.get("ok"):
-        echo("the stream ended with this command; use --follow to keep it open and print its events", err=True)
+        echo("the stream ended with this command. To keep it open and print its events, use --follow", err=True)
     sys.exit(exit_status(answer))

@@ -1,4 +1,4 @@
-"""A lightweight description of the app log, for commands that do not need the log itself."""
+"""Describe the app log to commands, without importing the log itself."""
 
 from __future__ import annotations
 

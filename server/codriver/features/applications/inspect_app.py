@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from codriver.features.applications.seam_answers import SeamAnswer
     from codriver.tools.calls.call import Call
 
-NO_EVENTS_MESSAGE: Final = "no events yet; call watch_logging(), watch_threads() or similar to record some"
+NO_EVENTS_MESSAGE: Final = (
+    "there are no events yet. To record some, call watch_logging(), watch_threads() or a similar function"
+)
 """Note on an empty list of events. Nothing is recorded at first if the seam is installed in a running application."""
 
 

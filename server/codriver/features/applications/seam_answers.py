@@ -1,4 +1,4 @@
-"""Queries to an application's seam, and the answers and refusals that it returns."""
+"""Query an application's seam, and parse the answers and refusals that it returns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     SeamAnswer = Mapping[str, Any]
 
 RESTARTED_TEMPLATE: Final = (
-    "the app was restarted as session %s: its previous epochs, events and subscriptions are gone"
+    "the application was restarted as session %s, so its previous epochs, events and subscriptions are gone"
 )
 REFUSAL_REASONS: Final = frozenset(
     {

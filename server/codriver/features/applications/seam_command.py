@@ -18,7 +18,7 @@ USAGE = """\
     codriver_seam.start_repl(True)  # or app.debug, or no argument if the environment has CODRIVER_SEAM=1"""
 
 
-@click.group("seam", short_help="Add the seam to an application, so that agents can see its state.")
+@click.group("seam", short_help="Add the seam to an application so that agents can see its state.")
 def seam_command() -> None:
     """Give an application the package codriver_seam, through which agents see its state and evaluate in it.
 

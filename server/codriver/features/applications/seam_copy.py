@@ -69,7 +69,7 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
     directory = directory.resolve()
     if directory == PACKAGE_DIRECTORY.parent:
         raise StartError(
-            f"nothing was copied: {directory} contains the original codriver_seam; name a folder in your project"
+            f"nothing was copied: {directory} contains the original codriver_seam. Name a folder in your project"
         )
     sources = {name: files.read(path, SOURCE_RULES) for name, path in _source_files().items()}
     existing = _read_existing(directory, (RECORD_NAME,))
@@ -85,8 +85,8 @@ def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
         first, *others = sorted(conflicts)
         more_text = f" (and {len(others)} more)" if others else ""
         raise StartError(
-            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} already exists, and either was not "
-            "written by codriver or has been changed since; move it away, or name another folder"
+            f"nothing was copied: {directory / PACKAGE_NAME / first}{more_text} already exists, and it was not "
+            "written by Codriver or has been changed since. Move it away, or name another folder"
         )
     removed_names = tuple(sorted(existing.keys() - sources.keys() - {RECORD_NAME}))
     written_names = tuple(name for name in sources if name not in unchanged_names)

@@ -1,4 +1,4 @@
-"""Write data in the notation of each language, for calls to an application's seam."""
+"""Write data as literals of each language, for calls to an application's seam."""
 
 from __future__ import annotations
 

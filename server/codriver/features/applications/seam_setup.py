@@ -69,7 +69,7 @@ def _hint(dialect: str, steps: SetupSteps) -> str:
 
 SETUP_HINTS: Final[Mapping[str, str]] = {dialect: _hint(dialect, steps) for dialect, steps in SETUP_STEPS.items()}
 """Hints on how to install the seam in an application, by dialect."""
-UNSUPPORTED_LANGUAGE_HINT: Final = "codriver has no seam for this language: inspect the application by evaluating code"
+UNSUPPORTED_LANGUAGE_HINT: Final = "Codriver has no seam for this language. Inspect the application by evaluating code"
 """The hint for dialects without setup steps."""
 
 _LOAD_PACKAGE_CODE: Final = (

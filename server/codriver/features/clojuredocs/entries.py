@@ -18,8 +18,7 @@ _REQUIRES_CIDER: Final = f"{CIDER_HINT}; without it clojuredocs_info reads the p
 CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
     "clojuredocs",
     ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
-    missing="ClojureDocs covers only Clojure: for names that Clojure also has, clojuredocs_info reads the "
-    "public export",
+    missing="ClojureDocs covers only Clojure. For names that Clojure has too, clojuredocs_info reads the public export",
     missing_by_dialect=MappingProxyType({"clojure": _REQUIRES_CIDER, "unknown": _REQUIRES_CIDER}),
 )
 """The capability to look up ClojureDocs entries through cider-nrepl, with hints for REPLs without it.

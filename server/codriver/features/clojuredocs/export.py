@@ -1,4 +1,4 @@
-"""The public ClojureDocs export, cached in a file in the user's cache and downloaded again when it is too old.
+"""Download the public ClojureDocs export, and cache it in a file until it is too old.
 
 The file has one line per var: `NAMESPACE/NAME`, a tab, and its entry as JSON. An entry can therefore be found without
 parsing ten megabytes of JSON. The first line contains the format and the address. The modification time of the file
@@ -90,8 +90,8 @@ class ClojureDocsExport:
             raise refused(
                 "docs-unavailable",
                 f"the ClojureDocs export is not cached and cannot be fetched from {url}: {failure}",
-                hint="use symbol_info for the docstring, or try again in a minute; behind a proxy set https_proxy, or "
-                "set clojuredocsUrl to the URL of a reachable copy",
+                hint="use symbol_info for the docstring, or try again in a minute. Behind a proxy, set https_proxy, "
+                "or set clojuredocsUrl to the URL of a copy that can be reached",
             )
         found = await to_thread.run_sync(_search, self._file, symbol)
         if failure is None:

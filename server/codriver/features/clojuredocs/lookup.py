@@ -49,7 +49,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
         qualified, url=settings.value_of(URL_SETTING), max_age_s=max_age_s
     )
     if found.entry is None:
-        hint = "ClojureDocs covers Clojure and its own libraries; use symbol_info for everything else"
+        hint = "ClojureDocs covers Clojure and its own libraries. For everything else, use symbol_info"
         if found.others:
             hint = f"call again with one of: {', '.join(found.others)}"
         raise refused(

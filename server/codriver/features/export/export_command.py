@@ -71,14 +71,14 @@ class OutputExistsError(CodriverError):
     """Raised when the output file already exists and `--force` was not given."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} already exists: name another file, or add --force to replace it")
+        super().__init__(f"{path} already exists. Name another file, or add --force to replace it")
 
 
 class SeveralSessionsError(CodriverError):
     """Raised when the selected evaluations belong to more than one session."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        super().__init__(f"these evaluations belong to several sessions ({', '.join(keys)}): choose one with --session")
+        super().__init__(f"these evaluations belong to several sessions ({', '.join(keys)}). Choose one with --session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,15 @@ class ExportedEvaluations:
     "--format",
     "form",
     type=click.Choice(FORMAT_NAMES),
-    help="By default determined by the name of FILE, otherwise test.",
+    help="The format of the document. Default: as the name of FILE suggests, otherwise test.",
 )
-@click.option("--output", "-o", metavar="FILE", default=STDOUT_NAME, help="A file in the workspace, or - (default).")
+@click.option(
+    "--output",
+    "-o",
+    metavar="FILE",
+    default=STDOUT_NAME,
+    help="The file to write, in the workspace. Default: -, which is standard output.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--repl", metavar="WORDS", help="Command or kind of the fresh REPL, as for `serve --repl`.")
 @python_option
@@ -118,7 +124,7 @@ class ExportedEvaluations:
     type=Number(1, 600),
     default=60.0,
     metavar="SECONDS",
-    help="Time limit for each step, 1 to 600 (60).",
+    help="Time limit for each step, from 1 to 600 (default: 60).",
 )
 @images_option
 @session_option
@@ -181,7 +187,7 @@ def _output_file(output: str, workspace: Path, *, force: bool) -> Path | None:
     file = Path(os.path.normpath(Path.cwd() / output))
     if not file.is_relative_to(workspace):
         raise CodriverError(
-            f"{file} is not in the workspace {workspace}: name a file in the workspace, or - for standard output"
+            f"{file} is not in the workspace {workspace}. Name a file in the workspace, or - for standard output"
         )
     if os.path.lexists(file) and not force:
         raise OutputExistsError(file)
@@ -268,7 +274,7 @@ def _select_evaluations(
         raise click.UsageError("choose the evaluations with only one of: ids, --last, --since, --query")
     if run and query:
         raise click.UsageError(
-            "--query searches only the log of the running server, so it cannot be used with --run: omit --run, or "
+            "--query searches only the log of the running server, so it cannot be used with --run. Omit --run, or "
             "choose evaluations by id"
         )
     rows: Sequence[Mapping[str, Any]]
@@ -329,7 +335,7 @@ def _create_recording(
     kernel = JUPYTER_PROTOCOL if is_of_kernel and dialect == PYTHON_KIND.dialect else ""
     words = repl or process_origin or kernel or repl_option(dialect)
     if not words or not dialect:
-        raise CodriverError(f"the kind of REPL used by session {key} is unknown: pass --repl, as for `codriver serve`")
+        raise CodriverError(f"the kind of REPL used by session {key} is unknown. Pass --repl, as for `codriver serve`")
     return Recording(dialect, words, picked, is_of_kernel)
 
 

@@ -207,7 +207,7 @@ class FreshRepl:
                 return
         head = code.strip().partition("\n")[0][:60]
         raise CodriverError(
-            f"`{head}` did not finish within {limit_s:g} s in the fresh REPL: leave this evaluation out, or increase "
+            f"`{head}` did not finish within {limit_s:g} s in the fresh REPL. Leave this evaluation out, or increase "
             "the limit"
         )
 

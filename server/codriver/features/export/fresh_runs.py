@@ -358,8 +358,8 @@ def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
     """
     if not recording.is_of_kernel and repl.is_kernel:
         raise CodriverError(
-            f"evaluations recorded in a {recording.repl} are compared value by value, but a kernel reports only"
-            " the last value of a cell: omit --repl, or name a REPL that is not a kernel"
+            f"evaluations recorded in a {recording.repl} are compared value by value, but a kernel reports only the "
+            "last value of a cell. Omit --repl, or name a REPL that is not a kernel"
         )
     return "whole" if repl.is_kernel else "last" if recording.is_of_kernel else "each"
 
@@ -370,8 +370,8 @@ class ReplDiedError(CodriverError):
     def __init__(self, evaluation: RecordedEvaluation, error: ReplDisconnectedError) -> None:
         head = escape_to_one_line(evaluation.code.strip().partition("\n")[0][:60])
         super().__init__(
-            f"evaluation {evaluation.id}, `{head}`, ended the fresh REPL ({error.cause}): name the evaluations to use,"
-            " and leave this one out"
+            f"evaluation {evaluation.id}, `{head}`, ended the fresh REPL ({error.cause}). Name the evaluations to "
+            "use, and leave this one out"
         )
 
 

@@ -51,7 +51,9 @@ MAX_RECORDING_BYTES = 64 * MEBIBYTE
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--repl", metavar="WORDS", help="Command or kind of the fresh REPL, as for `serve --repl`; by default as recorded."
+    "--repl",
+    metavar="WORDS",
+    help="Command or kind of the fresh REPL, as for `serve --repl`. Default: the one that was recorded.",
 )
 @python_option
 @click.option(
@@ -65,7 +67,7 @@ MAX_RECORDING_BYTES = 64 * MEBIBYTE
     type=Number(1, 600),
     default=60.0,
     metavar="SECONDS",
-    help="Time limit for each step, 1 to 600 (60).",
+    help="Time limit for each step, from 1 to 600 (default: 60).",
 )
 @images_option
 @workspace_option
@@ -96,8 +98,8 @@ def replay_command(
     recording = _read_recording(file)
     if repl is None and find_kind(recording.repl, [KERNEL_KIND]) is None:
         raise click.UsageError(
-            f"the recording names a command line as its REPL, {recording.repl!r}, which replay does not run: "
-            "pass --repl"
+            f"the recording names a command line as its REPL, {recording.repl!r}, which replay does not run. Pass "
+            "--repl"
         )
     runs = FreshRuns(
         workspace,

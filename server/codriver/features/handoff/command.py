@@ -30,7 +30,7 @@ NO_LOG_MESSAGE = "nothing has been recorded in this workspace yet"
 
 
 @click.command("handoff", short_help="Summarize the work so far, for whoever takes over.")
-@click.option("--who", metavar="WHO", default="", help="Include what others did since this caller's last call.")
+@click.option("--who", metavar="WHO", default="", help="Include what others have done since this caller's last call.")
 @workspace_option
 @json_option
 def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The code that each caller sent to a REPL or wrote to a file, and the names on which two callers conflict.
+"""Record the code that each caller sent to a REPL or wrote to a file, and find names on which two callers conflict.
 
 While only one caller is active, code is stored without being analyzed. Once there is a second caller, a regular
 expression finds the names in it, and code is parsed only if it mentions a name that another caller defined.

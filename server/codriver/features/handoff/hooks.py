@@ -81,14 +81,15 @@ SERVER: Final = ServerHooks(
                 ResourceRow(
                     "codriver://handoff",
                     "Handoff",
-                    "The state of the work, to take over or to recover context: goals, failures, tests, unsaved code.",
+                    "A summary of the work, for taking over or recovering context: goals, failures, tests and "
+                    "unsaved code.",
                 ),
             ),
             templates=(
                 ResourceRow(
                     "codriver://handoff{?who}",
                     "Handoff to a caller",
-                    "The state of the work, with what others did since the last call of `who`.",
+                    "A summary of the work, including what others have done since the last call of `who`.",
                 ),
             ),
         ),
@@ -96,8 +97,8 @@ SERVER: Final = ServerHooks(
     prompts=(
         Prompt(
             "handoff",
-            "Take over, or continue after a break",
-            "The state of the work in the REPLs: goals, failures, tests, unsaved code, connected clients.",
+            "Take over the work, or continue after a break",
+            "A summary of the work in the REPLs: goals, failures, tests, unsaved code and connected clients.",
             "Take over or continue the work in this project's live REPLs. The state of the work, from their log:"
             f"\n\n{REPORT_PLACEHOLDER}\n\nStart with the first item: check it in the REPL and in the files, then "
             "report what you found and what you plan to do. When something works, evaluate with description "

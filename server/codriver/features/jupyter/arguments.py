@@ -1,4 +1,4 @@
-"""Arguments that select a notebook cell, added to tools by the Jupyter feature."""
+"""Tool arguments that select a notebook cell."""
 
 from __future__ import annotations
 

@@ -157,11 +157,11 @@ class CellOutputWrites:
             await self._editor.rewrite(write.path, partial(_insert_outputs, write, run, contents))
         except FilesChangedError:
             return (
-                "the file has changed since the run started, so only this answer has the outputs; run the cell "
-                "again to write them"
+                "the file has changed since the run started, so only this answer has the outputs. To write them, run "
+                "the cell again"
             )
         except (RefusedError, UnreadableError) as error:
-            return f"{error}; only this answer has the outputs"
+            return f"{error}, so only this answer has the outputs"
         self._update_expected_digests(write, content_digest(contents[-1]))
         return ""
 

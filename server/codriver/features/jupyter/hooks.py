@@ -85,9 +85,9 @@ def guard_notebook(services: Services, who: str, change: Change) -> str:
     if path.suffix != NOTEBOOK_SUFFIX or old_content is None:
         return ""
     if services.part(NotebookVersions).is_stale(who, path, content_digest(old_content)):
-        return "the notebook changed since you read it; list_cells returns its current cells"
+        return "the notebook has changed since you read it. list_cells returns its current cells"
     if program := find_open_notebook(path):
-        return f"the notebook is open in {program}, whose copy would lack the edit; ask your human to close it there"
+        return f"the notebook is open in {program}, whose copy would lack the edit. Ask your human to close it there"
     return ""
 
 

@@ -52,7 +52,7 @@ class NamedKernelEntry(BaseModel):
             key, location = split_key(value)
             return {("url" if "://" in location else "file"): location} | ({"key": key} if key else {})
         if isinstance(value, dict) and "token" in value:
-            raise ValueError("a settings file must not contain a token: use tokenFile or tokenEnv")
+            raise ValueError("a settings file must not contain a token. Use tokenFile or tokenEnv")
         return value
 
     @model_validator(mode="after")
@@ -80,7 +80,7 @@ class NamedKernelEntry(BaseModel):
     @classmethod
     def _check_env(cls, env: dict[str, str]) -> dict[str, str]:
         if any(not FORWARDED_VARIABLE.fullmatch(name) for name in env):
-            raise ValueError("gateways only pass on variables whose names start with KERNEL_")
+            raise ValueError("gateways pass on only variables whose names start with KERNEL_")
         return env
 
     def __str__(self) -> str:

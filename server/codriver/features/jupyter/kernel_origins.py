@@ -1,4 +1,4 @@
-"""Origins of kernels: a connection file, or the Jupyter Server that runs the kernel."""
+"""Where a kernel was found: in a connection file, or on a Jupyter Server."""
 
 from __future__ import annotations
 

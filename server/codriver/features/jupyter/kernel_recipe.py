@@ -43,7 +43,7 @@ def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
         RecipeError: jupyter_client is not installed, or the kernelspec is missing or invalid.
     """
     if find_spec("jupyter_client") is None:
-        raise RecipeError(repl, f"jupyter_client is not installed; run {install_command('jupyter')}")
+        raise RecipeError(repl, f"jupyter_client is not installed. Run {install_command('jupyter')}")
     interpreter = project.interpreter()
     _, has_spec, spec_name = repl.partition(":")
     name = f"{CODRIVER_PREFIX}{os.getpid()}-{repl.replace(':', '-')}.json"
@@ -62,7 +62,7 @@ def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
     module = command[command.index("-m") + 1] if is_in_python and "-m" in command[:-1] else ""
     package = PACKAGES_BY_MODULE.get(module, module)
     remedy = (
-        f"{interpreter.path} has no {package}: run `pip install {package}` in that environment ({interpreter.whose})"
+        f"{interpreter.path} has no {package}. Run `pip install {package}` in that environment ({interpreter.whose})"
     )
     return Recipe(
         command,

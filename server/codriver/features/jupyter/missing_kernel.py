@@ -21,8 +21,8 @@ def describe_kernel_setup(state: State, kernelspec: str = "") -> str:
         f"'{name}'" for name in (*started, f"{JUPYTER_PROTOCOL}:{kernelspec}" if kernelspec else JUPYTER_PROTOCOL)
     )
     return (
-        f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server "
-        "then starts the kernel"
+        f"set repl = [{names}] in codriver.toml and have the user run `codriver trust`. A running server then starts "
+        "the kernel"
     )
 
 

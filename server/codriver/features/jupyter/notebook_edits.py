@@ -25,7 +25,7 @@ LISP_LANGUAGES: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"}
 
 def cell_part(cell: str) -> FilePart:
     """Return the part of a notebook file that consists of the cell with this id or index."""
-    return FilePart("cell", cell, "cell is only for notebooks (.ipynb): omit it")
+    return FilePart("cell", cell, "cell is only for notebooks (.ipynb). Omit it for this file")
 
 
 def apply_to_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> EditedText | RefusedEdits:

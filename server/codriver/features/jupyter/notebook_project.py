@@ -1,4 +1,4 @@
-"""Notebook directories, for which `codriver init` suggests a kernel instead of a plain Python REPL."""
+"""Recognize directories with notebooks, for which `codriver init` suggests a kernel instead of a plain Python REPL."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class RunCellArguments(Evaluating):
     @model_validator(mode="after")
     def _names_cells(self) -> Self:
         if (self.cell is None) == (self.cells is None):
-            raise ValueError("pass either cell or cells")
+            raise ValueError("pass either cell or cells, but not both, but not both")
         if self.restart is not None and self.cells is None:
             raise ValueError("restart requires cells")
         return self
@@ -90,7 +90,7 @@ def _no_kernel_error(state: State, name: str, kernelspec: str, keys: Sequence[st
     """Return the error for a notebook without a kernel, or with several kernels that could be used."""
     choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
     start = describe_kernel_setup(state, "" if kernelspec == "python3" else kernelspec)
-    return refused("no-kernel", f"{name} has no kernel{detail}: nothing was run", hint=choice + start)
+    return refused("no-kernel", f"{name} has no kernel{detail}, so nothing was run", hint=choice + start)
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
@@ -145,7 +145,7 @@ async def _open_notebook(call: Call, arguments: RunCellArguments) -> OpenedNoteb
     if services.part(NotebookVersions).is_stale(who, path, stamp):
         raise refused(
             "file-changed",
-            f"{path.name} changed since you read it: nothing was run or written",
+            f"{path.name} has changed since you read it, so nothing was run or written",
             hint="list_cells returns the current cells.",
         )
     find_open = partial(find_open_notebook, path)
@@ -158,8 +158,8 @@ async def _open_notebook(call: Call, arguments: RunCellArguments) -> OpenedNoteb
         )
         raise refused(
             "notebook-open",
-            f"{path.name} is open in {program}, which would not show the outputs: nothing was run",
-            hint=f"{alternative or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
+            f"{path.name} is open in {program}, which would not show the outputs, so nothing was run",
+            hint=f"{alternative or 'Evaluate its code with evaluate_code'}. The file is left unchanged.",
         )
     return OpenedNotebook(who, path, path_for_display(services.workspace, path), stamp, content, find_open)
 

@@ -19,7 +19,9 @@ KERNEL_OPTION: Final = click.Option(
     ["--kernel"],
     multiple=True,
     metavar="[KEY=]FILE|URL",
-    help="Connect to this Jupyter kernel: its connection file, or its URL on a Jupyter Server. Can be repeated.",
+    help=(
+        "Connect to this Jupyter kernel, given as its connection file or its URL on a Jupyter Server. Can be repeated."
+    ),
 )
 
 

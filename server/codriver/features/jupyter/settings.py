@@ -33,7 +33,7 @@ KERNELS_SETTING: Final[DeclaredSetting[Any]] = DeclaredSetting(
     annotation=_annotation,
     allowed="a list of strings like [KEY=]FILE or [KEY=]URL, or of tables [[kernels]]",
     describe_error=_describe_error,
-    reason_ignored="is ignored in a workspace's file, because it decides which server receives a token: move it to "
+    reason_ignored="is ignored in a workspace's file, because it decides which server receives a token. Move it to "
     "your user settings or the command line",
     extends=True,
     grows=True,

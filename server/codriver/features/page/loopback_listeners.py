@@ -38,8 +38,8 @@ class NoPortError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"cannot listen on 127.0.0.1 and [::1]: other programs use all {MAX_TRIED_PORTS} ports that were tried, on "
-            "one or both addresses; `ss -ltnp` lists the programs"
+            f"cannot listen on 127.0.0.1 and [::1]. All {MAX_TRIED_PORTS} ports that were tried are in use on one or "
+            "both addresses. Run `ss -ltnp` to list the programs that use them"
         )
 
 

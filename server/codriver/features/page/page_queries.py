@@ -1,4 +1,4 @@
-"""The page's Datalog queries: its example queries, and those for the history, earlier runs and matching rows."""
+"""Datalog queries of the page: examples for the user, and queries for the history, earlier runs and matching rows."""
 
 from __future__ import annotations
 

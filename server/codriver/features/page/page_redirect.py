@@ -1,4 +1,4 @@
-"""A file that redirects a browser to the page, so that the address does not appear in the browser's command line.
+"""Open the page through a file that redirects to it, so that its address does not appear in the browser's command line.
 
 All users of a machine can read the command lines of all programs. This file has mode 0600.
 """

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USAGE_NOTE = (
-    "Open it in a browser on this machine. The address works once, within ten minutes. "
-    "The page closes ten minutes after the last tab is closed."
+    "Open this address in a browser on this machine. It works only once, and only within ten minutes. The server "
+    "closes the page ten minutes after its last tab is closed."
 )
 """The explanation printed below the address: how to use the page, and when it closes."""
 LOOPBACK_WARNING = (
-    "127.0.0.1 is the less secure choice: whatever other programs once served at the same address and port (pages, "
-    "service workers) can read this page. Use it only if your browser cannot open the page's own name."
+    "127.0.0.1 is less secure: pages and service workers that other programs served earlier on the same address and "
+    "port can read this page. Use it only if your browser cannot resolve the page's own host name."
 )
-NO_BROWSER_MESSAGE = "No browser could be started. Open the address yourself."
+NO_BROWSER_MESSAGE = "No browser could be started. Open the address in a browser yourself."
 OPTIONS = (
     click.Option(
         ["--web"],
@@ -40,7 +40,10 @@ OPTIONS = (
     click.Option(
         ["--address"],
         type=click.Choice(["127.0.0.1"]),
-        help="With --web: the host in the address, for a browser that cannot resolve the page's own name. Less secure.",
+        help=(
+            "With --web: the host to use in the address, for a browser that cannot resolve the page's own host name. "
+            "This is less secure."
+        ),
     ),
 )
 """The options that this feature adds to `codriver watch`."""
@@ -68,10 +71,11 @@ def _watch(
     context = click.get_current_context()
     if any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in given):
         raise click.UsageError(
-            "--web cannot be combined with --json or with options that select entries: the page has fields for these"
+            "--web cannot be combined with --json or with options that select entries. Select entries on the page "
+            "instead"
         )
     if opens and address:
-        raise click.UsageError("--open works only with the page's random name: omit --open or --address")
+        raise click.UsageError("--open works only with the page's random host name. Omit --open or --address")
     _print_address(resolve_workspace(workspace).resolve(), address or "", opens=opens)
 
 
@@ -95,7 +99,7 @@ def page_address(workspace: Path, host: str = "") -> str:
     address = answer.get("address")
     if not isinstance(address, str):
         raise NoPageError(
-            str(answer.get("problem") or ("the server returned no address for the page: restart the server"))
+            str(answer.get("problem") or "the server returned no address for the page. Restart the server")
         )
     return address
 

@@ -38,8 +38,8 @@ NOT_EXECUTABLE_STATUS: Final = 126
 POLL_INTERVAL_S: Final = 0.02
 """Interval between checks of the program and of a server that is starting."""
 UNSUPPORTED_MESSAGE: Final = (
-    "`codriver run` only works on Linux and macOS: "
-    "on this system, call `codriver_seam.start_repl(True)` in the program instead"
+    "`codriver run` works only on Linux and macOS. On this system, call `codriver_seam.start_repl(True)` in the "
+    "program instead"
 )
 """Message on other systems."""
 
@@ -49,7 +49,7 @@ UNSUPPORTED_MESSAGE: Final = (
     short_help="Start a program with a REPL in it for agents.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.option("--name", default="", metavar="NAME", help="Name of the program's session (default: the program's name).")
+@click.option("--name", default="", metavar="NAME", help="Name of the program's session. Default: the program's name.")
 @workspace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None:
@@ -73,7 +73,10 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
         paths = [str(copy), *filter(None, [environ.get("PYTHONPATH")])]
         environ |= {DIRECTORY_VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
         if run.name != (name or run.name):
-            echo(f"codriver run: another run is called {name}, so this one is called {run.name}", err=True)
+            echo(
+                f"codriver run: the name {name} is already used by another run, so this one is called {run.name}",
+                err=True,
+            )
     except OSError as error:
         echo(f"codriver run: the program will run without a REPL: {error.filename}: {error.strerror}", err=True)
     else:

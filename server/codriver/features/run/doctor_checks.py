@@ -38,7 +38,7 @@ FLASK_VARIABLE_NAMES: Final = ("app", "application")
 
 Source: Flask's documentation, "Application Discovery".
 """
-UNSUPPORTED_MESSAGE: Final = "`codriver run` only works on Linux and macOS"
+UNSUPPORTED_MESSAGE: Final = "`codriver run` works only on Linux and macOS"
 
 
 def check_programs(workspace: Path) -> Iterator[Check]:
@@ -53,7 +53,7 @@ def check_programs(workspace: Path) -> Iterator[Check]:
             yield Check(
                 CHECK_AREA,
                 "ok",
-                f"{UNSUPPORTED_MESSAGE}; on other systems, a program can call codriver_seam.start_repl(True)",
+                f"{UNSUPPORTED_MESSAGE}. On other systems, a program can call codriver_seam.start_repl(True)",
             )
         return
     running = [*_check_runs(workspace)]

@@ -1,4 +1,4 @@
-"""The last error output of a process that has ended.
+"""Store the last error output of a process, to be read after the process has ended.
 
 A process that was started from a broken file may end before a REPL can be requested from it. Each process therefore
 retains the end of its error output. Once an agent has used the run, each process stores this output in the run's

@@ -1,4 +1,4 @@
-"""The processes of this machine according to Linux. A start time is in clock ticks since the machine was started.
+"""Read the processes of this machine from `/proc` on Linux. Start times are in clock ticks since boot.
 
 Source: proc(5).
 """

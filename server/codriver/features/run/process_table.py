@@ -1,4 +1,4 @@
-"""The processes of this machine: from `/proc` on Linux, and from psutil on macOS."""
+"""Read the processes of this machine, from `/proc` on Linux and with psutil on macOS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of a run: which ones can provide a REPL, and why the others cannot.
+"""Find the processes of a run, and determine which of them can provide a REPL.
 
 A process belongs to a run if it was started with the run's environment, or is a descendant of such a process. Programs
 may overwrite their environment to set a title, and some start children without the run's environment.
@@ -72,15 +72,18 @@ class RunProcess:
         if reason := self.unprepared_reason:
             return reason
         if self.is_ignoring:
-            return "the program ignores SIGURG, with which a REPL is requested: call start_repl() in it"
-        return "the process is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
+            return "the program ignores SIGURG, the signal that requests a REPL. Call start_repl() in the program"
+        return (
+            "the process is still starting, or its handler for SIGURG was replaced. If so, call start_repl() in the "
+            "program"
+        )
 
     @property
     def unprepared_reason(self) -> str:
         """Return the reason why the process was started without a handler for requests, or an empty string."""
         if self.isolation:
             return (
-                f"the process {self.isolation} than `codriver run`: start both in the same way, or call start_repl() "
+                f"the process {self.isolation} than `codriver run`. Start both in the same way, or call start_repl() "
                 "in the program"
             )
         if not self.is_python:
@@ -89,11 +92,14 @@ class RunProcess:
             return f"the process runs Python {version[1]}, but Codriver needs Python 3.8 or later"
         if option := _isolating_option(self.words):
             return (
-                f"Python was started with {option}, which ignores Codriver: start it without that option, or call "
-                "start_repl()"
+                f"Python was started with {option}, which makes Python ignore Codriver. Start it without that "
+                "option, or call start_repl()"
             )
         if b"CODRIVER_RUN" not in self.environ and not self.has_unknown_environ:
-            return "the process was started with a different environment, without PYTHONPATH: call start_repl() in it"
+            return (
+                "the process was started with a different environment, without PYTHONPATH. Call start_repl() in the "
+                "program"
+            )
         return ""
 
 

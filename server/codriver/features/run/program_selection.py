@@ -137,7 +137,7 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
     raise refused(
         "repl-unreachable",
         f"{member.named.key} did not provide a REPL: {why}",
-        hint="the program was not changed; call codriver_seam.start_repl(True) in it to start a REPL",
+        hint="the program was not changed. To start a REPL in it, call codriver_seam.start_repl(True) there",
     )
 
 

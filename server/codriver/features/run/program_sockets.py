@@ -1,4 +1,4 @@
-"""The Unix sockets at which programs connect to the server, and the processes at their other ends."""
+"""Unix sockets on which programs connect to the server, and the processes on the other end."""
 
 # mypy: disable-error-code="attr-defined"
 # Windows is not supported, and lacks some of these functions.

@@ -1,4 +1,4 @@
-"""The processes of this machine according to psutil, for macOS. A start time is in microseconds since the epoch.
+"""Read the processes of this machine with psutil, for macOS. Start times are in microseconds since the epoch.
 
 No system reports the signal handlers of a process to psutil. A process is therefore considered ready if it executes
 Python and was started in a way that installs the handler. macOS hides the environment of programs that belong to the

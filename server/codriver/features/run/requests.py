@@ -147,7 +147,7 @@ def silence_reason(pid: int, phase: RequestPhase) -> str:
             "(call again later), or have run out of open files, threads or memory"
         )
     if phase == "delayed":
-        return "the program is starting and still importing modules: call again later"
+        return "the program is still importing modules. Call again later"
     if not process.is_ready:
         return process.no_repl_reason or "the program replaced the handler for SIGURG"
     if process.is_blocking:

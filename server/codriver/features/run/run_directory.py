@@ -78,7 +78,7 @@ def check_private(directory: Path) -> None:
     if status.st_uid != os.getuid() or status.st_mode & 0o77:
         raise InsecureDirectoryError(
             1,
-            ("the directory is not private: other users could use it to request a REPL in your programs"),
+            "the directory is not private, so other users could use it to request a REPL in your programs",
             str(directory),
         )
 

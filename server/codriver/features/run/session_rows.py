@@ -68,6 +68,6 @@ def _process_row(member: Member, ports: Mapping[int, int]) -> dict[str, object]:
         row["port"] = ports[process.pid]
     row["note"] = (
         process.no_repl_reason
-        or "the REPL is started when its key is first used; until then the program is not touched"
+        or "the REPL is started when its key is first used. Until then, the program is left alone"
     )
     return row

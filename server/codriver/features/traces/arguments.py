@@ -24,9 +24,9 @@ TRACING_DIALECTS: Final = frozenset({"python", "clojure"})
 PROFILING_DIALECTS: Final = frozenset({"python"})
 """The dialects whose REPLs can measure the time spent in functions."""
 TRACING_UNSUPPORTED_MESSAGE: Final = (
-    "this REPL cannot record calls: only Python, Clojure on the JVM and the embedded Lisp can"
+    "this REPL cannot record calls. Only Python, Clojure on the JVM and the embedded Lisp can"
 )
-PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL cannot measure times: only Python can"
+PROFILING_UNSUPPORTED_MESSAGE: Final = "this REPL cannot measure times. Only Python can"
 
 
 def _parse_names(value: object) -> object:
@@ -134,4 +134,7 @@ def tracing_hint(repl: Repl) -> str:
     """
     if not can_record_calls(repl):
         return ""
-    return 'trace: "true" records the calls in the next run; get_evaluation with diffWith compares two runs'
+    return (
+        'to record the calls in the next run, pass trace: "true". To compare two runs, call get_evaluation with '
+        "diffWith"
+    )

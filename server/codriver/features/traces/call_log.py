@@ -1,4 +1,4 @@
-"""The log of calls to watched functions, which is the Datalog source `$calls`.
+"""The log of calls to watched functions, available to queries as the Datalog source `$calls`.
 
 A watched function may be called hundreds of times, which would evict evaluations from the output log. Therefore, calls
 have a log of their own. Both logs take their line numbers from the same counter.

@@ -1,4 +1,4 @@
-"""The watches that clients start on functions, which record the calls that REPLs report."""
+"""Watch functions for clients, and record the calls that REPLs report."""
 
 from __future__ import annotations
 

@@ -86,14 +86,14 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
     last = path[-1]
     if isinstance(last, int):
         if not 1 <= last <= len(run.calls):
-            return [f"there is no call {last}: calls are numbered 1 to {len(run.calls)}"]
+            return [f"there is no call {last}. Calls are numbered from 1 to {len(run.calls)}"]
         call = run.calls[last - 1]
         nested = _nested_lines(call, children, most - 1, most_bytes - len(format_whole_call(call).encode()))
         return [format_whole_call(call), *_limit_lines(nested, most - 1)]
     found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
-        return [f"no call to {last} was recorded; the recorded functions are {known}"]
+        return [f"no call to {last} was recorded. The recorded functions are {known}"]
     counted = found[0].function.call_count_text
     return [
         f"{counted} calls to {found[0].function.name}",

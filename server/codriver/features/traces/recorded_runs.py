@@ -1,4 +1,4 @@
-"""Recorded runs: the calls made by evaluations and test runs, for the Datalog source `$run` and for `get_evaluation`.
+"""Store the recorded calls of evaluations and test runs, for the Datalog source `$run` and for `get_evaluation`.
 
 A REPL sends each run as one JSON text. The text is parsed when it is first used, because most runs are used for only
 one answer. The newest runs are stored, limited by number and bytes.

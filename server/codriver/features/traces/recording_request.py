@@ -1,4 +1,4 @@
-"""The recording of calls requested for an evaluation or a test run."""
+"""Requests to record the calls that an evaluation or a test run makes."""
 
 from __future__ import annotations
 

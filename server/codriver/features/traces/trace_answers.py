@@ -1,4 +1,4 @@
-"""Answers about recorded runs: lines added to an evaluation's result, and parts that `get_evaluation` returns.
+"""Describe recorded calls in answers: in lines after an evaluation's result, and in parts for `get_evaluation`.
 
 A run is displayed as an outline of a few lines or as one call with its nested calls, or compared with another run.
 """

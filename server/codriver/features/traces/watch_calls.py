@@ -29,10 +29,10 @@ WATCHED_CALLS_QUERY: Final = (
     "[$calls ?e :output/text ?t]]"
 )
 """Query for `wait_for` that matches the calls recorded by a watch."""
-BAD_ARGUMENTS_HINT: Final = "name a function in a loaded module, and use only the function's arguments in the condition"
-UNSUPPORTED_MESSAGE: Final = (
-    "watch_calls needs a REPL with Python 3.12 or later that is Codriver's embedded REPL or an ipykernel"
+BAD_ARGUMENTS_HINT: Final = (
+    "pass the name of a function in a loaded module, and use only its arguments in the condition"
 )
+UNSUPPORTED_MESSAGE: Final = "watch_calls needs Codriver's embedded REPL or an ipykernel, with Python 3.12 or later"
 
 
 class WatchCallsArguments(Arguments):

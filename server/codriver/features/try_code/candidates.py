@@ -101,7 +101,7 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
         if not runs:
             raise refused(
                 "no-tests",
-                ("no test was found for the changed code: none imports it, is named after it or is known to run it"),
+                "no test was found for the changed code. No test imports it, is named after it or is known to run it",
                 hint="Pass the tests to run in the argument `test`.",
             )
     else:
@@ -112,7 +112,7 @@ async def _make_job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outco
     location = await choose_test_location(call, given, who)
     if not isinstance(location, TestEnvironment):
         raise CapabilityMissingError(
-            "test", message=(f"{location.repl.key} does not run its tests in a new process: no candidate was tested")
+            "test", message=f"{location.repl.key} does not run its tests in a new process, so no candidate was tested"
         )
     job = await make_job(call, given, location)
     chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
@@ -133,7 +133,7 @@ async def _run_candidates(
         current = await wait_for_evaluation(call, name, (candidate_job.limit_s or 0) + END_TIMEOUT_S)
         if not current.is_finished:
             with anyio.CancelScope(shield=True):
-                await stop_evaluation(call, name, "the tests of a candidate took too long")
+                await stop_evaluation(call, name, "the tests for a candidate took too long")
         results[label] = candidate_result(call, label, call.services.tests.report(name))
 
     if trial.is_parallel:

@@ -17,14 +17,14 @@ def _annotation() -> Any:
 WARM_TESTS_SETTING: Final[DeclaredSetting[Preloading]] = DeclaredSetting(
     "warm_tests",
     default="off",
-    description="Start Python test runs as copies of a process that has imported pytest, or all packages.",
+    description="Start Python test runs as copies of a process that has already imported pytest, or all packages.",
     annotation=_annotation,
 )
 """The setting that enables warm test runs."""
 MEMORY_MB_SETTING: Final = DeclaredSetting(
     "warm_tests_memory_mb",
     1024,
-    "Maximum memory of all warm test processes; if they use more, the least recently used ones are ended.",
+    "Maximum memory of all warm test processes. If they use more, the least recently used ones are ended.",
     least=16,
     most=1024 * 1024,
 )

@@ -179,12 +179,12 @@ class EvaluationTasks:
         client = ctx.lifespan_context
         called = self._caller.find(params.name, params.arguments or {})
         if called is None or not called[0].may_be_task:
-            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit the parameter task")
+            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task. Omit the parameter `task`")
         if not self.can_add(client):
             raise MCPError(
                 SERVER_ERROR_CODE,
-                f"{MAX_TASKS_PER_CLIENT} of this client's tasks are still running, which is the limit: cancel some of "
-                "them, or wait for them",
+                f"{MAX_TASKS_PER_CLIENT} of this client's tasks are still running, which is the limit. Cancel some "
+                "of them, or wait for them to finish",
             )
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
@@ -296,7 +296,7 @@ class EvaluationTasks:
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, "unknown cursor: tasks/list returns all tasks at once")
+            raise MCPError(INVALID_PARAMS, "unknown cursor. tasks/list returns all tasks at once, so omit cursor")
         self._sweep()
         return {"tasks": [task.to_2025_11_25() for task in self._client_tasks(ctx.lifespan_context)]}
 
@@ -347,7 +347,7 @@ class EvaluationTasks:
         self._sweep()
         task = self._tasks.get(identity)
         if task is None:
-            raise MCPError(INVALID_PARAMS, "unknown task: it has expired, or its server has stopped")
+            raise MCPError(INVALID_PARAMS, "unknown task. It has expired, or its server has stopped")
         return task
 
     def _sweep(self) -> None:

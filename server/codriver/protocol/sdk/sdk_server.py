@@ -181,7 +181,7 @@ class SdkServer:
         client, meta, is_modern = ctx.lifespan_context, request_meta(ctx.params), ctx.protocol_version == MODERN
         called = self._caller.find(params.name, params.arguments or {})
         if called is None:
-            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list returns the available ones")
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}. tools/list returns the available tools")
         tool, arguments = called
         client.update_conversation(meta)
         if is_modern and LEVEL_KEY not in meta and not supports_tasks(ctx):
@@ -314,7 +314,7 @@ def _is_before_initialize(ctx: ServerRequestContext[Any, Any]) -> bool:
 
 def _too_early_message(method: str) -> str:
     return (
-        f"{method} was sent too early: send initialize first and wait for its answer, or describe the client in "
+        f"{method} was sent too early. Send initialize first and wait for its answer, or describe the client in "
         f"params._meta, with {VERSION_KEY!r}"
     )
 
@@ -457,7 +457,7 @@ class SdkConnection:
             return Refusal(request.id, SERVER_ERROR_CODE, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(
-                request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it as a separate message"
+                request.id, INVALID_REQUEST, "initialize must not be part of a batch. Send it as a separate message"
             )
         if request.method == DISCOVER and not is_stateless(request.method, request.params):
             return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")

@@ -66,7 +66,7 @@ class ReplUnreachableError(RefusedError):
     def __init__(self, address: object, cause: str) -> None:
         super().__init__(
             f"no REPL could be reached at {address}: {cause}",
-            hint="start the REPL, or correct its host and port; its port file may be left over from an earlier REPL",
+            hint="start the REPL, or correct its host and port. Its port file may be left over from an earlier REPL",
             details={"endpoint": str(address)},
         )
         self.address = address
@@ -81,8 +81,8 @@ class UntrustedListenerError(RefusedError):
     def __init__(self, address: object, file: object, why: str, *, remedy: str) -> None:
         """Create the error. `remedy` states how the user can connect to this REPL anyway."""
         super().__init__(
-            f"nothing was sent to {address}, the address in {file}: {why}; to use that REPL anyway, {remedy}",
-            hint=f"name the REPL to use it anyway; otherwise remove {file} and start your own REPL again",
+            f"nothing was sent to {address}, the address in {file}: {why}. To use that REPL anyway, {remedy}",
+            hint=f"to use the REPL anyway, name it. Otherwise, remove {file} and start your own REPL again",
             details={"endpoint": str(address)},
         )
         self.address = address
@@ -96,8 +96,8 @@ class NotAReplError(RefusedError):
     def __init__(self, address: object, cause: str, *, protocol: str = "nREPL") -> None:
         super().__init__(
             f"the program at {address} is not a usable {protocol} server: {cause}",
-            hint="check the port, which a REPL prints when it starts; if the REPL serves one client at a time or is "
-            "stuck in an endless loop, restart it",
+            hint="check the port, which a REPL prints when it starts. If the REPL serves only one client at a time "
+            "or is stuck in an endless loop, restart it",
             details={"endpoint": str(address)},
         )
         self.address = address
@@ -109,8 +109,8 @@ class PackageMissingError(StartError):
 
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
-            f"cannot connect to the REPL at {address}, because {missing} is not installed in Codriver's environment: "
-            f"run {install_command(extra)}, and restart the server"
+            f"cannot connect to the REPL at {address}, because {missing} is not installed in Codriver's environment. "
+            f"Run {install_command(extra)}, and restart the server"
         )
         self.extra = extra
 
@@ -128,8 +128,8 @@ class OpTimedOutError(RefusedError):
     def __init__(self, op: str, timeout_s: float) -> None:
         super().__init__(
             f"the REPL did not answer the op {op!r} within {timeout_s:g} s",
-            hint="the REPL may be busy or stuck: see list_sessions and server_health, interrupt its code, or "
-            "restart it",
+            hint="the REPL may be busy or stuck. See list_sessions and server_health, interrupt its code, or restart "
+            "it",
         )
         self.op = op
 
@@ -157,7 +157,7 @@ def missing_namespace_error(namespace: str) -> RefusedError:
     """Create the error for a namespace that is neither loaded nor in a file on the REPL's path."""
     return refused(
         "unknown-namespace",
-        f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
+        f"there is no namespace {namespace!r}. It is not loaded, and no file of that name is on the REPL's path",
         hint="load its file with load_file, or correct the name",
     )
 
@@ -170,7 +170,7 @@ class CapabilityMissingError(RefusedError):
     def __init__(self, capability: str, provider: str | None = None, *, message: str | None = None) -> None:
         super().__init__(
             message or f"this REPL does not support {capability!r}",
-            hint=provider or "use a REPL that supports it: list_sessions shows what each REPL can do",
+            hint=provider or "use a REPL that supports it. list_sessions shows what each REPL can do",
             details={"capability": capability},
         )
         self.capability = capability
@@ -354,7 +354,7 @@ class Adapter(SharedReplOperations, Protocol):
         Raises:
             EvaluationFailedError: the value cannot be printed.
         """
-        return "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
+        return "this REPL stores no values. Evaluate an expression for the part, or pass a larger maxLength"
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a session with its own namespace and `*1`, unless it is already open. The main session always exists.

@@ -1,4 +1,4 @@
-"""Differences between the code that a REPL has loaded and its current files."""
+"""Describe how the code that a REPL has loaded differs from its files."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def _line(row: FreshRow) -> str:
         return f"{row.name} was not compared with a fresh import, because the comparison failed: {row.of}"
     if row.kind == "cache":
         results = format_count(row.count, "result")
-        return f"{row.name} has cached {results} computed with the previous {row.of}: clear it"
+        return f"{row.name} has cached {results} computed with the previous {row.of}. Clear the cache"
     fresh, live = _value_text(row.fresh), _value_text(row.live)
     if fresh == live:
         fresh, live = "different code", "its previous code" if row.why == "previous" else "different"

@@ -1,4 +1,4 @@
-"""The code that a Lisp process has loaded: namespaces, vars, and objects from previous loads."""
+"""Describe the code that a Lisp process has loaded: namespaces, vars, and objects from previous loads."""
 
 from __future__ import annotations
 

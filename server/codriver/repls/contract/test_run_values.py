@@ -1,4 +1,4 @@
-"""The results of a test run."""
+"""Values that describe the results of a test run."""
 
 from __future__ import annotations
 

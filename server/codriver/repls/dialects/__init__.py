@@ -88,8 +88,8 @@ CLOJURE: Final = Dialect(
     file_evaluator=program("clojure/file_evaluator.clj"),
     answers_while_busy=True,
     interrupt_note=(
-        "the JVM is stopping the thread: code that is waiting ends at once, and a loop may keep a core busy for about "
-        "5 s more; the session accepts new evaluations now"
+        "the JVM is stopping the thread. Code that is waiting ends at once, but a loop may keep a core busy for "
+        "about 5 s more. The session accepts new evaluations now"
     ),
     isolates="session",
 )
@@ -100,7 +100,7 @@ CLOJURESCRIPT: Final = Dialect(
     facts="{:root nil :version *clojurescript-version*}",
     broken=frozenset({"interrupt"}),
     notes=(
-        "ClojureScript cannot be interrupted, because its runtime has one thread: reload the runtime to end a loop",
+        "ClojureScript cannot be interrupted, because its runtime has one thread. To end a loop, reload the runtime",
     ),
 )
 
@@ -111,7 +111,7 @@ BABASHKA: Final = Dialect(
     expressions=Programs(_CLOJURE_EXPRESSIONS),
     before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING_PREFIXES,
-    notes=("babashka's nREPL server cannot interrupt code: restart it to end an endless loop",),
+    notes=("babashka's nREPL server cannot interrupt code. To end an endless loop, restart it",),
 )
 
 NBB: Final = Dialect(
@@ -146,7 +146,7 @@ NBB: Final = Dialect(
     load_moves_namespace=True,
     isolates="none",
     notes=(
-        "nbb cannot be interrupted, and an endless loop blocks it for all clients: restart it to end one",
+        "nbb cannot be interrupted, and an endless loop blocks it for all clients. To end the loop, restart nbb",
         "all clients of nbb share one namespace",
     ),
 )
@@ -186,7 +186,7 @@ BASILISP: Final = Dialect(
     tooling=_PYTHON_TOOLING_PATHS,
     load_moves_namespace=True,
     isolates="connection",
-    notes=("Basilisp's own server cannot interrupt code; the one started by `codriver serve --repl lisp` can",),
+    notes=("Basilisp's own server cannot interrupt code, but the one started by `codriver serve --repl lisp` can",),
 )
 
 HY: Final = Dialect(
@@ -215,7 +215,7 @@ HY: Final = Dialect(
         "own.module shared.module own.locals shared.locals) None)"
     ),
     notes=(
-        "hy-nrepl serves one client at a time: others wait until this one disconnects",
+        "hy-nrepl serves one client at a time, so others wait until this one disconnects",
         "hy-nrepl can interrupt Python code between two instructions, but not a blocking call",
     ),
 )
@@ -235,8 +235,8 @@ WORKER_PYTHON: Final = Dialect(
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
     isolates="session",
-    shares="shared names can be read, and names that you define are separate; modules and objects modified "
-    "in place are shared",
+    shares="you can read the shared names, but the names that you define are separate. Modules, and objects that are "
+    "modified in place, are shared",
     is_serial=True,
 )
 

@@ -110,7 +110,7 @@ class Dialect:
     """Whether the server replies to other requests while code is running."""
     isolates: Isolation | None = None
     """What the dialect's only server isolates, or None if each server must be probed."""
-    shares: str = "namespaces and their definitions are shared: define names in a namespace of your own"
+    shares: str = "namespaces and their definitions are shared, so define names in a namespace of your own"
     """A description of what separate sessions have in common."""
     joins: str | None = None
     """Code that makes a session use the names of the session `$main`, if sessions have separate ones."""

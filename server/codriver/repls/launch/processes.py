@@ -1,4 +1,4 @@
-"""REPL processes started by Codriver, and port files of REPLs started by others.
+"""Run REPL processes that Codriver starts, and watch the port files of REPLs that others start.
 
 A REPL that Codriver starts is a process tree that ends with the server, whatever ends the server. The known port file
 paths in the workspace and its projects are checked every 0.6 s, which costs one `lstat` each if nothing has changed.
@@ -401,7 +401,7 @@ def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
 def _start_error_text(command: Sequence[str], cwd: Path, error: OSError) -> str:
     why = error.strerror or str(error)
     if not cwd.is_dir():
-        why = "that directory no longer exists; create it again, and call restart_repl if the REPL does not restart"
+        why = "that directory no longer exists. Create it again, and call restart_repl if the REPL does not restart"
     return f"`{' '.join(command)}` could not be started in {cwd}: {why}"
 
 
@@ -537,7 +537,7 @@ def _read(workspace: Path, path: Path) -> FoundPortFile | None:
         return FoundPortFile(path, None, f"the file cannot be read: {error.strerror}", key)
     text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
-        return FoundPortFile(path, None, "the file is empty; the REPL may still be starting", key, written_ns)
+        return FoundPortFile(path, None, "the file is empty, because the REPL may still be starting", key, written_ns)
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_PORT_CHARS and 0 < int(text) <= MAX_PORT):
         why = f"the file does not contain a port, but begins with {text[:MAX_PORT_CHARS]!r}"
         return FoundPortFile(path, None, why, key, written_ns)

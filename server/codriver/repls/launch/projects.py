@@ -337,7 +337,10 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO_
     for name in ENVIRONMENT_DIRECTORIES if main else ():
         if main and (python := _find_interpreter(main / name)):
             whose = f"{name} in the main checkout {main}, because this working tree has none"
-            caution = f"Python code runs in {whose}: create one in this working tree if it needs different packages"
+            caution = (
+                f"Python code runs in {whose}. If this working tree needs different packages, create an environment "
+                "in it"
+            )
             return _as_replacement_for(broken, Interpreter(python, whose, caution))
     if found := python_in_path(environ.get("PATH")):
         return _as_replacement_for(broken, Interpreter(found, PATH_PYTHON_ORIGIN, remark=_remark(workspace, found)))
@@ -436,7 +439,7 @@ def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpr
         return replacement
     where = f"{replacement.path} ({replacement.whose})"
     caution = (
-        f"{broken}, so Python code runs in {where}, without the environment's packages: create the environment again"
+        f"{broken}, so Python code runs in {where}, without the environment's packages. Create the environment again"
     )
     return replace(replacement, caution=caution, remark=None)
 
@@ -480,6 +483,6 @@ def _remark(workspace: Path, python: str) -> str | None:
         return None
     return (
         f"this project has no virtual environment (.venv, venv), so its code runs in {python}, perhaps without its "
-        "packages: create one, or choose an interpreter with `codriver serve --python PATH` or with python = … in "
-        "codriver.toml"
+        "packages. Create an environment, or choose an interpreter with `codriver serve --python PATH` or with "
+        "python = … in codriver.toml"
     )

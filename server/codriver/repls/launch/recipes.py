@@ -331,11 +331,11 @@ def _recipe(words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"this is not a valid command line ({error})") from error
     if not command:
         known_words = ", ".join(kinds_by_word(project.added_kinds))
-        raise RecipeError(words, f"the command line is empty; pass a command line, or one of {known_words}")
+        raise RecipeError(words, f"the command line is empty. Pass a command line, or one of {known_words}")
     found = _which(command[0], project)
     if found is None:
         known_words = ", ".join(kinds_by_word(project.added_kinds))
-        raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
+        raise RecipeError(words, f"there is no command {command[0]!r} in PATH. The known REPLs are {known_words}")
     command = (found, *command[1:])
     return Recipe(command, repl_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_TIMEOUT_S)
 
@@ -373,8 +373,8 @@ def _lisp_python(kind: ReplKind, words: str, python: str, whose: str) -> tuple[s
     if not _has_basilisp(sys.executable):
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
     note = (
-        f"Lisp code is evaluated by Basilisp in codriver's own interpreter, without the project's packages, because "
-        f"{python} ({whose}) has no Basilisp: run `pip install basilisp` in the project's environment"
+        "Lisp code is evaluated by Basilisp in codriver's own interpreter, without the project's packages, because "
+        f"{python} ({whose}) has no Basilisp. Run `pip install basilisp` in the project's environment"
     )
     return sys.executable, note
 
@@ -414,14 +414,14 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
     if program is not None and not passes_arguments_unchanged(program):
         why = f"{program} is a batch file, and Windows removes quotes from its arguments"
-        raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) in a folder on your PATH")
+        raise RecipeError(words, f"{why}. Install deps.exe (github.com/borkdude/deps.clj) in a folder on your PATH")
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, ALLOW_ATTACH_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
         return _create_recipe(kind, command, project)
     java = _which("java", project)
     if java is None:
-        raise RecipeError(words, "there is no java in PATH; install a JDK and the Clojure CLI (clojure.org/guides)")
+        raise RecipeError(words, "there is no java in PATH. Install a JDK and the Clojure CLI (clojure.org/guides)")
     jars = _debian_jars()
     if jars is None:
         raise RecipeError(words, f"the Clojure CLI is not installed; {kind.install}")

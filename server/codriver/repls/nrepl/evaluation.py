@@ -242,7 +242,7 @@ class Evaluation:
                     raise
                 raise refused(
                     "repl-disconnected",
-                    f"this session's own connection was lost: {error.cause}; the code {NOT_SENT_AGAIN}; the session "
+                    f"this session's own connection was lost: {error.cause}. The code {NOT_SENT_AGAIN}. The session "
                     "gets a new connection with the next evaluation",
                     hint="check what the code did before you repeat it",
                 ) from error

@@ -73,7 +73,7 @@ LOCALS_OP: Final = "codriver/locals"
 """The worker's op that returns the local variables in the last error's frames."""
 
 VALUE_NOT_STORED_MESSAGE: Final = (
-    "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
+    "this REPL stores no values. Evaluate an expression for the part, or pass a larger maxLength"
 )
 """The reason why parts of a value cannot be read from a REPL that does not store values."""
 

@@ -282,7 +282,7 @@ class NreplAdapter(SharedReplOperations):
         """Interrupt the evaluation in `session`."""
         if session == TEST_SESSION and self._tests.stop_waiting():
             return Interruption(
-                "requested", note="the test run was abandoned; a test that never ends may still be running"
+                "requested", note="the test run was abandoned. A test that never ends may still be running"
             )
         support = self._require("interrupt")
         target = self._sessions.get(session)
@@ -305,13 +305,13 @@ class NreplAdapter(SharedReplOperations):
         if not running.is_finished:
             running.status.add("interrupted")
             target.connection.finish(running)
-            note = "the REPL confirmed the interrupt but did not end the evaluation: its code may still be running"
+            note = "the REPL confirmed the interrupt but did not end the evaluation. Its code may still be running"
             if is_idle:
                 # An nREPL session may lose its thread and then accept code without ever running it.
                 target.is_deaf = bool(target.id) and not self._dialect.joins
                 note = (
-                    "the REPL reports that nothing is running, but not that the evaluation ended: its code may still "
-                    "be running"
+                    "the REPL reports that nothing is running, but not that the evaluation has ended. Its code may "
+                    "still be running"
                 )
                 note += "; a new session replaces this one" if target.is_deaf else ""
             return Interruption("requested", note=note)

@@ -1,4 +1,4 @@
-"""The sessions that Codriver has opened on a server. They are closed even if the connection is lost."""
+"""Sessions that Codriver has opened on a server, which it closes even if the connection is lost."""
 
 from __future__ import annotations
 

@@ -57,19 +57,21 @@ OPS_BY_CAPABILITY: Final[Mapping[str, tuple[str, ...]]] = {
 """The ops that provide each capability, in order of preference. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
 MISSING_CAPABILITY_HINTS: Final[Mapping[str, str]] = {
-    "restart": "start the REPL with `codriver serve --repl COMMAND`: codriver can only restart REPLs that it started",
-    "interrupt": "the server has no op `interrupt`; if codriver started the REPL, restart it instead",
-    "complete": "the server has no op for completion: list names by evaluating code",
-    "lookup": "the server has no op for lookup: evaluate code to find out, or read the source",
-    "stdin": "the server has no op `stdin`: pass the input to the code as a value",
-    "sessions": "the server does not isolate sessions: start another REPL for separate work",
-    "print-limits": "the server ignores limits: long values are shortened after they are printed",
-    "macroexpand": "the server has no op for macro expansion: evaluate a call to macroexpand, if the language has it",
+    "restart": (
+        "start the REPL with `codriver serve --repl COMMAND`, because Codriver can restart only REPLs that it started"
+    ),
+    "interrupt": "the server has no op `interrupt`. If Codriver started the REPL, restart it instead",
+    "complete": "the server has no op for completion. List names by evaluating code",
+    "lookup": "the server has no op for lookup. Look the name up by evaluating code, or read the source",
+    "stdin": "the server has no op `stdin`. Pass the input to the code as a value",
+    "sessions": "the server does not isolate sessions. Start another REPL for separate work",
+    "print-limits": "the server ignores print limits, so long values are shortened after they are printed",
+    "macroexpand": "the server has no op for macro expansion. Evaluate a call to macroexpand, if the language has it",
     "test": "run the project's test command in a shell",
-    "stacktrace": "the server sends only the message: print the error's stack trace in your code",
-    "frame": "the server does not retain the frames of an error: evaluate parts of the failing form, or call it with "
+    "stacktrace": "the server sends only the message. Print the error's stack trace in your code",
+    "frame": "the server does not retain the frames of an error. Evaluate parts of the failing form, or call it with "
     "other values",
-    "drift": "load changed files with load_file: this REPL does not report where its definitions are from",
+    "drift": "this REPL does not report where its definitions are from. Load changed files with load_file",
     "restore": "omit onFailure, look at the failures, and use undo_edit and load_file",
 }
 """One-line hints on how to get each capability, or what to do without it."""
@@ -91,15 +93,18 @@ HINTS_BY_DIALECT: Final[Mapping[str, Mapping[str, str]]] = {
     "unknown": CIDER_CAPABILITY_HINTS,
     "python": {"macroexpand": "Python has no macros"},
     "nbb": {
-        "drift": "load changed files with load_file: codriver does not compare nbb's definitions; "
-        "symbol_info returns the file and line of a definition"
+        "drift": "Codriver does not compare nbb's definitions. Load changed files with load_file. symbol_info "
+        "returns the file and line of a definition"
     },
     "hy": {
-        "drift": "load changed files with load_file: Hy compiles to Python and keeps no forms; "
-        "evaluated code is separate from the modules of files"
+        "drift": "Hy compiles to Python and keeps no forms, and evaluated code is separate from the modules of "
+        "files. Load changed files with load_file"
     },
     "basilisp": {
-        "drift": "`codriver serve --repl lisp` starts a Basilisp that can be compared; otherwise use load_file"
+        "drift": (
+            "`codriver serve --repl lisp` starts a Basilisp whose code can be compared with its files. Otherwise, "
+            "use load_file"
+        )
     },
 }
 """Hints for dialects that need hints other than `MISSING_CAPABILITY_HINTS`."""
@@ -169,7 +174,7 @@ def describe_outside_packages(answer: Sequence[Message]) -> str | None:
     named = join_first([f"{name} ({text_or_none(path)})" for name, path in found.items()], MAX_NAMED_PACKAGES)
     return (
         f"imported from outside this working tree: {named}. Edits in this working tree have no effect on these "
-        "packages: install the project into an environment in this working tree"
+        "packages. Install the project into an environment in this working tree"
     )
 
 
@@ -186,7 +191,7 @@ class HostApplication:
     def note(self) -> str:
         """Return a note about the application for users of the REPL."""
         return (
-            f"runs in the application {self.program}, process {self.process_id}: its modules are live, and the "
+            f"runs in the application {self.program}, process {self.process_id}. Its modules are live, and the "
             "application's own output is not captured"
         )
 
@@ -427,7 +432,7 @@ def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) 
     if java is None or java < MIN_JAVA_NEEDING_ATTACH or "interrupt" not in support or facts.get("attach"):
         return ()
     note = (
-        f"on Java {java}, an endless loop can only be stopped if the JVM was started with "
-        "-Djdk.attach.allowAttachSelf; without it, an interrupt only ends code that is waiting"
+        f"on Java {java}, an endless loop can be stopped only if the JVM was started with "
+        "-Djdk.attach.allowAttachSelf. Without that option, an interrupt ends only code that is waiting"
     )
     return (note,)

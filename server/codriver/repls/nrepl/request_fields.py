@@ -69,7 +69,10 @@ class RequestFields:
             raise unsafe_request_error(
                 f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
                 f"than {limit} bytes, and this one has {size}",
-                hint="put the code in a file and load it with short code, or send it in smaller parts",
+                hint=(
+                    "put the code into a file and evaluate a short form that loads it, or send the code in smaller "
+                    "parts"
+                ),
             )
 
     def fields_for_form(

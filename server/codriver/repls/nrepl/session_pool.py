@@ -158,7 +158,7 @@ class SessionPool:
             match self._route_to(name, shares_names=shares_names):
                 case Route.REFUSED:
                     raise CapabilityMissingError(
-                        "sessions", "all callers share this REPL's only namespace; start another REPL"
+                        "sessions", "all callers share this REPL's only namespace. Start another REPL"
                     )
                 case Route.MAIN:
                     return main

@@ -1,4 +1,4 @@
-"""Turns that ensure that a session runs one evaluation at a time."""
+"""Let the evaluations in a session take turns, so that only one runs at a time."""
 
 from __future__ import annotations
 

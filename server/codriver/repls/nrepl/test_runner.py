@@ -303,7 +303,7 @@ class TestRunner:
                 raise refused(
                     "bad-arguments",
                     f"match cannot be read: {selection.match!r}",
-                    hint="write words of test names with and, or and not before a word: parser and not slow or reader",
+                    hint="combine parts of test names with `and`, `or` and `not`, as in: parser and not slow or reader",
                 )
         names |= {"files": found, "spaces": [space for space, _ in found] if is_path else []}
         if is_path and not found:

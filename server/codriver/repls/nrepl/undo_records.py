@@ -1,4 +1,4 @@
-"""Undo records: the state of definitions before a load, which the REPL stores so that it can be restored."""
+"""Undo records, in which a REPL stores the definitions that a load replaces, so that they can be restored."""
 
 from __future__ import annotations
 

@@ -73,8 +73,7 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
     if others:
         raise refused(
             "bad-arguments",
-            "affected tests are chosen from all tests, so "
-            f"{join_first(others, MAX_NAMED_FILES)} cannot be named as well",
+            f'"affected" chooses from all tests, so {join_first(others, MAX_NAMED_FILES)} cannot be named as well',
             hint='Pass only paths: ["affected"], only affectedBy, or the names of tests.',
         )
     changed = await _read_changes(call, arguments)

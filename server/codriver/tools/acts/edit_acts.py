@@ -90,9 +90,9 @@ NO_TESTS_REASONS: Final = ("no-tests", "unknown-namespace")
 FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the failing tests had already failed before it"
 NOT_TESTED_MESSAGE: Final = "the edit is kept, but not tested"
 NOT_KNOWN_MESSAGE: Final = "the edit is kept: no failed test is known to have passed before the edit"
-LOAD_FAILED_MESSAGE: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
-RESTORED_TEMPLATE: Final = "{all} as before; other effects of loading or tests are not undone"
-NOT_RESTORED_TEMPLATE: Final = "{all} as before; definitions were not restored: {why}"
+LOAD_FAILED_MESSAGE: Final = "the edit is kept although its load failed, and the REPL has the previous definitions"
+RESTORED_TEMPLATE: Final = "{all} as before. Other effects of the load and the tests are not undone"
+NOT_RESTORED_TEMPLATE: Final = "{all} as before, but definitions were not restored: {why}"
 
 
 class LiveSteps:
@@ -282,7 +282,7 @@ class LiveSteps:
         in_repl = [run for run in choice.runs if not self._is_python_run(run)]
         if in_repl and not self._loads.is_done:
             self.fields.setdefault(
-                "notTested", "the load has not finished: wait with get_evaluation, then call run_tests"
+                "notTested", "the load has not finished. Wait for it with get_evaluation, then call run_tests"
             )
             return True
         ends_at = anyio.current_time() + self._limit_s
@@ -508,7 +508,7 @@ class LiveSteps:
         first, *others = [result.display_path for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._selects_affected:
-            return {"notTested": f"{words}: name the tests, or call run_tests"}
+            return {"notTested": f"{words}. Name the tests, or call run_tests"}
         return {"reason": "no-tests", "message": f"no test was found in {', '.join(self._tests)}: the edit is kept"}
 
     async def commit(self) -> None:
@@ -640,7 +640,7 @@ def _check_capability(repl: Repl, capability: str) -> None:
     if profile is not None and capability not in profile.capabilities:
         message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'restore definitions'}"
         why = profile.missing.get(capability)
-        raise CapabilityMissingError(capability, why, message=f"{message}: nothing was written")
+        raise CapabilityMissingError(capability, why, message=f"{message}, so nothing was written")
 
 
 def _error_fields(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:

@@ -131,7 +131,7 @@ class EditLoads:
                     self.unserved = self.unserved or {"reason": "no-repl", "message": message, "hint": hint}
             elif not await self._load(file, path, repl, ends_at):
                 self.is_done = False
-                blocked_by = f"the load of {file.name} has not finished: call load_file afterwards"
+                blocked_by = f"the load of {file.name} has not finished. When it has, call load_file"
 
     async def _load(self, file: ChangedCode, path: Path, repl: Repl, ends_at: float) -> bool:
         """Load a file, and return whether the load finished in time."""
@@ -159,7 +159,7 @@ class EditLoads:
                 await stop_evaluation(call, request.id, "the load took too long")
                 current = find_evaluation(call.state, request.id)
         except (RefusedError, ReplDisconnectedError) as error:
-            self.rows[file.index] = {"notLoaded": f"{error}: call load_file when that is fixed"}
+            self.rows[file.index] = {"notLoaded": f"{error}. When that is fixed, call load_file"}
             if self._undo_id:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
@@ -281,7 +281,7 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
 def _describe_unserved(path: Path, why: str | None) -> str:
     """Explain why no session loads a file, and how to load it."""
     if why is not None:
-        return f"{why}: call load_file with replSessionKey"
+        return f"{why}. Call load_file with replSessionKey"
     if not dialects_by_suffix().get(path.suffix):
         return f"no REPL loads files that end in {path.suffix}"
-    return "no connected REPL serves this file: start one (see status), then call load_file"
+    return "no connected REPL serves this file. Start one (see status), then call load_file"

@@ -76,7 +76,8 @@ def _suggested_lines(text: str, most: int) -> str:
     if balanced.error is not None or not balanced.changed:
         return ""
     introduction = (
-        " Its indentation suggests the following (nothing was rewritten; check that it is what you intended):"
+        " Its indentation suggests the following code. Check that it is what you intended, because nothing was "
+        "rewritten:"
     )
     lines = [f"\n{number}: {line}" for number, line in _changed_lines(text, balanced.text)]
     lines_that_fit: list[str] = []

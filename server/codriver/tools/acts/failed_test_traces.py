@@ -1,4 +1,4 @@
-"""Convert the first failure of a test run to a stack trace."""
+"""Convert the first failure of a test run into a stack trace."""
 
 from __future__ import annotations
 

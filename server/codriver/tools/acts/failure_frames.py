@@ -1,4 +1,4 @@
-"""Frames of failed tests: whether they belong to the project, and how answers display them."""
+"""Describe the frames of a failed test, and determine which of them belong to the project."""
 
 from __future__ import annotations
 

@@ -77,11 +77,11 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
         raise CapabilityMissingError("frame", profile.missing.get("frame") if profile is not None else None)
     failed = last_failed_evaluation(call.state, target)
     if failed is None:
-        raise _no_frame_error("nothing failed in this session; Python tests run in a separate process")
+        raise _no_frame_error("nothing has failed in this session, and Python tests run in a separate process")
     if failed.kind != "run-tests":
         return {"frame": number}
     if target.repl.dialect == PYTHON:
         raise _no_frame_error("the failed tests ran in a separate process, which has ended")
     if not has_test_frames(call.state, failed):
-        raise _no_frame_error("other tests have run in this REPL since the failure: run the failed test again")
+        raise _no_frame_error("other tests have run in this REPL since the failure. Run the failed test again")
     return {"frame": number, "is_in_test": True}

@@ -70,7 +70,7 @@ SILENT_OPTIONS: Final = frozenset({
     "--pdb",
 })  # fmt: skip
 """pytest options that do not request output on the terminal."""
-STILL_RUNNING_HINT: Final = "the run continues: get_evaluation waits for it, interrupt_evaluation stops it"
+STILL_RUNNING_HINT: Final = "the run continues. get_evaluation waits for it, and interrupt_evaluation stops it"
 """Hint about a test run that continues after its call."""
 
 
@@ -184,7 +184,7 @@ def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[
     report, error = job_report.report, job_report.report.error
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if job_report.limit_passed:
-        fields |= stopped_run_fields(job_report.limit_passed, is_longest=job_report.is_longest_limit)
+        fields |= stopped_run_fields(job_report.limit_passed)
     elif job.status == "interrupted":
         fields["reason"] = "interrupted"
     elif error is not None and not report.failures:
@@ -225,7 +225,7 @@ def _no_tests_message(job_report: JobReport) -> str:
     if spec.runner != "pytest":
         runner = "unittest" if spec.runner == "unittest" else "manage.py test"
         install = quote_command_line([spec.python, "-m", "pip", "install", "pytest"])
-        why = f"{runner} ran, because pytest is not installed; for tests written for pytest, run `{install}`"
+        why = f"{runner} ran the tests, because pytest is not installed. For tests written for pytest, run `{install}`"
         return f"no test was found{where}: {why}"
     return f"no test was found{where}"
 

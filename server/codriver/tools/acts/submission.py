@@ -111,8 +111,8 @@ def check_not_blocked(call: Call, target: Target, who: str, *, kind: Kind = "eva
             how = "has been waiting for input" if evaluation.status == "needs-input" else "has been running"
             raise refused(
                 "busy",
-                f"the code was not sent and will not run: {describe_callers_evaluation(evaluation, who)} {how} in "
-                f"{target.repl.key} for {since_s} s",
+                f"the code was not sent and will not run, because {describe_callers_evaluation(evaluation, who)} "
+                f"{how} in {target.repl.key} for {since_s} s",
                 hint=", or ".join(ways_to_free_session(call, evaluation)),
                 details={"evaluationId": evaluation.id},
             )

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
     from codriver.tools.calls.call import Call
 
-FRAMES_HINT = "evaluate_code with frame: 0 evaluates code where it failed, frame: 1 in its caller"
+FRAMES_HINT = "evaluate_code with frame: 0 runs code in the frame that failed, and with frame: 1 in its caller"
 PROCESS_EXITED_MESSAGE = (
-    "the process of the failed test has ended; it is only retained until the next test run, for at most ten minutes"
+    "the process of the failed test has ended. It is retained only until the next test run, for at most ten minutes"
 )
 
 

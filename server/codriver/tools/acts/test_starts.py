@@ -1,4 +1,4 @@
-"""Describe how a Python test run starts, and build the shell command that repeats it."""
+"""Describe how a Python test run was started, and build the shell command that repeats it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes that an answer includes: on earlier evaluations of the same code, and on other callers' actions."""
+"""Write the notes in an answer: on earlier evaluations of the same code, and on other callers' actions."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ def restart_notes(answer: AnswerInProgress) -> list[str]:
     )
     since = f"since your last answer ({why})" if why else "since your last answer"
     if repl.is_owned:
-        return [f"{repl.key} was restarted {since}: its definitions are gone"]
-    return [f"{repl.key} was reconnected {since}: it is a new process, without the previous definitions"]
+        return [f"{repl.key} was restarted {since}, so its definitions are gone"]
+    return [f"{repl.key} was reconnected {since}. It is a new process, without the previous definitions"]
 
 
 def _isolation_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:

@@ -1,4 +1,4 @@
-"""The text of an answer about an evaluation: its values and output, truncated to the size limit."""
+"""Write the text of an answer about an evaluation: its values and output, truncated to the size limit."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _add_long_text(
         stacks = cut_to_head(transcript.user_stacks or transcript.stacks, min(MAX_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
-        notes.append("stacks shows where your code was; get_evaluation with part stacks returns the whole dump")
+        notes.append("stacks shows where your code was. get_evaluation with part stacks returns the whole dump")
     most = max_bytes + max_bytes // SLIGHT_EXCESS_SHARE + 1
     sizes: dict[str, int] = {"result": _bounded_size(result, most)}
     ends = _new_ends(transcript, most, delivery) if has_output else {}

@@ -119,7 +119,9 @@ def stale_object_notes(found: Collection[Difference]) -> tuple[str, ...]:
     )
     same = [difference.module for difference in found if difference.kind == "unchanged"]
     notes += (
-        [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs the module again"] if same else []
+        [f"{same[0]} has not changed since its load, so nothing ran. To run the whole module again, pass whole: true"]
+        if same
+        else []
     )
     emptied = [f"{difference.qualified_name} ({difference.of})" for difference in found if difference.kind == "emptied"]
     notes += [f"caches emptied: {join_first(emptied)}"] if emptied else []
@@ -133,9 +135,11 @@ def stale_object_notes(found: Collection[Difference]) -> tuple[str, ...]:
         for difference in found
         if difference.joint == "/" and difference.kind == "gone" and not difference.evaluated
     ]
-    notes += [f"no longer defined in the file: {join_first(gone)}; prune: true removes such names"] if gone else []
+    notes += (
+        [f"no longer defined in the file: {join_first(gone)}. To remove such names, pass prune: true"] if gone else []
+    )
     if any(difference.joint == "/" and difference.kind in ("old", "former") for difference in found):
-        notes.append("dependents: true also loads the namespaces that require this one")
+        notes.append("to load the namespaces that require this one too, pass dependents: true")
     return (
         *notes,
         *_limit_lines(describe_stale_object(difference) for difference in found if difference.kind in STALE_KINDS),
@@ -235,20 +239,20 @@ def describe_stale_object(difference: Difference) -> str:
     if difference.kind == "closures":
         some = "1 closure" if difference.of == "1" else f"{difference.of} closures"
         verb = "exists" if difference.of == "1" else "exist"
-        return f"{some} of the old {difference.qualified_name} still {verb}: create them again"
+        return f"{some} of the old {difference.qualified_name} still {verb}. Create them again"
     if difference.kind == "unbound":
         return (
-            f"{difference.qualified_name} comes from {difference.of}, which no longer exists: "
-            "the import fails in a new process"
+            f"{difference.qualified_name} comes from {difference.of}, which no longer exists, so the import would "
+            "fail in a new process"
         )
     if difference.kind == "kept":
         return (
-            f"{difference.qualified_name} is defined only once, so loading does not update it: "
-            "ns-unmap it, then call load_file"
+            f"{difference.qualified_name} is defined only once, so a load does not update it. Remove it with "
+            "ns-unmap, then call load_file"
         )
     if difference.kind == "former":
         return (
-            f"{difference.qualified_name} implements the old protocol {difference.of}: load {difference.module} as well"
+            f"{difference.qualified_name} implements the old protocol {difference.of}. Load {difference.module} as well"
         )
     instead = "bind it again" if difference.module == MAIN_MODULE else f"load {difference.module} as well"
     return f"{difference.qualified_name} is still the old {difference.of}: {instead}"

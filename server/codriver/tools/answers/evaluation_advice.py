@@ -92,9 +92,12 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
-        return "the code reads from standard input: send it a line with send_input, or pass stdin with code that reads"
+        return (
+            "the code is waiting for standard input. Send it a line with send_input, or pass stdin when you evaluate "
+            "code that reads"
+        )
     ends = describe_how_to_stop(call, evaluation)
-    return f"the code reads from standard input, which this REPL does not support: {ends} stops it"
+    return f"the code is waiting for standard input, which this REPL does not support. {ends} stops it"
 
 
 def _thread_output_notes(answer: AnswerInProgress) -> Notes:

@@ -1,4 +1,4 @@
-"""The answer about an evaluation: its result, output or failure so far, and notes."""
+"""Create the answer about an evaluation, with its result, output or failure so far, and notes."""
 
 from __future__ import annotations
 
@@ -335,24 +335,24 @@ def _failure_reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
             is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
             reason, status_hint = ("stopping", "") if is_stopping else ("repl-disconnected", "see status; ")
             if evaluation.started_at is None:
-                return reason, f"{status_hint}the code was not sent: evaluate it again"
+                return reason, f"{status_hint}the code was not sent. Evaluate it again"
             return (
                 reason,
                 f"{status_hint}Codriver never sends code twice, so check what the code did before you repeat it",
             )
         case "interrupted":
-            return "interrupted", "the output so far is available; evaluate again when the session is free"
+            return "interrupted", "the output so far is available. Evaluate the code again when the session is free"
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     if failure is not None and failure.type == NAMESPACE_MISSING_TYPE:
-        return "evaluation-failed", "nothing was evaluated: load or require the namespace first, or omit namespace"
+        return "evaluation-failed", "nothing was evaluated. Load or require the namespace first, or omit namespace"
     # Python is parsed whole before any of it runs, Lisp form by form.
     reads_all_first = repl is not None and repl.dialect == "python"
     # The server does not know the syntax of a newer Python: then the REPL's own parser finds the error.
     if failure is not None and failure.phase in READING_PHASES and (advice := python_equivalent(failure.source_line)):
-        return "syntax-error", f"{advice}; nothing was evaluated"
+        return "syntax-error", f"nothing was evaluated: {advice}"
     if failure is not None and failure.phase in READING_PHASES and (reads_all_first or failure.form == 1):
-        return "evaluation-failed", "nothing was evaluated: correct the code and call again"
-    return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"
+        return "evaluation-failed", "nothing was evaluated. Correct the code and call again"
+    return "evaluation-failed", "see error and stderr. The forms before the failing one have taken effect"
 
 
 async def collect_notes(answer: AnswerInProgress) -> list[str]:

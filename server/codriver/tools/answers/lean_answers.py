@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 SECOND_FAILURE_PREFIX = "this is the second failure: "
 """Start of the hint about a second failure of the same code or test. This hint is never omitted."""
-FRAMES_HINT = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
+FRAMES_HINT = 'status with about: "error" numbers the frames, and evaluate_code with frame runs code in one'
 """Hint about failures in a REPL that retains frames."""
 MIN_ELAPSED_MS = 100
 """Duration, in milliseconds, below which an answer omits `elapsedMs`."""

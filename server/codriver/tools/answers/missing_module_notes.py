@@ -1,4 +1,4 @@
-"""Notes about a module that cannot be imported although it is in the workspace.
+"""Explain why a module cannot be imported although it is in the workspace.
 
 In a repository with several projects, a module may be in a directory that is not on `sys.path`. If importing such a
 module fails, a note names its directory and the line that makes it importable. Files are found only by name: none is
@@ -50,7 +50,7 @@ async def describe_missing_module(call: Call, evaluation: Evaluation) -> list[st
     first, *others = map(repr, found)
     more = f" (or {', '.join(others)})" if others else ""
     how = f"evaluate import sys; sys.path.append({first}){more} at each start"
-    return [f"{match['name']} is in a folder in the workspace that this REPL does not search: {how}"]
+    return [(f"{match['name']} is in a folder of the workspace that this REPL does not search. To change that, {how}")]
 
 
 def find_import_directories(workspace: Path, name: str) -> list[str]:

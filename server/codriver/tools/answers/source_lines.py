@@ -1,4 +1,4 @@
-"""Numbered source lines around a location: the whole function if it is short, or else the nearest lines.
+"""Select numbered source lines around a location: the whole function if it is short, otherwise the nearest lines.
 
 The docstring of a long function is replaced by its line numbers, so that its code is displayed. Python functions are
 found by indentation and not by parsing, because a project's Python may be newer than the server's.

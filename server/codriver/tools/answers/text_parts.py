@@ -223,7 +223,9 @@ def text_difference(transcript: Transcript, other: Transcript, *, max_bytes: int
     cut = cut_to_head("\n".join(lines), max_bytes)
     fields: dict[str, object] = {"same": not lines, "diff": cut.text}
     if cut.omitted:
-        fields["notes"] = [f"the last {cut.omitted} characters of diff are omitted: pass length to get more of them"]
+        fields["notes"] = [
+            f"the last {cut.omitted} characters of the diff are omitted. Pass length to get more of them"
+        ]
     return fields
 
 

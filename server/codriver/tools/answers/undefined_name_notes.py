@@ -1,4 +1,4 @@
-"""Notes about a Python name that an evaluation did not find although files in the workspace define it."""
+"""Point to files in the workspace that define a Python name that an evaluation did not find."""
 
 from __future__ import annotations
 

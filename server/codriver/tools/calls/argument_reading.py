@@ -63,8 +63,8 @@ COMMON_ARGUMENTS: Final = frozenset({"detail", "who"})
 """Arguments that many tools have, which are listed last."""
 
 HALF_CHARACTER_MESSAGE: Final = (
-    "the text has half of a surrogate pair, which is not valid in UTF-8; send the whole character, or its escape "
-    "sequence if the text is code"
+    "the text contains half of a surrogate pair, which is not valid in UTF-8. Send the whole character, or its "
+    "escape sequence if the text is code"
 )
 """Error message about text with half of a surrogate pair."""
 
@@ -223,7 +223,7 @@ class ArgumentReader:
         """Record that an argument was passed under two names."""
         other, given = (first, written) if written == name else (written, first)
         also = "" if given == name else f" as {given}"
-        self.errors.append(ArgumentError((*position, other), f"is another name of {name}, which is also given{also}"))
+        self.errors.append(ArgumentError((*position, other), f"is another name for {name}, which is also given{also}"))
 
     def _convert_value(self, field: ArgumentField, value: object, position: Position) -> object:
         """Convert the value of an argument to the form that its field expects, and resolve paths in it."""

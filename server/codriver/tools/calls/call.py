@@ -320,8 +320,8 @@ class Call:
             raise refused(
                 "bad-who",
                 f"{given!r} is not a valid value of `who`",
-                hint="Use a kebab-case slug for your task, such as `order-reviewer`. The names `ui`, `api`, `human` "
-                "and `jupyter` are reserved. Omit `who` to use the name of your client.",
+                hint="Use a short name for your task in lower case with hyphens, such as `order-reviewer`. The names "
+                "`ui`, `api`, `human` and `jupyter` are reserved. Omit `who` to use the name of your client.",
             )
         return self.services.log.redact(given)
 

@@ -1,4 +1,4 @@
-"""Names of callers: slugs given as `who`, or made from a client's name."""
+"""Determine the names of callers, which are given as `who` or derived from the client's name."""
 
 from __future__ import annotations
 

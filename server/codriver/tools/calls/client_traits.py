@@ -1,4 +1,4 @@
-"""Traits of known MCP clients, which are recognized by name."""
+"""Known MCP clients, recognized by name, and the behavior that answers have to take into account."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def check_switched_off(tool: Tool, settings: Settings, *, by: str = "") -> Refus
     """
     if tool.setting is None or getattr(settings, tool.setting):
         return None
-    return switched_off_error(by or tool.name, tool.setting, settings, ": nothing was written" if by else "")
+    return switched_off_error(by or tool.name, tool.setting, settings, ", so nothing was written" if by else "")
 
 
 def require_editing_allowed(act: str, settings: Settings) -> None:
@@ -227,7 +227,7 @@ def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
     if source is not None and not coming:
         return source.advice(state)
     if coming:
-        return f"the REPL {coming} is starting: call again when list_sessions lists it as connected"
+        return f"the REPL {coming} is starting. Call again when list_sessions lists it as connected"
     gone = "; ".join(
         f"{repl.key}: {repl.note}"
         for repl in state.repls.values()
@@ -236,7 +236,7 @@ def _describe_provider(tool: Tool, state: State, settings: Settings) -> str:
     if waiting := [repl.note for repl in state.repls.values() if repl.note and repl.is_not_accepted]:
         return "; ".join(waiting)
     why = f" ({gone})" if gone else ""
-    start = "start one, which Codriver finds by its port file within a second"
+    start = "start one, and Codriver will find it by its port file within a second"
     if settings.repl or why:
         return f"no connected REPL supports {tool.name}{why}: {start}, or see status"
     return f"no connected REPL supports {tool.name}: {describe_repl_setup(state)}, or {start}"
@@ -408,7 +408,7 @@ def _to_argument_error(tool: Tool, position: Position, kind: str, message: str, 
         )
         return ArgumentError(position, "there is no such argument" + (f"; did you mean {near}?" if near else ""))
     if kind == "too_short" and position and isinstance(position[-1], str):
-        return ArgumentError((*position, 0), "the list is empty: pass at least one item")
+        return ArgumentError((*position, 0), "the list is empty. Pass at least one item")
     return ArgumentError(position, message.removeprefix("Value error, "))
 
 

@@ -1,4 +1,4 @@
-"""Apply features' hooks to tool calls."""
+"""Run the hooks of features in tool calls."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
         "no REPL is connected" + (f"; these REPLs could not be reached: {tried}" if tried else ""),
         hint=f"To use a kernel that somebody else started, pass replSessionKey {' or '.join(found)}."
         if found
-        else "Start an nREPL in the workspace, which Codriver finds by its port file within a second, "
-        f"or {to_name_one}, which a running server reads at once.",
+        else "Start an nREPL server in the workspace, and Codriver will find it by its port file within a second. Or "
+        f"{to_name_one}, which a running server reads at once.",
     )
 
 
@@ -120,9 +120,9 @@ def _other_tree_error(target: Target, tree: str) -> RefusedError:
     """Create the error for evaluating in a REPL that belongs to another working tree."""
     return refused(
         "other-worktree",
-        f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
+        f"nothing was evaluated, because the REPL {target.key} runs in the working tree {tree}. This workspace is in "
         "another working tree of the same repository, whose code may differ",
-        hint=f"To use this REPL anyway, pass replSessionKey {target.key}. Otherwise start a REPL in this workspace, "
+        hint=f"To use this REPL anyway, pass replSessionKey {target.key}. Otherwise, start a REPL in this workspace, "
         f"and delete the port file {target.repl.origin.text} if it is stale.",
         details={"sessionKey": target.key},
     )
@@ -384,7 +384,7 @@ def find_serving_repl(
         in_other_tree = next((repl for repl in repls if _can_load(repl, file)), None)
         return f"{in_other_tree.key} runs in another working tree" if in_other_tree else None
     return (
-        f"{' and '.join(sorted(repl.key for repl in best))} could all serve this file: select one with replSessionKey"
+        f"{' and '.join(sorted(repl.key for repl in best))} could all serve this file. Select one with replSessionKey"
     )
 
 
@@ -483,10 +483,11 @@ async def isolated_session(call: Call, target: Target, who: str) -> Target:
     """
     repl = target.repl
     if repl.profile is None:
-        raise CapabilityMissingError("sessions", f"the REPL {repl.key} is not connected yet: call again later")
+        raise CapabilityMissingError("sessions", f"the REPL {repl.key} is not connected yet. Call again later")
     if repl.profile.isolation == "none":
         raise CapabilityMissingError(
-            "sessions", f"the REPL {repl.key} cannot isolate code: evaluate without isolate, in a namespace of your own"
+            "sessions",
+            f"the REPL {repl.key} cannot isolate code. Evaluate the code without isolate, in a namespace of your own",
         )
     while True:
         repl = _check_connected(call, repl)
@@ -516,10 +517,10 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
             await anyio.sleep(CHECK_INTERVAL_S)
             repl = call.state.repls.get(repl.id, repl)
     if repl.profile is None:
-        raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet: call again later")
+        raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet. Call again later")
     if not repl.profile.runs_concurrently:
         raise CapabilityMissingError(
-            "background", f"the REPL {repl.key} runs one evaluation at a time: omit background to queue the code"
+            "background", f"the REPL {repl.key} runs one evaluation at a time. To queue the code, omit background"
         )
     background = [
         background_evaluation.id
@@ -529,8 +530,8 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
     if len(background) >= MAX_BACKGROUND_EVALUATIONS:
         raise refused(
             "too-many-in-background",
-            f"the code was not sent: this client has {len(background)} evaluations in the background, and the limit is "
-            f"{MAX_BACKGROUND_EVALUATIONS}",
+            f"the code was not sent, because this client already has {len(background)} evaluations in the "
+            f"background, and the limit is {MAX_BACKGROUND_EVALUATIONS}",
             hint=f"Wait for one with get_evaluation, or stop one with interrupt_evaluation: {', '.join(background)}.",
             details={"running": list(background), "most": MAX_BACKGROUND_EVALUATIONS},
         )
@@ -546,6 +547,7 @@ def _check_connected(call: Call, repl: Repl) -> Repl:
     known = call.state.repls.get(repl.id)
     if known is None or known.profile is None:
         raise ReplDisconnectedError(
-            "the connection to the REPL was lost while opening a session; call again when it is connected"
+            "the connection to the REPL was lost while a session was being opened. Call again when the REPL is "
+            "connected"
         )
     return known

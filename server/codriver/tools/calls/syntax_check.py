@@ -53,7 +53,7 @@ def _unbalanced_error(unbalanced: Unbalanced, proposal: str | None) -> RefusedEr
     hint = "Nothing was evaluated. Correct the code and call again."
     if proposal is not None:
         details["balancedText"] = proposal
-        hint += " balancedText is what the indentation suggests; check that it is what you intended."
+        hint += " balancedText has the brackets that the indentation suggests. Check that this is what you intended."
     return refused("unbalanced", f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
 
 
@@ -61,7 +61,7 @@ def _too_many_forms_error(most: int, which: str) -> RefusedError:
     """Create the error for code with too many forms."""
     return refused(
         "too-many-forms",
-        f"nothing was evaluated: this code has too many forms, and the limit is {most:,} {which}",
+        f"nothing was evaluated, because this code has too many forms. The limit is {most:,} {which}",
         hint="Evaluate the code in several parts, or let it read its data from a file.",
         details={"most": most},
     )
@@ -95,7 +95,7 @@ def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozense
     more = f"{path.suffix} needs {needed}" if needed else "data is read by code in the data's own language"
     return refused(
         "wrong-language",
-        f"{path.name} is not a source file for the session {key}, whose language is {dialect}: nothing was loaded",
+        f"{path.name} is not a source file for the session {key}, whose language is {dialect}, so nothing was loaded",
         hint=f"{hint}; {more}",
     )
 

@@ -1,4 +1,4 @@
-"""Test runs in Python REPLs, and results of comparing their failures."""
+"""Remember test runs in Python REPLs, and the results of comparing their failures."""
 
 from __future__ import annotations
 

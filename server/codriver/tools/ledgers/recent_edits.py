@@ -1,4 +1,4 @@
-"""Recent changes to files by `edit_files` and `undo_edit`."""
+"""Remember recent changes to files by `edit_files` and `undo_edit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits on the number of waiting queries of all clients, and on the rows that these queries remember."""
+"""Limit the number of queries that wait for log entries, and the rows that these queries remember."""
 
 from __future__ import annotations
 

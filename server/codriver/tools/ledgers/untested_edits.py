@@ -1,4 +1,4 @@
-"""Files that each caller has edited and whose tests have not run since."""
+"""Track the files that each caller has edited since their tests last ran."""
 
 from __future__ import annotations
 

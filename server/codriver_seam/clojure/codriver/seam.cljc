@@ -645,11 +645,11 @@
     (cond
       (and (nil? frame) (= 1 (count frames))) (val (first frames))
       (nil? frame) (if (seq frames)
-                     (refuse "ambiguous-frame" (str "there are several frames: pass one of them as the argument frame: " (listing names)) :frames (mapv label names))
-                     (refuse "no-frame-resolved" (str "no frame is registered: the application must call "
+                     (refuse "ambiguous-frame" (str "there are several frames. Pass one of these as the argument `frame`: " (listing names)) :frames (mapv label names))
+                     (refuse "no-frame-resolved" (str "no frame is registered. The application must call "
                                                       "(watch-atom! name atom) or (frame! name {:get f})") :frames []))
       :else (or (some (fn [[id found]] (when ((same frame) id) found)) frames)
-                (refuse "no-such-frame" (if (seq names) (str "there is no frame " (printed frame) "; the frames are: " (listing names)) "no frame is registered"))))))
+                (refuse "no-such-frame" (if (seq names) (str "there is no frame " (printed frame) ". The frames are: " (listing names)) "no frame is registered"))))))
 
 (defn- read-edn "Returns a vector with the only EDN value in a text, or nil if there is not exactly one." [text]
   (let [read (try (edn/read-string (str "[" text "\n]"))
@@ -776,12 +776,12 @@
              (let [predicates (:predicates @state)]
                (or (some (fn [[id test]] (when ((same wanted) id) test)) predicates)
                    (refuse "no-such-predicate"
-                           (str "there is no predicate " (printed wanted) "; the registered predicates are: " (if (seq predicates) (listing (keys predicates)) "none")))))))))
+                           (str "there is no predicate " (printed wanted) ". The registered predicates are: " (if (seq predicates) (listing (keys predicates)) "none")))))))))
 
 (defn- matcher "Returns a predicate for events that match all parts of a filter." [asked]
   (let [tests (doall (for [[k wanted] asked]
                        ((or (filters k)
-                            (refuse "accessor-failed" (str "there is no filter " (printed (camel k)) "; the filters are "
+                            (refuse "accessor-failed" (str "there is no filter " (printed (camel k)) ". The filters are "
                                                            (str/join ", " (map camel (keys filters))))))
                         wanted)))]
     (fn [event] (every? #(% event) tests))))
@@ -846,7 +846,7 @@
 ;; Changing: a refused change leaves the state unchanged
 
 (defn- refuse-draining [{:keys [id]}]
-  (when (seq (get-in @state [:draining id])) (refuse "during-drain" "an event is being handled: call again when its handler has finished")))
+  (when (seq (get-in @state [:draining id])) (refuse "during-drain" "an event is being handled. Call again when its handler has finished")))
 
 (defn- write! "Replaces the state of a frame with the application's setter." [{:keys [id set]} value]
   (binding [*written* id] (set value)))
@@ -962,7 +962,7 @@
 
 (defn- after-of "Returns the state after an epoch. Refuses if it is incomplete or was not stored." [{:keys [id after outcome] :as epoch}]
   (when-not (restorable? epoch)
-    (refuse "non-ok-record" (if (= "ok" outcome) unkept (str "that event failed halfway: " (- id) " is the state before it"))))
+    (refuse "non-ok-record" (if (= "ok" outcome) unkept (str "that event failed halfway. The state before it is epoch " (- id)))))
   after)
 
 (defn- before-of "Returns the state before an epoch. Refuses if it was not stored." [{:keys [before told?]}]
@@ -971,7 +971,7 @@
 
 (defn- restore "Restores the state after an epoch, or, if the id is negative, the state before it." [{:keys [epoch-id] :as asked}]
   (let [{:keys [id] :as frame} (changeable asked)
-        _ (when-not epoch-id (refuse "unknown-epoch" "epochId is missing: pass one of the ids that the accessor epochs lists"))
+        _ (when-not epoch-id (refuse "unknown-epoch" "epochId is missing. Pass one of the ids that the accessor `epochs` lists"))
         before? (neg? epoch-id)
         epoch (epoch-of frame (if before? (- epoch-id) epoch-id) "unknown-epoch")
         told (replace-state! frame (copied frame ((if before? before-of after-of) epoch)) "restored")]
@@ -1291,10 +1291,10 @@
 (defn- answer [accessor asked]
   (try
     (when-not @session-id
-      (refuse "not-enabled" "the seam is off: the application must call (codriver.seam/install! true), or be started with CODRIVER_SEAM=1"))
+      (refuse "not-enabled" "the seam is off. The application must call (codriver.seam/install! true), or be started with CODRIVER_SEAM=1"))
     (let [function (or (get reading accessor) (get changing accessor)
                        (when (= accessor "sensitive") (fn [_] (sensitive-texts)))
-                       (refuse "no-such-accessor" (str "there is no accessor " (printed accessor) "; the accessors are: " (str/join ", " (concat (keys reading) (keys changing))))))]
+                       (refuse "no-such-accessor" (str "there is no accessor " (printed accessor) ". The accessors are: " (str/join ", " (concat (keys reading) (keys changing))))))]
       (merge {:ok true} (function asked)))
     (catch #?(:clj Throwable :cljs :default) error
       (cond (must-end? error) (throw error)

@@ -49,7 +49,7 @@ class DocumentFailsError(CodriverError):
 
     def __init__(self, error: str) -> None:
         super().__init__(
-            f"the document does not run in a fresh process: {error}; choose fewer evaluations, or --format recording"
+            f"the document does not run in a fresh process: {error}. Choose fewer evaluations, or --format recording"
         )
 
 

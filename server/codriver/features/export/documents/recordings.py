@@ -1,4 +1,4 @@
-"""Read evaluations from the log, and store them in a file as a recording."""
+"""Read evaluations from the log, and save them to a file as a recording."""
 
 from __future__ import annotations
 

@@ -445,7 +445,9 @@ def _check_value(
     match = None if HIDDEN_PART_MARK.search(recorded) else match_value(recorded, fresh, dialect, evaluation.time)
     if match is None:
         return _differing_step(step, evaluation, recorded, fresh, observed.out)
-    note = "the value was truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
+    note = (
+        "the value was truncated when it was recorded, so the rest cannot be compared" if match.is_cut else match.note
+    )
     verdict: Verdict = "varies" if match.pattern else "same"
     result = CheckedStep(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
     return replace(result, is_alike=bool(match.note), drawn=observed.value if find_images(fresh) else "")

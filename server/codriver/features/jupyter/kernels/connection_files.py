@@ -1,4 +1,4 @@
-"""Files in Jupyter's runtime directory: connection files of kernels, and files with the URLs of notebook servers.
+"""Read the files in Jupyter's runtime directory: kernels' connection files, and the URLs of notebook servers.
 
 A file does not prove that its kernel is running. Killed servers leave their own files and those of their kernels
 behind, and another program may now be listening on the ports. Only connecting shows whether the kernel is running,

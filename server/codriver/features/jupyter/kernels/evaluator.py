@@ -64,12 +64,12 @@ MAX_SEND_ATTEMPTS: Final = 4
 END_OF_INPUT: Final = "\x04"
 """The line that ipykernel interprets as the end of the input."""
 
-NO_IDLE_MESSAGE: Final = "the kernel replied but did not report that it is idle: some of the output may be missing"
+NO_IDLE_MESSAGE: Final = "the kernel replied but did not report that it is idle. Some of the output may be missing"
 LOST_MESSAGES_TEMPLATE: Final = (
-    "{:,} messages from the kernel were lost, because a kernel drops messages when the machine is too busy to receive "
-    "them: some of the output is missing"
+    "{:,} messages from the kernel were lost, so some of the output is missing. A kernel drops messages if the "
+    "machine is too busy to receive them"
 )
-NO_REPLY_MESSAGE: Final = "the kernel is idle but did not reply: it is not known whether the code ran to completion"
+NO_REPLY_MESSAGE: Final = "the kernel is idle but did not reply. It is not known whether the code ran to completion"
 STILL_RUNS_MESSAGE: Final = "the kernel was interrupted, but the code is still running"
 
 

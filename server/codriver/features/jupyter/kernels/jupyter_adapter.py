@@ -1,4 +1,4 @@
-"""The adapter for Jupyter kernels, over any transport.
+"""The adapter for Jupyter kernels, which works with any transport.
 
 `connect_jupyter` returns the adapter. `codriver.repls.contract.adapter` describes what adapters guarantee. Source:
 Jupyter documentation, "Messaging in Jupyter".

@@ -87,7 +87,7 @@ def is_interrupt(error: KernelError) -> bool:
 
 def not_run_failure() -> Failure:
     """Return the failure of code that the kernel discarded because earlier code had failed."""
-    message = "the kernel discarded this code without running it, because earlier code failed: send it again"
+    message = "the kernel discarded this code without running it, because earlier code failed. Send it again"
     return Failure(NOT_RUN_TYPE, message)
 
 

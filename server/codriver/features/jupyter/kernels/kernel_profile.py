@@ -25,32 +25,33 @@ PROCESS_ID_TIMEOUT_S: Final = 0.5
 """Maximum time to wait for a kernel's process id. Most kernels do not answer the request."""
 
 PYTHON_LANGUAGE: Final = "python"
-ONE_NAMESPACE_HINT: Final = "a kernel has one namespace: start a second kernel for a second one"
+ONE_NAMESPACE_HINT: Final = "a kernel has only one namespace. For another namespace, start another kernel"
 RESTART_HINT: Final = (
-    "restart the kernel where it was started, such as in the notebook. Codriver only restarts kernels that it started"
+    "restart the kernel where it was started, for example in the notebook. Codriver restarts only kernels that it "
+    "started"
 )
 MISSING_CAPABILITY_HINTS: Final = {
     "complete": "this kernel does not complete names",
     "lookup": "this kernel does not describe names",
-    "test": "evaluate code that runs the tests: kernels of this language cannot report them",
+    "test": "kernels of this language cannot report tests. Evaluate code that runs them",
     "stacktrace": "the error's stack trace is in the evaluation's answer",
     "restart": RESTART_HINT,
     "sessions": ONE_NAMESPACE_HINT,
-    "print-limits": "a kernel prints its values itself: they are truncated at maxValueBytes",
+    "print-limits": "a kernel prints its values itself, and they are truncated at maxValueBytes",
     "macroexpand": "kernels cannot expand macros",
     "frame": "only Python kernels retain the frames of an error",
-    "drift": "only Python kernels report what they loaded: load the file again to be sure",
+    "drift": "only Python kernels report what they have loaded. To be sure, load the file again",
     "restore": "only Python kernels retain old definitions",
 }
 """Hints on what to use instead of capabilities that most kernels lack."""
-NO_INPUT_NOTE: Final = "code that reads from stdin gets no input in this kernel, and may wait forever: interrupt it"
+NO_INPUT_NOTE: Final = "in this kernel, code that reads from stdin gets no input and may wait forever. Interrupt it"
 PROBE_TIMEOUT_S: Final = 0.5
 """Maximum time for an unknown kernel to demonstrate that it can evaluate Python expressions."""
 EXPRESSIONS_CAPABILITY: Final = Capability("user_expressions", adapted=True)
 PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
 """Capabilities that are implemented with Python expressions."""
-NO_NAMES_HINT: Final = "this kernel does not describe names: evaluate code in its language that does"
-ONLY_PYTHON_TESTS_HINT: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
+NO_NAMES_HINT: Final = "this kernel does not describe names. Evaluate code in its language that does"
+ONLY_PYTHON_TESTS_HINT: Final = "only Python tests can be run in a kernel. Evaluate code that runs the tests"
 
 
 async def build_profile(kernel: Kernel, *, has_expressions: bool) -> Profile:

@@ -68,8 +68,8 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
         "ipython": _IPYTHON_QUIRKS,
         "xeus-python": Quirks(
             interrupt_by="none",
-            interrupt_note="xeus-python cannot be interrupted: the message has no effect, and a signal ends the "
-            "kernel. Only a restart stops its code",
+            interrupt_note="xeus-python cannot be interrupted, because it ignores the message and a signal ends it. "
+            "Only a restart stops its code",
             supports_expressions=True,
             syntax_check="complete",
             notes=("xeus-python cannot be interrupted, and output of child processes is lost",),
@@ -79,7 +79,7 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
             reads_input=False,
             supports_inspect=False,
             syntax_check="none",
-            notes=("values are the output of commands, and code that reads from stdin gets no input",),
+            notes=("a value is the output of a command, and code that reads from stdin gets no input",),
         ),
         "IRkernel": Quirks(
             interrupt_by="signal",

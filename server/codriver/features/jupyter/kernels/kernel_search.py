@@ -249,4 +249,4 @@ def _kernel_of_session(session: NotebookSession) -> DiscoveredKernel:
 
 def _stale_file_message(file: ConnectionFile, notebook: str | None) -> str:
     kernel = f"the kernel of {notebook}" if notebook else "a kernel"
-    return f"nothing is listening on the port in {file.path}, the file of {kernel}: the kernel may have exited"
+    return f"nothing is listening on the port in {file.path}, the file of {kernel}. The kernel may have exited"

@@ -1,4 +1,4 @@
-"""Kernels named by the user: a connection file on this machine, or the URL of a kernel on a Jupyter Server.
+"""Connect to kernels that the user named: by a connection file on this machine, or by a URL on a Jupyter Server.
 
     /run/user/1000/jupyter/kernel-1234.json              a connection file
     https://host/base/api/kernels/ID                     a running kernel
@@ -34,9 +34,9 @@ CLI_TOKEN_VARIABLE: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of
 """Environment variable with the token for a server that is named only on the command line."""
 TOKEN_RULES: Final = FileRules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
 PLAIN_HTTP_REFUSED_TEMPLATE: Final = (
-    "{base} is not connected, because it is another machine and http is not encrypted: others on the network could "
-    "read the token, the code and its results. Use https://, or the local end of a tunnel (ssh -L) on 127.0.0.1. If "
-    "the network is safe, set plainHttp = true in its [[kernels]] in your user settings"
+    "Codriver does not connect to {base}, because it is another machine and http is not encrypted. Others on the "
+    "network could read the token, the code and its results. Use https://, or the local end of a tunnel (ssh -L) on "
+    "127.0.0.1. If the network is safe, set plainHttp = true in the [[kernels]] table in your user settings"
 )
 NAME_FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
 _KEY_AND_LOCATION: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
@@ -78,7 +78,7 @@ class TokenSource:
     def hint(self) -> str:
         """Return a hint about a missing or wrong token."""
         if self.file or self.variable:
-            return f"the token is read from {self} for each attempt: put the server's token there"
+            return f"the token is read from {self} for each attempt, so put the server's token there"
         return (
             "set tokenFile or tokenEnv in [[kernels]] in your user settings, or start codriver serve with the token in "
             f"the variable {CLI_TOKEN_VARIABLE}"
@@ -106,7 +106,7 @@ class TokenSource:
         else:
             return None
         if not _TOKEN_PATTERN.fullmatch(token):
-            raise self._refusal("the value is not a valid token: a token consists of ASCII characters without spaces")
+            raise self._refusal("the value is not a valid token. A token consists of ASCII characters without spaces")
         return token
 
     def _refusal(self, cause: str) -> RefusedError:
@@ -219,8 +219,9 @@ def parse_url(text: str) -> KernelUrl:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.username is not None or parts.password is not None or "token" in query or "token=" in parts.fragment:
         raise KernelNameError(
-            "a URL must not contain a token or a password, because process lists and logs show it: remove it, and set "
-            f"tokenFile or tokenEnv in [[kernels]] in your user settings, or the variable {CLI_TOKEN_VARIABLE}"
+            "a URL must not contain a token or a password, because it would appear in process lists and logs. Remove "
+            "it, and set tokenFile or tokenEnv in [[kernels]] in your user settings, or the variable "
+            f"{CLI_TOKEN_VARIABLE}"
         )
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f]", text):
         raise KernelNameError("a kernel's URL has to start with http:// or https:// and a host")

@@ -197,18 +197,21 @@ class ServerApi:
                 self.base,
                 status,
                 f"has no such kernel: HTTP {status}{detail}",
-                hint="the kernel was deleted, or the server was restarted: name a running kernel, or one to start",
+                hint="the kernel was deleted, or the server was restarted. Name a running kernel, or one to start",
             )
         if status in REDIRECTS:
             return ServerAnswerError(
                 self.base,
                 status,
-                f"redirects, as a Hub does if the user's server is not running or the token is wrong: HTTP {status}",
+                f"redirects (HTTP {status}), as a Hub does if the user's server is not running or the token is wrong",
                 hint=f"start the user's server on the Hub. Codriver retries. If it is running, {self._token.hint}",
             )
-        hint = "check the URL: use the part before /lab or /tree"
+        hint = "check the URL, and use only the part before /lab or /tree"
         if status in SERVER_NOT_RUNNING_STATUSES:
-            hint = "a Hub responds this way if the user's server is not running: start it on the Hub. Codriver retries"
+            hint = (
+                "a Hub responds this way if the user's server is not running. Start it on the Hub, and Codriver will "
+                "connect to it"
+            )
         return ServerAnswerError(self.base, status, f"refused the request: HTTP {status}{detail}", hint=hint)
 
     async def _request(
@@ -248,12 +251,11 @@ def describe_error(error: BaseException) -> str:
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"the server's certificate is not trusted ({error.verify_message}): add its authority to the system's "
-            "trust store, "
-            "or set the variable SSL_CERT_FILE"
+            f"the server's certificate is not trusted ({error.verify_message}). Add its authority to the system's "
+            "trust store, or set the variable SSL_CERT_FILE"
         )
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error}): the server may use plain http"
+        return f"TLS failed ({error.reason or error}). The server may use plain http"
     if isinstance(error, socket.gaierror):
         return "the host name cannot be resolved"
     if isinstance(error, ConnectionRefusedError):
@@ -287,7 +289,7 @@ def _parse_json(response: bytes, base: str) -> object:
             base,
             200,
             "responded with something other than JSON",
-            hint="check the URL: another program may be listening there",
+            hint="check the URL, because another program may be listening there",
         ) from None
     return data
 

@@ -167,7 +167,8 @@ class ServerChannel(Channel):
     async def silence_reason(self) -> str:
         """Return the likely reason why the kernel does not answer."""
         return (
-            "the Jupyter Server accepted the connection, but its kernel did not answer: it may be starting, or blocked"
+            "the Jupyter Server accepted the connection, but its kernel did not answer. The kernel may be starting, "
+            "or blocked"
         )
 
     async def interrupt(self) -> bool:
@@ -327,7 +328,7 @@ class ServerChannel(Channel):
             )
         else:
             outcome = "it is not known whether the code reached the kernel"
-        self.end(f"{self._loss}; {outcome}. The kernel is idle, and its definitions still exist")
+        self.end(f"{self._loss}, and {outcome}. The kernel is idle, and its definitions still exist")
 
     def _post_probe(self, socket: Socket) -> str:
         """Put a request for the kernel's info at the front of the queue, and return its message id."""

@@ -1,4 +1,4 @@
-"""The WebSocket frames of a Jupyter Server.
+"""Parse and build the WebSocket frames of a Jupyter Server.
 
 With the subprotocol `v1.kernel.websocket.jupyter.org`, a message is one binary frame: the number of offsets, the
 offsets, and the segments between them. The offsets have 8 bytes each, in little-endian order, are counted from the

@@ -1,4 +1,4 @@
-"""The connection files of kernels started by Codriver, and the shutdown of such kernels.
+"""Create connection files for the kernels that Codriver starts, and shut these kernels down.
 
 A kernel's file keeps its ports and key when the kernel is restarted, so a person's console remains connected. It is in
 Jupyter's runtime directory, where `jupyter console --existing` finds it, until the server ends.

@@ -1,4 +1,4 @@
-"""Store recent results in all their MIME types, so that agents can later read types other than text."""
+"""Store recent results in all their MIME types, so that agents can read types other than text later."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class StoredBundles:
             number, steps = int(first_step[1:]), steps[1:]
         if len(steps) != 1 or not isinstance(steps[0], str):
             return (
-                'only the MIME data of a kernel\'s values is stored: use a path with a MIME type, such as ["text/html"]'
+                "for a kernel, only the MIME data of values is stored. Pass a path with a MIME type, such as "
+                '["text/html"]'
             )
         mime_type = steps[0]
         bundles_by_number = {index: bundle for (owner, index), bundle in self._bundles.items() if owner == evaluation}

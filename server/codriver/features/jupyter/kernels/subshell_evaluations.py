@@ -36,11 +36,12 @@ STOP_TIMEOUT_S: Final = 2.0
 """Maximum time for code to end after the exception has been raised in its thread."""
 RAISE_INTERVAL_S: Final = 0.25
 """Time after which the exception is raised again."""
-NO_SUBSHELL_MESSAGE: Final = "this kernel created no subshell, which background evaluations need: omit background"
+NO_SUBSHELL_MESSAGE: Final = (
+    "this kernel did not create a subshell, which a background evaluation needs. Omit background"
+)
 ABANDONED_MESSAGE: Final = (
-    "the evaluation was abandoned, because it is blocked in a call outside of Python, which cannot "
-    "be interrupted. Its thread, {!r}, "
-    "runs until that call returns. Other code is not affected"
+    "the evaluation was abandoned, because it is blocked in a call outside Python, which cannot be interrupted. Its "
+    "thread, {!r}, runs until that call returns. Other code is not affected"
 )
 RAISE_CODE: Final = (
     "import ctypes, threading; send, this_ident = ctypes.pythonapi.PyThreadState_SetAsyncExc, threading.get_ident()\n"

@@ -82,7 +82,8 @@ MAX_STREAM_CHARACTERS: Final = 64 * 1024
 """Maximum number of printed characters in one delivered message."""
 
 WRONG_KEY_HINT: Final = (
-    "the connection file may belong to a different kernel than the one listening on these ports, or the kernel is busy"
+    "either the connection file belongs to a different kernel than the one listening on these ports, or the kernel "
+    "is busy"
 )
 """The usual reason why a kernel does not answer."""
 
@@ -292,8 +293,8 @@ class ZmqChannel(Channel):
         """Return the likely reason why the kernel does not answer."""
         if any(socket.unsigned_message_count for socket in self._sockets.values()):
             return (
-                "the connection file belongs to a different kernel: the one listening on these ports signs with "
-                "a different key"
+                "the connection file belongs to a different kernel, because the one listening on these ports signs "
+                "with a different key"
             )
         return WRONG_KEY_HINT
 
@@ -406,7 +407,7 @@ def _read_connection_file(address: str) -> Mapping[str, object]:
             files.read(path, PRIVATE_DIRECTORY_RULES if is_in_private_directory(path) else SHARED_DIRECTORY_RULES)
         )
     except FileNotFoundError as error:
-        raise ReplUnreachableError(address, "the connection file does not exist: the kernel has exited") from error
+        raise ReplUnreachableError(address, "the connection file does not exist, so the kernel has exited") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ReplUnreachableError(address, f"the connection file cannot be read: {error}") from error
     ports = [f"{name}_port" for name in ("shell", "control", "stdin", "iopub", "hb")]
@@ -415,7 +416,9 @@ def _read_connection_file(address: str) -> Mapping[str, object]:
         or not all(isinstance(fields.get(port), int) for port in ports)
         or not text_at(fields, "ip")
     ):
-        raise ReplUnreachableError(address, "the file is not a connection file: it lacks `ip` or one of the five ports")
+        raise ReplUnreachableError(
+            address, "the file is not a connection file, because it lacks `ip` or one of the five ports"
+        )
     return fields
 
 
@@ -430,16 +433,18 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
         raise ReplUnreachableError(address, f"the kernel's address cannot be used: {error}") from error
     if greeting is None:
         raise ReplUnreachableError(
-            address, "nothing is listening at this address: the kernel has exited without deleting its connection file"
+            address,
+            "nothing is listening at this address, so the kernel has exited without deleting its connection file",
         )
     if not greeting:
         cause = (
-            f"the kernel sent nothing within {PROBE_TIMEOUT_S:g} s: it is too busy, or another program uses its port"
+            f"the kernel sent nothing within {PROBE_TIMEOUT_S:g} s. It is too busy, or another program is using its "
+            "port"
         )
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
     if not is_greeting(greeting):
         cause = (
-            "the program listening on the kernel's port does not speak ZeroMQ: the kernel has exited without "
+            "the program listening on the kernel's port does not speak ZeroMQ, so the kernel has exited without "
             "deleting its connection file"
         )
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
@@ -503,7 +508,7 @@ def _create_signer(address: str, connection_info: Mapping[str, object]) -> Signe
     """Return a signer with the kernel's key."""
     if text_at(connection_info, "curve_publickey"):
         raise ReplUnreachableError(
-            address, "the kernel encrypts its connections (CURVE), which is not supported: start it without encryption"
+            address, "the kernel encrypts its connections (CURVE), which is not supported. Start it without encryption"
         )
     scheme = text_at(connection_info, "signature_scheme") or "hmac-sha256"
     try:

@@ -1,4 +1,4 @@
-"""The state of this process as seen by the system and the interpreter: threads, descriptors, handlers and settings."""
+"""Describe the state of this process: its threads, descriptors, handlers and interpreter settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Hy program that lists names and describes their values.
+"""List names in a Hy REPL, and describe their values.
 
 With `session`, it includes the definitions of that hy-nrepl session.
 """

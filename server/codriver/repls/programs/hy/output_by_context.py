@@ -1,4 +1,4 @@
-"""A fix for hy-nrepl's output, so that each evaluation prints to its own client, a line at a time.
+"""Fix hy-nrepl's output, so that each evaluation prints to its own client, one line at a time.
 
 hy-nrepl 1.0.4 replaces `sys.stdout` at the start of each evaluation and restores the previous stream at its end
 (`ops/eval.hy`). If two evaluations overlap, one of them prints to the other's client or to nobody. The stream may also

@@ -1,4 +1,4 @@
-"""A fix for hy-nrepl, so that it reads one complete request at a time and its threads do not write concurrently.
+"""Fix hy-nrepl, so that it reads one complete request at a time and its threads do not write concurrently.
 
 If two requests are received in one read, hy-nrepl answers the first and ignores the second until it receives a third.
 The second evaluation then never ends.

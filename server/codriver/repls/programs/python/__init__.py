@@ -1,1 +1,1 @@
-"""The program that runs tests in Python and Hy REPLs, in kernels, and in new processes."""
+"""Programs that run tests in Python and Hy REPLs, in kernels, and in new processes."""

@@ -1,4 +1,4 @@
-"""Test runs in a new process, started by a Python REPL.
+"""Start test runs in a new process from a Python REPL.
 
 The new process is a child of the REPL. It uses the same interpreter and directory, and the environment with which the
 REPL was started if the system provides it. Output goes through a file because a pipe would be kept open by processes

@@ -1,4 +1,4 @@
-"""Helpers for test runs in a Python REPL: module names, the project's files, and the frames of a failure.
+"""Find module names, the project's files and the frames of a failure, for test runs in a Python REPL.
 
 Interrupts are ignored between the end of a run and its report.
 """

@@ -1,4 +1,4 @@
-"""Namespaces for evaluating code in one of an error's frames.
+"""Namespaces for evaluating code in a frame of an error.
 
 A namespace merges globals and locals, so that comprehensions and lambdas see both in every version of Python. It exists
 for as long as the error is stored, so later code in the same frame sees earlier assignments. The frame's locals do not

@@ -1,4 +1,4 @@
-"""Stacks of threads and asyncio tasks, including tasks that failed unnoticed.
+"""Describe the stacks of threads and asyncio tasks, including tasks that have failed unnoticed.
 
 The stack of a thread with an event loop contains only the loop. Whatever is hanging is in the loop's tasks, and the
 cause is often a task that has already failed. No user code runs here, because other code is running at the same time.

@@ -1,4 +1,4 @@
-"""Digests of code objects that are equal for two compilations of the same function, wherever it is in the file.
+"""Compute digests of code objects that are equal for two compilations of a function, wherever it is in the file.
 
 Comparing bytecode is not enough. CPython compiles the call `click.echo(n)` in two ways, depending on whether the
 compiled text also contains `import click`, and a load compiles statements one by one.

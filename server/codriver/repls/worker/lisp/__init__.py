@@ -1,1 +1,1 @@
-"""Lisp in the worker: Basilisp's forms, values and namespaces."""
+"""The worker's Lisp dialect: Basilisp's forms, values and namespaces."""

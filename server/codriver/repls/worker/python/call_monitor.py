@@ -1,4 +1,4 @@
-"""A recorder of calls that uses `sys.monitoring`, for Python 3.12 and later.
+"""Record calls with `sys.monitoring`, in Python 3.12 and later.
 
 `sys.monitoring` sees calls on all threads. Events for the start of a call and for an error that ends it apply to the
 whole interpreter. The others apply to the recorded code objects. An event disabled at a location in a code object stays

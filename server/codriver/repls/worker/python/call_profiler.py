@@ -1,4 +1,4 @@
-"""A recorder of calls that uses a profile function, for versions of Python before 3.12.
+"""Record calls with a profile function, in Python versions before 3.12.
 
 A profile function sees its own thread and threads started later. It is called when a call ends but does not receive the
 error, so the frame's current instruction is used to determine whether the call returned, yielded or raised.

@@ -1,4 +1,4 @@
-"""Records of loads of modules: the file at that time, its source, and the names in the module afterwards."""
+"""Record each load of a module: the file at that time, its source, and the names in the module afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source of a loaded module, with the words, imports and functions of its top-level statements."""
+"""The source of a loaded module, and the words, imports and functions in its top-level statements."""
 
 from __future__ import annotations
 

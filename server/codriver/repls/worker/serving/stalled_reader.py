@@ -1,4 +1,4 @@
-"""Interrupt evaluations in programs whose threads are greenlets, such as those of gevent and eventlet.
+"""Interrupt evaluations in programs whose threads are greenlets, such as programs that use gevent or eventlet.
 
 In these, the evaluation and the reader of requests share one operating system thread. Code that never waits prevents
 the reader from seeing a request to interrupt it or a disconnected client. So the unread bytes are checked by a thread

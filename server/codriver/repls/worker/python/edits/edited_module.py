@@ -1,4 +1,4 @@
-"""A loaded module whose file was edited, with both sources, their differences and the objects in the module."""
+"""A loaded module whose file was edited: both versions of its source, their differences, and the module's objects."""
 
 from __future__ import annotations
 import __future__

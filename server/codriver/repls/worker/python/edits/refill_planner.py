@@ -1,4 +1,4 @@
-"""Plan to create objects again if edited statements create them, fill them or no longer fill them."""
+"""Plan which objects to create again, because edited statements create them, fill them or no longer fill them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class RefillPlanner:
                     self.plan.stays.append(
                         (
                             statement.name,
-                            (f"line {line_range(statement.node)[0]}: what the statement did before is not undone"),
+                            f"line {line_range(statement.node)[0]}: what the statement did before is not undone",
                         )
                     )
 

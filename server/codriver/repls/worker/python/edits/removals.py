@@ -1,4 +1,4 @@
-"""Remove the names that removed statements have bound, and find out whether that undoes the statements' effects."""
+"""Remove the names that deleted statements had bound, and determine whether this undoes the statements' effects."""
 
 from __future__ import annotations
 

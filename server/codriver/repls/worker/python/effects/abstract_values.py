@@ -1,4 +1,4 @@
-"""Values of expressions that are analyzed but not evaluated, with everything that is known about them."""
+"""Abstract values: what is known about the value of an expression that is analyzed but not evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The effects of running a statement: what it reads, calls, fills and may do outside the process."""
+"""Describe the effects of running a statement: what it reads, calls, fills and may do outside the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The special methods that operators and built-in functions call."""
+"""Look up the special methods that operators and built-in functions call."""
 
 from __future__ import annotations
 

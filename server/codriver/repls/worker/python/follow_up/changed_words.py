@@ -1,4 +1,4 @@
-"""Find the words that statements must mention to depend on a load, and values that were modified before the load."""
+"""Find the words that a statement must contain to depend on a load, and values that were modified before the load."""
 
 from __future__ import annotations
 

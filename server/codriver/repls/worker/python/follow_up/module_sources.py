@@ -1,4 +1,4 @@
-"""The loaded sources of the edited module and of the other modules in the workspace."""
+"""Sources of the edited module and of the other modules in the workspace, as they were loaded."""
 
 from __future__ import annotations
 
