@@ -269,6 +269,8 @@ class Bare:
         """Start a tool call; an evaluation returns every field, unless `detail` is among the arguments."""
         if tool in EVALUATING:
             arguments = {"detail": True} | arguments
+        if isinstance(self.socket, socket.socket):  # the answer may come as late as the call allows
+            self.socket.settimeout(WAIT_S + arguments.get("timeoutMs", 0) / 1000)
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
 
     def call(self, tool, /, **arguments):

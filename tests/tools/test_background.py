@@ -169,7 +169,9 @@ def test_background_code_on_the_jvm_runs_in_a_session_that_is_closed_afterwards(
         assert (answer["result"], answer["stdout"]) == ("2", "2\n")
         endless = begin(client, "(loop [] (Thread/sleep 10) (recur))")
         assert endless["status"] == "running"
-        assert client.call("interrupt_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted"
+        client.call("interrupt_evaluation", evaluationId=endless["evaluationId"])
+        until(lambda: client.call("get_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted",
+              "the background evaluation to be interrupted")  # fmt: skip
         assert client.call("interrupt_evaluation")["evaluationId"] == busy["evaluationId"]
         until(lambda: not [item for item in client.call("list_sessions")["sessions"] if "background" in item["key"]],
               "its sessions to be closed")  # fmt: skip

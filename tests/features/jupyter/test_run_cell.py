@@ -120,7 +120,7 @@ def test_the_answer_of_a_successful_cell_is_short(client, notebook):
     assert {key: answer[key] for key in ("ok", "result", "cell")} == {
         "ok": True, "result": "3", "cell": f"0 c [{count}], written to {notebook.name}"
     }  # fmt: skip
-    assert set(answer) <= {"ok", "result", "cell", "evaluationId", "notes", "sessionKey"}
+    assert set(answer) <= {"ok", "result", "cell", "evaluationId", "notes", "sessionKey", "elapsedMs"}
 
 
 def test_a_cell_can_be_selected_by_its_zero_based_index(client, notebook):

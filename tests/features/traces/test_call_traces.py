@@ -40,7 +40,7 @@ from codriver.repls.contract.endpoints import Endpoint
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
-hooks = AdapterHooks(around={{RecordingRequest: partial(CallTraces, lease_s=0.5)}})
+hooks = AdapterHooks(around={{RecordingRequest: partial(CallTraces, lease_s=3)}})
 
 async def main():
     async with connect(Endpoint.parse(sys.argv[1]), listener=lambda *_: None, hooks=hooks) as adapter:
