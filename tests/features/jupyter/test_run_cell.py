@@ -349,7 +349,7 @@ def test_files_outside_the_workspace_and_read_only_files_are_not_written(client,
     outside.write_text(text)
     notebook.symlink_to(outside)
     refused = client.call("run_cell", filePath=notebook.name, cell="c")
-    assert (refused["reason"], "is outside of the workspace" in refused["message"]) == ("file-unreadable", True)
+    assert (refused["reason"], "is outside the workspace" in refused["message"]) == ("file-unreadable", True)
     (live.workspace / ".git").mkdir()
     (live.workspace / ".git" / "x.ipynb").write_text(text)
     assert "version control" in client.call("run_cell", filePath=".git/x.ipynb", cell="c")["message"]
@@ -366,7 +366,7 @@ def test_files_outside_the_workspace_and_read_only_files_are_not_written(client,
     [
         ({"cell": "text"}, "no-code", "of the type markdown"), ({"cell": "blank"}, "no-code", "is blank"),
         ({"cell": "9"}, "unknown-cell", "indexes from 0 to 2"), ({"cell": ["a"]}, "bad-arguments", "cell"),
-        ({"filePath": "../x.ipynb"}, "file-unreadable", "outside of the workspace"),
+        ({"filePath": "../x.ipynb"}, "file-unreadable", "outside the workspace"),
         ({"filePath": "none.ipynb"}, "file-unreadable", "no such file"),
         ({"replSessionKey": "nope"}, "unknown-session", "nope"),
     ],
@@ -392,7 +392,7 @@ def test_a_cell_has_the_same_code_limit_as_a_file(client, notebook):
     ("origin", "formerly", "hint"),
     [
         ("python", set(), "set repl = ['python', 'jupyter'] in codriver.toml"),
-        ("jupyter:ir", set(), "the REPL k is starting: call again"),
+        ("jupyter:ir", set(), "the REPL k is starting. Call again"),
         ("jupyter", {"evaluate", "cells"}, None),
     ],
 )  # fmt: skip
