@@ -52,7 +52,7 @@ SLOW = {
     "commands": "commands demo first_hour kernel_sessions pictures running terminal testing unusual_texts watch",
     "datalog": "against_reference",
     "docs": "ci_recipe github_action server_pages",
-    "editing": "acts batch_records",
+    "editing": "batch_records transactions",
     "lisp": "edit_laws",
     "features/applications": "seam_streams watch_app",
     "features/run": "waiting_programs",
@@ -76,8 +76,8 @@ SLOW = {
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "affected_tests background byte_budgets client_traits edit_acts edit_failures edit_files edit_loads "
-    "edit_python error_chains failure_positions found_tests frames images interrupt_evaluation "
+    "tools": "affected_tests background byte_budgets client_traits edit_failures edit_files edit_loads edit_python "
+    "edit_transactions error_chains failure_positions found_tests frames images interrupt_evaluation "
     "isolation lanes lisp_failure_sources listed_tools note_edit python_tests restart_repl run_tests served_tools "
     "stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed "
     "what_changed_in_lisp",
@@ -94,7 +94,7 @@ LONGEST = (
     "commands/test_commands.py",
     "app/test_serving.py", "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py",
     "tools/test_python_tests.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
-    "tools/test_edit_acts.py", "relay/",
+    "tools/test_edit_transactions.py", "relay/",
     "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py",
     "commands/test_pictures.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
 )  # fmt: skip

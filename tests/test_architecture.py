@@ -26,7 +26,7 @@ LISP = ROOT / "server" / "codriver_lisp"
 LIBRARIES = [*sorted(DATALOG.rglob("*.py")), *sorted(LISP.rglob("*.py"))]
 
 # The subpackages of `tools`. Each may import those before it.
-TOOL_PACKAGES = ("tools/ledgers", "tools/calls", "tools/answers", "tools/acts")
+TOOL_PACKAGES = ("tools/ledgers", "tools/calls", "tools/answers", "tools/execution")
 
 # Each package, and the packages that it may import.
 MAY_IMPORT = {
@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "tools/answers": {
         "core", "editing", "errors", "files", "log", "net", "repls", "tools/calls", "tools/ledgers",
     },
-    "tools/acts": {
+    "tools/execution": {
         "core", "editing", "errors", "files", "log", "net", "repls", "settings", "systems", "testing",
         "tools/answers", "tools/calls", "wire",
     },
@@ -95,7 +95,7 @@ IMPORTERS = {
         "features/jupyter",
         "repls",
         "tools",
-        "tools/acts",
+        "tools/execution",
         "tools/answers",
         "tools/calls",
         "tools/ledgers",
@@ -125,7 +125,7 @@ IMPORTERS = {
         "tools",
         "tools/calls",
         "tools/answers",
-        "tools/acts",
+        "tools/execution",
         "protocol/sdk",
     },
     "pydantic_core": {"protocol", "log"},

@@ -12,8 +12,8 @@ from codriver.repls.contract import test_run_values
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
 from codriver.repls.contract.test_reports import encode_report
 from codriver.settings.model import Settings
-from codriver.tools.acts.test_runs import run_fields
 from codriver.tools.calls.call import Call
+from codriver.tools.execution.test_runs import run_fields
 from codriver.tools.stacktrace import trace_fields
 
 LIMITS = {

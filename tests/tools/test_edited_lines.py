@@ -5,7 +5,7 @@ from pathlib import Path
 
 from codriver.editing.batch import FileResult
 from codriver.editing.file_changes import Change, Snapshot
-from codriver.tools.acts.edited_lines import MAX_COMPARED_LINES, edited_files
+from codriver.tools.execution.edited_lines import MAX_COMPARED_LINES, edited_files
 
 FILE = Path("/project/shop.py")
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from codriver.testing.runs import FailureFrame, TestFailure, TestFinished
-from codriver.tools.acts.failure_groups import MAX_NAMED_TESTS, failure_groups
+from codriver.tools.execution.failure_groups import MAX_NAMED_TESTS, failure_groups
 
 WORKSPACE = Path("/project")
 TESTS = "/project/test_shop.py"

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from codriver.testing.runs import FailureFrame, TestFailure, TestFinished
-from codriver.tools.acts.failure_groups import FailureGroup
-from codriver.tools.acts.failure_sources import FailureSource
-from codriver.tools.acts.python_failure_rows import failure_row, failure_rows
+from codriver.tools.execution.failure_groups import FailureGroup
+from codriver.tools.execution.failure_sources import FailureSource
+from codriver.tools.execution.python_failure_rows import failure_row, failure_rows
 
 WORKSPACE = Path("/project")
 TESTS = "/project/test_shop.py"

@@ -8,8 +8,8 @@ import pytest
 from live_server import serving
 
 from codriver.net.fair_threads import FairThreads
-from codriver.tools.acts import failure_sources as failure_sources_module
-from codriver.tools.acts.failure_sources import failure_sources
+from codriver.tools.execution import failure_sources as failure_sources_module
+from codriver.tools.execution.failure_sources import failure_sources
 
 SHOP = """\
 RATE = 0.2

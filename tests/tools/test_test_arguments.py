@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.acts.test_arguments import TestArguments, pytest_arguments, pytest_path, unittest_arguments
+from codriver.tools.execution.test_arguments import TestArguments, pytest_arguments, pytest_path, unittest_arguments
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.editing.import_graph import ImportGraph
-from codriver.tools.acts.affected_tests import _find_related_tests, targets_for_files
+from codriver.tools.execution.affected_tests import _find_related_tests, targets_for_files
 
 
 @pytest.mark.parametrize(

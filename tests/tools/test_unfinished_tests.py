@@ -2,9 +2,9 @@
 
 import pytest
 
-from codriver.tools.acts import affected_tests
-from codriver.tools.acts.affected_tests import COLLECTION_TEST, Choice
-from codriver.tools.acts.unfinished_tests import unfinished_edit_fields
+from codriver.tools.execution import affected_tests
+from codriver.tools.execution.affected_tests import COLLECTION_TEST, Choice
+from codriver.tools.execution.unfinished_tests import unfinished_edit_fields
 
 EXECUTING = "tests/test_price.py::test_half"
 IMPORTING = "tests/test_web.py::test_page"

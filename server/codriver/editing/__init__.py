@@ -6,19 +6,19 @@ All edits in a batch are checked before any file is written, and either all or n
 from codriver.editing.atomic_batch import BatchRecords
 from codriver.editing.batch import HY_SUFFIX, CreateFile, EditRequest, FileResult, SearchLimits
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Act, ActResult, Editor, Outcome, RestoreResult
+from codriver.editing.editor import Editor, EditTransaction, EditTransactionResult, Outcome, RestoreResult
 from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 from codriver.editing.write_errors import FilesChangedError, FilesUnwritableError
 
 __all__ = [
     "HY_SUFFIX",
-    "Act",
-    "ActResult",
     "BatchRecords",
     "CreateFile",
     "Diagnostics",
     "EditRequest",
+    "EditTransaction",
+    "EditTransactionResult",
     "Editor",
     "FileEdit",
     "FilePart",

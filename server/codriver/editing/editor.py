@@ -1,7 +1,8 @@
 """The editor for a workspace, which applies batches of edits and can undo the batches of each caller.
 
-Applying a batch with `Act` takes several steps: write the files, load them, run tests, and then commit or restore. If a
-step fails or is refused, or the client disconnects, the remaining steps are skipped and the earlier ones are reverted.
+An `EditTransaction` applies a batch in several steps: write the files, load them, run tests, and then commit or
+restore. If a step fails or is refused, or the client disconnects, the remaining steps are skipped and the earlier ones
+are reverted.
 """
 
 from __future__ import annotations
@@ -402,14 +403,14 @@ class ReplSteps(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ActResult:
+class EditTransactionResult:
     """The result of applying a batch: the files written, and what was not restored if a step failed."""
 
     outcome: Outcome
     put_back: RestoreResult | None = None
 
 
-class Act:
+class EditTransaction:
     """Writes edited files and then runs steps in a REPL. With `restores`, a failed step reverts all changes.
 
     `put_files` restores the files, and returns those that were not restored because they have changed since.
@@ -422,7 +423,7 @@ class Act:
         self._side = side
         self._restores = restores
 
-    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> ActResult:
+    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> EditTransactionResult:
         """Write the files with `write`, and run the steps. If `write` raises, nothing was changed.
 
         If the caller is cancelled, the changes are reverted first, unless `restores` is false.
@@ -432,9 +433,9 @@ class Act:
         try:
             is_well = await self._side.load(outcome) and await self._side.test(outcome)
         finally:
-            with anyio.CancelScope(shield=True):  # a cancelled act must not remain unfinished
+            with anyio.CancelScope(shield=True):  # a cancelled transaction must not remain unfinished
                 put_back = await self._finish(outcome, is_well=is_well)
-        return ActResult(outcome, put_back)
+        return EditTransactionResult(outcome, put_back)
 
     async def _finish(self, outcome: Outcome, *, is_well: bool) -> RestoreResult | None:
         if is_well or not self._restores:

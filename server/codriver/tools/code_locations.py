@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.errors import format_count, refused
 from codriver.repls.contract.queries import LastError
-from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget
 from codriver.tools.answers.source_lines import excerpt
+from codriver.tools.execution.source_files import read_source
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call

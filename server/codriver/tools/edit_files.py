@@ -10,11 +10,9 @@ from pydantic import Field, model_validator
 
 from codriver.core import log_facts
 from codriver.core.profiles import LISP, PYTHON
-from codriver.editing import Act, EditRequest, SearchLimits, lint
+from codriver.editing import EditRequest, EditTransaction, SearchLimits, lint
 from codriver.errors import RefusedError, refused
 from codriver.tools import evaluate_code
-from codriver.tools.acts.edit_acts import LiveSteps, restore_files, restored_fields
-from codriver.tools.acts.edit_loads import edit_unseen_by_watchers
 from codriver.tools.answers.file_editors import edited_files, find_other_editor
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
@@ -24,6 +22,8 @@ from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
 from codriver.tools.edit_records import editor_caller_key, named_editor_key, record_edits
 from codriver.tools.edit_rows import edit_rows
+from codriver.tools.execution.edit_loads import edit_unseen_by_watchers
+from codriver.tools.execution.edit_transactions import LiveSteps, restore_files, restored_fields
 from codriver.tools.guarded_edits import find_refusal_reason
 from codriver.tools.ledgers.file_edits import is_made_by
 
@@ -130,7 +130,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if not (arguments.load or arguments.test) or arguments.dry_run:
         outcome = await edit()
         if not arguments.dry_run:
-            services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
+            services.ledger.recent_edits.add(started_ms, (file.change for file in outcome.files))
         rows, fields = await _record_and_describe(call, arguments, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
@@ -142,8 +142,9 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if arguments.test:
         services.tests.end_comparisons()
     await steps.check_steps(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
-    act = Act(partial(restore_files, call, editor_caller_key(call, arguments.who)), steps, restores=restores)
-    result = await act.run(partial(edit_unseen_by_watchers, call, edit))
+    restore = partial(restore_files, call, editor_caller_key(call, arguments.who))
+    transaction = EditTransaction(restore, steps, restores=restores)
+    result = await transaction.run(partial(edit_unseen_by_watchers, call, edit))
     if "reason" not in steps.fields:
         steps.fields |= steps.unserved
     failed = "reason" in steps.fields
@@ -162,7 +163,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         )
         rows = [{"filePath": file.display_path, "applied": file.display_path in left} for file in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **restored_fields(result.put_back)}, ok=False)
-    services.ledger.acts.add(started_ms, (file.change for file in result.outcome.files))
+    services.ledger.recent_edits.add(started_ms, (file.change for file in result.outcome.files))
     rows, fields = await _record_and_describe(call, arguments, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))

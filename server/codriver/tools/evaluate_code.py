@@ -14,9 +14,6 @@ from codriver.core import evaluation_queue
 from codriver.core.evaluations import TEST_JOBS_REPL, Evaluation
 from codriver.core.requests import Request
 from codriver.errors import format_count, refused
-from codriver.tools.acts.failure_selection import frame_fields
-from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, print_limits_for_client, submit
-from codriver.tools.acts.test_frames import last_failed_run, start_in_frame
 from codriver.tools.answers.drift_notes import record_loaded_code
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
@@ -35,6 +32,9 @@ from codriver.tools.calls.session_choice import (
 )
 from codriver.tools.calls.syntax_check import check_with_repl, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.failure_selection import frame_fields
+from codriver.tools.execution.submission import MAX_ELEMENTS, MAX_LEVELS, print_limits_for_client, submit
+from codriver.tools.execution.test_frames import last_failed_run, start_in_frame
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call

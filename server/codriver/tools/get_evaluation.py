@@ -13,7 +13,6 @@ from codriver.core.print_limits import PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
 from codriver.log.evaluation_transcripts import Part, Transcript, read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, requested_budget
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation, image_answer
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
@@ -24,6 +23,7 @@ from codriver.tools.calls.evaluation_waits import find_evaluation, wait_for_eval
 from codriver.tools.calls.hooks import complete_answer
 from codriver.tools.calls.tool import Tool
 from codriver.tools.chosen_evaluations import choose_evaluation
+from codriver.tools.execution.test_runs import describe_run
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call

@@ -10,7 +10,6 @@ from pydantic import Field
 from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.core.requests import MAIN_SESSION
 from codriver.errors import refused
-from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import Answer, answer_schema
@@ -18,6 +17,7 @@ from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation
 from codriver.tools.calls.session_choice import Target, resolve_session
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.test_runs import describe_run
 from codriver.tools.restart_repl import RestartArguments, restart_repl
 
 if TYPE_CHECKING:

@@ -12,14 +12,6 @@ from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.requests import Form, Request
 from codriver.systems.file_system import with_spelling_on_disk
-from codriver.tools.acts.dependent_loads import (
-    DependentLoads,
-    check_dependent_load,
-    prune_and_load_dependents,
-    reload_python_dependents,
-)
-from codriver.tools.acts.source_files import read_source
-from codriver.tools.acts.submission import MAX_ELEMENTS, print_limits_for_client, submit
 from codriver.tools.answers.drift_notes import load_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
@@ -35,6 +27,14 @@ from codriver.tools.calls.syntax_check import (
     speaks_lisp,
 )
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.dependent_loads import (
+    DependentLoads,
+    check_dependent_load,
+    prune_and_load_dependents,
+    reload_python_dependents,
+)
+from codriver.tools.execution.source_files import read_source
+from codriver.tools.execution.submission import MAX_ELEMENTS, print_limits_for_client, submit
 from codriver_lisp.definitions import read_definitions
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ from pydantic import Field
 from codriver.core.actions import AddServerLine
 from codriver.core.log_facts import EDIT_KIND, edit_facts
 from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
-from codriver.tools.acts.affected_tests import describe_new_failures
-from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited_lisp
 from codriver.tools.answers.file_editors import record_written_file
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.call import ClientStart
 from codriver.tools.calls.hooks import collect_edit_notes, collect_introductions, report_file_change
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.affected_tests import describe_new_failures
+from codriver.tools.execution.edited_files import describe_syntax_error, is_lisp, read_edited_lisp
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from codriver.tools.acts.affected_runs import run_chosen_tests
-from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, answer_schema
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.affected_runs import run_chosen_tests
+from codriver.tools.execution.test_arguments import TestArguments
 
 TOOL = Tool(
     name="run_tests",

@@ -14,11 +14,6 @@ from codriver.errors import format_count
 from codriver.repls.contract.queries import LastError
 from codriver.repls.contract.stack_frames import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
-from codriver.tools.acts.failed_test_traces import first_failure_trace
-from codriver.tools.acts.failure_frames import display_path
-from codriver.tools.acts.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation
-from codriver.tools.acts.test_frames import last_failed_run, no_frames_reason
-from codriver.tools.acts.test_runs import read_report
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.evaluation_answers import is_edited, raising_lines
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
@@ -26,6 +21,11 @@ from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.evaluation_waits import find_evaluation
 from codriver.tools.calls.session_choice import find_target, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.failed_test_traces import first_failure_trace
+from codriver.tools.execution.failure_frames import display_path
+from codriver.tools.execution.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation
+from codriver.tools.execution.test_frames import last_failed_run, no_frames_reason
+from codriver.tools.execution.test_runs import read_report
 
 if TYPE_CHECKING:
     from pathlib import Path

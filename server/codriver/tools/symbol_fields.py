@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import format_count, truncate
-from codriver.tools.acts.failure_frames import display_path
 from codriver.tools.answers.answer_budget import cut_to_head, fit_rows
 from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.execution.failure_frames import display_path
 from codriver.tools.symbol_lookups import NAMESPACE_TYPES, is_class
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     """Revert the caller's last batch of edits."""
     started_ms = call.services.now()
     outcome, left = await call.services.editor.undo(editor_caller_key(call, arguments.who))
-    call.services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
+    call.services.ledger.recent_edits.add(started_ms, (file.change for file in outcome.files))
     rows = edit_rows(outcome.files, [], applied=True)
     record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}

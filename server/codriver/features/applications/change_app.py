@@ -16,7 +16,6 @@ from codriver.features.applications.seam import SEAM_CAPABILITY
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.seam_notation import read_string
 from codriver.log.evaluation_transcripts import read_transcripts
-from codriver.tools.acts.submission import submit
 from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.answers.evaluation_answers import describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
@@ -24,6 +23,7 @@ from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.session_choice import Target, caller_lane, check_working_tree, resolve_session
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.submission import submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,8 +28,6 @@ from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_no
 from codriver.features.jupyter.notebook_reading import NotebookReading
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
-from codriver.tools.acts.source_files import LOADED_FILE_RULES
-from codriver.tools.acts.submission import print_limits_for_client, submit
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
@@ -43,6 +41,8 @@ from codriver.tools.calls.session_choice import (
     resolve_session,
 )
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.source_files import LOADED_FILE_RULES
+from codriver.tools.execution.submission import print_limits_for_client, submit
 from codriver.tools.restart_repl import RestartArguments, restart_repl
 
 if TYPE_CHECKING:

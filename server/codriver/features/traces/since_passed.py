@@ -19,8 +19,8 @@ from codriver.errors import CodriverError
 from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRuns
 from codriver.features.traces.run_comparison import compare_runs, format_difference
 from codriver.testing.runs import FAILING_OUTCOMES
-from codriver.tools.acts.python_tests import start_job
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
+from codriver.tools.execution.python_tests import start_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,7 +132,9 @@ async def _previous_contents(call: Call, since_ms: int) -> Mapping[str, bytes | 
 
     Return an empty mapping if one of them has been changed in another way since then.
     """
-    changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.changes_since(since_ms)
+    changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.recent_edits.changes_since(
+        since_ms
+    )
     if len(changed) > MAX_EDITED_FILES:
         return {}
     for path, (_, after_all) in changed.items():

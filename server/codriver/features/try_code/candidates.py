@@ -15,16 +15,16 @@ from codriver.core.records import dataclass
 from codriver.errors import format_count, refused, truncate
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
-from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR, TestsRun, choose_tests, chosen_tests, run_paths
-from codriver.tools.acts.edit_verdict import find_failed_tests
-from codriver.tools.acts.failure_groups import FailureGroup
-from codriver.tools.acts.python_failure_rows import failure_row
-from codriver.tools.acts.python_tests import make_job, start_job
-from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import choose_test_location
-from codriver.tools.acts.unfinished_tests import find_unfinished_tests
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
+from codriver.tools.execution.affected_tests import AFFECTED_SELECTOR, TestsRun, choose_tests, chosen_tests, run_paths
+from codriver.tools.execution.edit_verdict import find_failed_tests
+from codriver.tools.execution.failure_groups import FailureGroup
+from codriver.tools.execution.python_failure_rows import failure_row
+from codriver.tools.execution.python_tests import make_job, start_job
+from codriver.tools.execution.test_arguments import TestArguments
+from codriver.tools.execution.test_environments import TestEnvironment
+from codriver.tools.execution.test_runs import choose_test_location
+from codriver.tools.execution.unfinished_tests import find_unfinished_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

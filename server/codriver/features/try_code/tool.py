@@ -16,7 +16,6 @@ from codriver.core.profiles import PYTHON
 from codriver.editing import EditRequest
 from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import CandidateResult, Trial, check_candidates, describe_outcome_differences
-from codriver.tools.acts.affected_tests import AFFECTED_SELECTOR
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS_SCHEMA, STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY, ArgumentModel
@@ -24,6 +23,7 @@ from codriver.tools.calls.gate import require_editing_allowed
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import EditArguments
 from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditFilesArguments, dry_edit, edit_files
+from codriver.tools.execution.affected_tests import AFFECTED_SELECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ class WorkspaceRecords:
 
     start_soon: Callable[..., object]
     """Starts a function with arguments in the background."""
-    acts: RecentEdits = field(default_factory=RecentEdits)
+    recent_edits: RecentEdits = field(default_factory=RecentEdits)
     """Edits that can be reverted."""
     edits: UntestedEdits = field(default_factory=UntestedEdits)
     """Files that have been edited but not tested since."""

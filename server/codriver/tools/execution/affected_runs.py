@@ -18,27 +18,27 @@ from codriver.errors import RefusedError, join_first, refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import changed_files
 from codriver.testing.changed_lines import uncommitted_files
-from codriver.tools.acts.affected_tests import (
+from codriver.tools.calls.session_choice import find_serving_repl
+from codriver.tools.execution.affected_tests import (
     AFFECTED_SELECTOR,
     AFFECTED_TIME_LIMIT_S,
     choose_tests,
     chosen_tests,
     run_paths,
 )
-from codriver.tools.acts.python_tests import make_job, run_job
-from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import choose_test_location, merge_answers, run_tests, with_comparison
-from codriver.tools.calls.session_choice import find_serving_repl
+from codriver.tools.execution.python_tests import make_job, run_job
+from codriver.tools.execution.test_environments import TestEnvironment
+from codriver.tools.execution.test_runs import choose_test_location, merge_answers, run_tests, with_comparison
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
-    from codriver.tools.acts.affected_tests import Choice, TestsRun
-    from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.call import Call
+    from codriver.tools.execution.affected_tests import Choice, TestsRun
+    from codriver.tools.execution.test_arguments import TestArguments
 
 MAX_NAMED_FILES: Final = 3
 """Maximum number of changed files named in a message."""

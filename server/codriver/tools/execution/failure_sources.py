@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.testing.suspects import is_test_file
-from codriver.tools.acts.edited_lines import Edit
-from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.answers.source_lines import MAX_LINE_CHARACTERS, excerpt, function_excerpt, without_numbers
+from codriver.tools.execution.edited_lines import Edit
+from codriver.tools.execution.failure_frames import display_path, frame_location, is_in_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from codriver.testing.runs import FailureFrame, TestFinished
     from codriver.testing.suspects import Suspect
     from codriver.testing.test_jobs import JobReport
-    from codriver.tools.acts.failure_groups import FailureGroup
     from codriver.tools.calls.call import Call
+    from codriver.tools.execution.failure_groups import FailureGroup
 
 SOURCES_TIMEOUT_S: Final = 10.0
 """Maximum time to wait for the source code of failures, in seconds. Files may be on a slow disk."""

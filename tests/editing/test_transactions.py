@@ -12,7 +12,7 @@ import pytest
 from alike import rounds
 from project_texts import ProjectTexts
 
-from codriver.editing import Act, Editor, EditRequest, InsertDef, ReplaceDef, SearchLimits
+from codriver.editing import Editor, EditRequest, EditTransaction, InsertDef, ReplaceDef, SearchLimits
 from codriver.editing.batch import CreateFile
 from codriver.editing.python_edits import changed_statements
 from codriver.errors import RefusedError
@@ -183,7 +183,7 @@ async def perform(project, expected, failing, form):
         steps = Steps(project, failing, form, scope)
         if failing == "unwritable":
             other.chmod(0o400)
-        ended = await Act(lambda outcome: editor.put_back("me", outcome), steps, restores=True).run(write)
+        ended = await EditTransaction(lambda outcome: editor.put_back("me", outcome), steps, restores=True).run(write)
         assert ended.put_back.files == ended.put_back.names == ()
         return ended
     return None
@@ -345,9 +345,9 @@ def test_concurrent_changes_by_others_are_kept_and_reported(tmp_path):
 
     async def run():
         steps = Meanwhile(project, "test", 0, None)
-        act = Act(lambda outcome: editor.put_back("me", outcome), steps, restores=True)
+        transaction = EditTransaction(lambda outcome: editor.put_back("me", outcome), steps, restores=True)
         write = lambda: editor.edit("me", expected, limits=SearchLimits(), allow_outside=False)  # noqa: E731
-        return await act.run(write)
+        return await transaction.run(write)
 
     ended = anyio.run(run)
     assert ended.put_back.files == (f"{project.low}.py",)

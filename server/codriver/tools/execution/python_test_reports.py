@@ -7,15 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS
-from codriver.tools.acts.edit_verdict import test_files
-from codriver.tools.acts.failure_frames import frame_location
-from codriver.tools.acts.failure_groups import failure_groups
-from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failure_sources
-from codriver.tools.acts.pytest_usage_errors import describe_usage_error, is_usage_error
-from codriver.tools.acts.python_failure_rows import MAX_FRAMES, detailed_row, failure_rows
-from codriver.tools.acts.test_frames import FRAMES_HINT, no_frames_reason
-from codriver.tools.acts.test_starts import repeat_command
-from codriver.tools.acts.unfinished_tests import find_unfinished_tests, stopped_run_fields
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_size, leading_rows
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
@@ -23,6 +14,15 @@ from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import describe_queue
 from codriver.tools.calls.hooks import complete_answer
+from codriver.tools.execution.edit_verdict import test_files
+from codriver.tools.execution.failure_frames import frame_location
+from codriver.tools.execution.failure_groups import failure_groups
+from codriver.tools.execution.failure_sources import MAX_DETAILED_ERRORS, failure_sources
+from codriver.tools.execution.pytest_usage_errors import describe_usage_error, is_usage_error
+from codriver.tools.execution.python_failure_rows import MAX_FRAMES, detailed_row, failure_rows
+from codriver.tools.execution.test_frames import FRAMES_HINT, no_frames_reason
+from codriver.tools.execution.test_starts import repeat_command
+from codriver.tools.execution.unfinished_tests import find_unfinished_tests, stopped_run_fields
 from codriver.wire.untrusted import int_or_none, mappings_or_empty
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
     from codriver.testing.runs import Interruption, RunError
     from codriver.testing.test_jobs import JobReport
-    from codriver.tools.acts.failure_sources import FailureSource
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
+    from codriver.tools.execution.failure_sources import FailureSource
 
 MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""

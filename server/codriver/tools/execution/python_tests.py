@@ -15,18 +15,18 @@ from codriver.errors import refused
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import RunSpec
 from codriver.testing.test_jobs import FUNCTIONS_RECORDER, TestJob
-from codriver.tools.acts.python_test_reports import describe_job
-from codriver.tools.acts.submission import check_limits
-from codriver.tools.acts.test_arguments import (
+from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.calls.answer import Answer
+from codriver.tools.calls.evaluation_waits import describe_queue, find_evaluation, stop_evaluation, wait_for_evaluation
+from codriver.tools.execution.python_test_reports import describe_job
+from codriver.tools.execution.submission import check_limits
+from codriver.tools.execution.test_arguments import (
     junit_options,
     pytest_arguments,
     run_directory,
     selected_paths,
     unittest_arguments,
 )
-from codriver.tools.answers.answer_notes import with_notes
-from codriver.tools.calls.answer import Answer
-from codriver.tools.calls.evaluation_waits import describe_queue, find_evaluation, stop_evaluation, wait_for_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
     from codriver.testing.runs import Runner
     from codriver.testing.test_jobs import JobReport
-    from codriver.tools.acts.test_arguments import TestArguments
-    from codriver.tools.acts.test_environments import TestEnvironment
     from codriver.tools.calls.call import Call
+    from codriver.tools.execution.test_arguments import TestArguments
+    from codriver.tools.execution.test_environments import TestEnvironment
 
 DJANGO_SCRIPT: Final = "manage.py"
 """Name of the script with which a Django project runs its tests."""

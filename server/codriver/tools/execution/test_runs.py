@@ -24,12 +24,6 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.test_reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
 from codriver.repls.launch.recipes import acceptance_instruction
-from codriver.tools.acts.lisp_failure_sources import find_failure_source
-from codriver.tools.acts.python_test_reports import describe_job
-from codriver.tools.acts.python_tests import last_failed_tests, run_python_tests
-from codriver.tools.acts.submission import submit
-from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
-from codriver.tools.acts.unfinished_tests import interrupted_run_fields
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.answer_notes import with_notes, with_outside_packages_note
 from codriver.tools.answers.drift_notes import outdated_test_notes
@@ -48,16 +42,22 @@ from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer, notify_of_failures, request_extras
 from codriver.tools.calls.session_choice import caller_lane, check_working_tree, choose_session
+from codriver.tools.execution.lisp_failure_sources import find_failure_source
+from codriver.tools.execution.python_test_reports import describe_job
+from codriver.tools.execution.python_tests import last_failed_tests, run_python_tests
+from codriver.tools.execution.submission import submit
+from codriver.tools.execution.test_environments import TestEnvironment, project_environment, session_environment
+from codriver.tools.execution.unfinished_tests import interrupted_run_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.core.evaluations import Evaluation
     from codriver.core.state import Repl
-    from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
+    from codriver.tools.execution.test_arguments import TestArguments
 
     Run = tuple[Evaluation, Json]
 

@@ -28,10 +28,10 @@ from codriver.testing.changed_functions import changed_functions, functions_with
 from codriver.testing.executions import without_parameters
 from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import is_skipped, skipped_directories, test_paths
-from codriver.tools.acts.edited_files import read_edited_lisp
-from codriver.tools.acts.test_arguments import TestArguments
-from codriver.tools.acts.test_runs import repl_runs, run_tests
 from codriver.tools.calls.session_choice import find_serving_repl
+from codriver.tools.execution.edited_files import read_edited_lisp
+from codriver.tools.execution.test_arguments import TestArguments
+from codriver.tools.execution.test_runs import repl_runs, run_tests
 from codriver_lisp.requirements import declared_namespace
 from codriver_lisp.source_text import Document
 

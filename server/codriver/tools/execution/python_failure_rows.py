@@ -6,16 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import truncate
-from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
-from codriver.tools.acts.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames
+from codriver.tools.execution.failure_frames import display_path, frame_location, is_in_project
+from codriver.tools.execution.failure_sources import MAX_DETAILED_ERRORS, failed_line, failure_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from codriver.testing.runs import FailureFrame, LinkedError, TestFailure, TestFinished
-    from codriver.tools.acts.failure_groups import FailureGroup
-    from codriver.tools.acts.failure_sources import FailureSource
+    from codriver.tools.execution.failure_groups import FailureGroup
+    from codriver.tools.execution.failure_sources import FailureSource
 
 
 MAX_MESSAGE_CHARACTERS: Final = 500

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.testing.suspects import is_test_file
-from codriver.tools.acts.failure_frames import is_in_project
+from codriver.tools.execution.failure_frames import is_in_project
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator

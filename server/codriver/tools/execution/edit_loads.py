@@ -22,7 +22,6 @@ from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.acts.submission import submit
 from codriver.tools.answers.answer_budget import default_budget
 from codriver.tools.answers.drift_notes import load_notes
 from codriver.tools.answers.evaluation_answers import describe_evaluation
@@ -35,6 +34,7 @@ from codriver.tools.calls.evaluation_waits import (
 )
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_serving_repl, caller_lane, repl_for_file
+from codriver.tools.execution.submission import submit
 from codriver_lisp.reader import top_level_forms
 from codriver_lisp.requirements import declared_namespace, ns_form
 from codriver_lisp.source_text import Document

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
-from codriver.tools.acts.failure_frames import is_in_project
+from codriver.tools.execution.failure_frames import is_in_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

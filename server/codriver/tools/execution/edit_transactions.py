@@ -20,36 +20,6 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.queries import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change_ms
-from codriver.tools.acts.affected_tests import (
-    AFFECTED_SELECTOR,
-    AFFECTED_TIME_LIMIT_S,
-    Choice,
-    TestsRun,
-    choose_tests,
-    chosen_tests,
-    run_paths,
-)
-from codriver.tools.acts.edit_loads import EditLoads, hide_save_from_watchers
-from codriver.tools.acts.edit_verdict import (
-    EXPECTED_OUTCOMES,
-    Verdict,
-    find_failed_tests,
-    find_outcomes,
-    previous_sources,
-    test_files,
-    verification_jobs,
-)
-from codriver.tools.acts.edited_lines import Edit, edited_files
-from codriver.tools.acts.failure_groups import ADDRESS_PATTERN, failure_groups
-from codriver.tools.acts.failure_sources import failure_sources
-from codriver.tools.acts.pytest_usage_errors import describe_usage_error, is_usage_error
-from codriver.tools.acts.python_failure_rows import failure_rows
-from codriver.tools.acts.python_tests import make_job, start_job
-from codriver.tools.acts.submission import check_not_blocked
-from codriver.tools.acts.test_arguments import TestArguments, pytest_path
-from codriver.tools.acts.test_environments import TestEnvironment
-from codriver.tools.acts.test_runs import choose_test_location, repl_runs, run_tests
-from codriver.tools.acts.unfinished_tests import find_unfinished_tests, unfinished_edit_fields
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import (
@@ -59,6 +29,36 @@ from codriver.tools.calls.session_choice import (
     check_serving_repl,
     repl_for_file,
 )
+from codriver.tools.execution.affected_tests import (
+    AFFECTED_SELECTOR,
+    AFFECTED_TIME_LIMIT_S,
+    Choice,
+    TestsRun,
+    choose_tests,
+    chosen_tests,
+    run_paths,
+)
+from codriver.tools.execution.edit_loads import EditLoads, hide_save_from_watchers
+from codriver.tools.execution.edit_verdict import (
+    EXPECTED_OUTCOMES,
+    Verdict,
+    find_failed_tests,
+    find_outcomes,
+    previous_sources,
+    test_files,
+    verification_jobs,
+)
+from codriver.tools.execution.edited_lines import Edit, edited_files
+from codriver.tools.execution.failure_groups import ADDRESS_PATTERN, failure_groups
+from codriver.tools.execution.failure_sources import failure_sources
+from codriver.tools.execution.pytest_usage_errors import describe_usage_error, is_usage_error
+from codriver.tools.execution.python_failure_rows import failure_rows
+from codriver.tools.execution.python_tests import make_job, start_job
+from codriver.tools.execution.submission import check_not_blocked
+from codriver.tools.execution.test_arguments import TestArguments, pytest_path
+from codriver.tools.execution.test_environments import TestEnvironment
+from codriver.tools.execution.test_runs import choose_test_location, repl_runs, run_tests
+from codriver.tools.execution.unfinished_tests import find_unfinished_tests, unfinished_edit_fields
 from codriver.wire.untrusted import int_or_none, mappings_or_empty
 
 if TYPE_CHECKING:

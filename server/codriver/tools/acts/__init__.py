@@ -1,1 +1,0 @@
-"""Callers' actions: submit code, load files, run tests, and edit files."""
