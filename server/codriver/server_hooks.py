@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from codriver.repls.contract.extras import NO_HOOKS as NO_ADAPTER_HOOKS
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import NO_HOOKS as NO_ADAPTER_HOOKS
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.tools.calls.call import NO_HOOKS, CallHooks
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Part(Generic[T]):
 class Report(Generic[T]):
     """A kind of report that REPLs send with replies to evaluations, or at any time.
 
-    See `codriver.repls.contract.extras`.
+    See `codriver.repls.contract.evaluation_extensions`.
     """
 
     name: str

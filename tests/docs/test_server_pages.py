@@ -16,7 +16,7 @@ import pytest
 from live_server import environ, until
 
 from codriver.feature import Feature
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.server_hooks import ServerHooks
 from codriver.tools.calls.call import CallHooks
 

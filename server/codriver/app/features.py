@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.editing.file_languages import ApplyText
     from codriver.feature import Feature
     from codriver.log.event_logs import EventLog
-    from codriver.repls.contract.extras import AdapterHooks
+    from codriver.repls.contract.evaluation_extensions import AdapterHooks
     from codriver.repls.kinds import ReplKind
     from codriver.repls.launch.recipes import Launch
     from codriver.server_hooks import Part, Prompt, Request, ResourceFamily, ServerHooks
@@ -120,7 +120,7 @@ def call_hooks() -> CallHooks:
 @cache
 def adapter_hooks() -> AdapterHooks:
     """Return the combined hooks of all features for REPL adapters."""
-    from codriver.repls.contract.extras import AdapterHooks  # noqa: PLC0415  # as above
+    from codriver.repls.contract.evaluation_extensions import AdapterHooks  # noqa: PLC0415  # as above
 
     every = [hooks.adapters for hooks in server_hooks()]
     return AdapterHooks(

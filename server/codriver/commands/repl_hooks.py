@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from codriver.repls.contract.extras import AdapterHooks
+    from codriver.repls.contract.evaluation_extensions import AdapterHooks
 
 
 def adapter_hooks() -> AdapterHooks:

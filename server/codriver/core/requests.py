@@ -45,8 +45,8 @@ class TestSelection:
     """An expression of name parts with `and`, `or` and `not`, as for pytest's `-k`."""
     only: tuple[tuple[str, str], ...] = ()
     """Restricts the run to these tests, each given by namespace and name."""
-    extras: tuple[Any, ...] = ()
-    """See `Request.extras`."""
+    extensions: tuple[Any, ...] = ()
+    """See `Request.extensions`."""
 
     def __str__(self) -> str:
         """Describe the selection for people."""
@@ -111,8 +111,8 @@ class Request:
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
     """The print limits that apply if the caller gives none, or None for those in the settings."""
-    extras: tuple[Any, ...] = ()
-    """Data that features attach to the evaluation: see `codriver.repls.contract.extras`."""
+    extensions: tuple[Any, ...] = ()
+    """Data that features attach to the evaluation: see `codriver.repls.contract.evaluation_extensions`."""
     tests: TestSelection | None = None
     """The tests to run, for the kind `run-tests`. `code` then describes the selection."""
     job: object = None

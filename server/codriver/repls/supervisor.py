@@ -31,7 +31,7 @@ from codriver.repls.contract.adapter import (
     UntrustedListenerError,
 )
 from codriver.repls.contract.capabilities import CAPABILITIES
-from codriver.repls.contract.extras import NO_HOOKS
+from codriver.repls.contract.evaluation_extensions import NO_HOOKS
 from codriver.repls.event_recorder import EventRecorder
 from codriver.repls.internal_errors import InternalErrorReporter
 from codriver.repls.interrupt import Interrupter
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook
     from codriver.repls.contract.capabilities import ServerCapability
-    from codriver.repls.contract.extras import AdapterHooks
+    from codriver.repls.contract.evaluation_extensions import AdapterHooks
 
 E = TypeVar("E")
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import find_evaluation, send_line, stop_evaluation, wait_for_evaluation
-from codriver.tools.calls.hooks import complete_answer, request_extras
+from codriver.tools.calls.hooks import complete_answer, request_extensions
 from codriver.tools.calls.session_choice import (
     Target,
     background_session,
@@ -106,7 +106,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     check_working_tree(call, target, who, arguments.repl_session_key)
     target = await _choose_session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
-    extras = () if call.added is None else request_extras(call, target.repl)
+    extensions = () if call.added is None else request_extensions(call, target.repl)
     request = Request(
         id=evaluation_queue.next_evaluation_id(core.state),
         code=arguments.code,
@@ -119,7 +119,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         max_depth=arguments.max_depth,
         default_limits=print_limits_for_client(call, target),
         **in_frame,
-        extras=extras,
+        extensions=extensions,
         who=who,
     )
     timeout_ms = _timeout_ms(call, arguments)
@@ -146,7 +146,7 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
             "code in a frame of a failed test has no standard input",
             hint="Omit stdin, or evaluate the code in a session.",
         )
-    request_extras(call, None)  # features refuse arguments that a frame of a test does not support
+    request_extensions(call, None)  # features refuse arguments that a frame of a test does not support
     code, frame = arguments.code, arguments.frame or 0
     identity = start_in_frame(call, who, run, code, frame, arguments.description)
     timeout_ms = _timeout_ms(call, arguments)

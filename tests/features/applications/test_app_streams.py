@@ -18,7 +18,7 @@ from codriver.features.applications.app_streams import AppStream, AppStreams
 from codriver.features.applications.seam import Seam
 from codriver.log.output_log import OutputLog
 from codriver.repls.contract.endpoints import Endpoint
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.settings.model import Settings
 

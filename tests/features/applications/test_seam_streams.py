@@ -11,8 +11,8 @@ import codriver_seam
 from codriver.core.requests import Request
 from codriver.features.applications.event_frames import EVENTS_REPORT
 from codriver.features.applications.seam import Seam
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.repls.contract.events import Ending, FeatureReport, Output
-from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.connection import MAX_LINGERING_REQUESTS
 from codriver.repls.nrepl.nrepl_adapter import connect
 

@@ -23,7 +23,7 @@ from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY, Lookup
 from codriver.features.clojuredocs.lookup import clojuredocs_name
 from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 HOOKS = AdapterHooks(capabilities=(CLOJUREDOCS_CAPABILITY,))

@@ -17,8 +17,8 @@ from codriver.core.requests import MAIN_SESSION, Request
 from codriver.features.traces.nrepl_recording import PROGRAMS_BY_DIALECT, CallTraces
 from codriver.features.traces.recording_request import RUN_REPLY_FIELD, RUN_REPORT, RecordingRequest
 from codriver.repls import dialects
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.repls.contract.events import FeatureReport, Value
-from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ from codriver.core.requests import Request
 from codriver.features.traces.recording_request import RecordingRequest
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.repls.contract.endpoints import Endpoint
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 hooks = AdapterHooks(around={{RecordingRequest: partial(CallTraces, lease_s=3)}})
@@ -45,7 +45,7 @@ hooks = AdapterHooks(around={{RecordingRequest: partial(CallTraces, lease_s=3)}}
 async def main():
     async with connect(Endpoint.parse(sys.argv[1]), listener=lambda *_: None, hooks=hooks) as adapter:
         code = "(do (leased.shop/price 1) (deliver leased.shop/begun 1) (Thread/sleep 600000))"
-        adapter.start_evaluation(Request("e1", code, extras=(RecordingRequest(()),)), lambda _: None)
+        adapter.start_evaluation(Request("e1", code, extensions=(RecordingRequest(()),)), lambda _: None)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -62,7 +62,7 @@ class Client:
         """Return the printed value of code."""
         self.number += 1
         request = Request(
-            f"e{self.number}", code, session=session, extras=() if trace is None else (RecordingRequest(trace),)
+            f"e{self.number}", code, session=session, extensions=() if trace is None else (RecordingRequest(trace),)
         )
         await evaluate(self.adapter, request)
         return [item.text for evaluation, item in self.events if evaluation == request.id and isinstance(item, Value)][

@@ -13,7 +13,7 @@ from codriver.features.applications.seam import CAPABILITY, SEAM_CAPABILITY, SEA
 from codriver.features.applications.seam_answers import LastApplications
 from codriver.features.applications.seam_setup import is_seam_package
 from codriver.features.applications.session_rows import query_applications
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.server_hooks import Guide, Part, Report, ServerHooks
 from codriver.skills.library import LIVE_APP_SKILL
 from codriver.tools.calls.call import CallHooks

@@ -10,7 +10,7 @@ from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.lookup import describe_entry
 from codriver.features.clojuredocs.tool import TOOLS
 from codriver.files.codriver_paths import cache_directory
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.server_hooks import Part, ResourceFamily, ResourceRow, ServerHooks
 
 if TYPE_CHECKING:

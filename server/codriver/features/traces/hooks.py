@@ -11,7 +11,7 @@ from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.features.traces.recorded_runs import QUERY_RULES, RUN_SCHEMA, RUNS_SOURCE, RecordedRuns
 from codriver.features.traces.recording_request import RUN_REPLY_FIELD, RUN_REPORT, RecordingRequest
 from codriver.log.query_sources import QuerySource
-from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.contract.evaluation_extensions import AdapterHooks
 from codriver.server_hooks import Part, Report, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
 from codriver.tools.calls.call import CallHooks

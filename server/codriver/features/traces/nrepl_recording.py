@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.features.traces.recording_request import RecordingRequest
+    from codriver.repls.contract.evaluation_extensions import Rewrite
     from codriver.repls.contract.events import Listener
-    from codriver.repls.contract.extras import Rewrite
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
@@ -80,7 +80,7 @@ class CallTraces:
         self._lease_s = lease_s
 
     @asynccontextmanager
-    async def run_around(self, evaluation: str, extra: RecordingRequest) -> AsyncIterator[Rewrite | None]:
+    async def run_around(self, evaluation: str, extension: RecordingRequest) -> AsyncIterator[Rewrite | None]:
         """Record the calls made by an evaluation while the context is active, and report them afterwards.
 
         Yield a function that changes the request of the evaluation, or None if nothing is recorded.
@@ -88,7 +88,7 @@ class CallTraces:
         Raises:
             CodriverError: the REPL could not start the recording.
         """
-        names = extra.names
+        names = extension.names
         if names is None or self._dialect.name not in PROGRAMS_BY_DIALECT:
             yield None
             return

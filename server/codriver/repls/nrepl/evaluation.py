@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from codriver.core.print_limits import PrintLimits
     from codriver.core.requests import Form, Request
     from codriver.repls.contract.companions import EvaluationSteps
+    from codriver.repls.contract.evaluation_extensions import Programs, Rewrite
     from codriver.repls.contract.events import Listener, OnEnd
-    from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.evaluation_tasks import EvaluationTasks
     from codriver.repls.nrepl.connection import Exchange, Message, NreplConnection
@@ -168,7 +168,7 @@ class Evaluation:
     def _sends_at_once(self) -> bool:
         """Send the first form immediately if nothing prevents that, and return whether it was sent."""
         session, request, steps = self._session, self._request, self._shared.steps
-        needs_preparation = request.undo_id or request.extras or steps.before or self._must_switch
+        needs_preparation = request.undo_id or request.extensions or steps.before or self._must_switch
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
         if needs_preparation or not is_free or not session.turn.try_acquire():
             return False
@@ -232,7 +232,7 @@ class Evaluation:
                 shared.main_connection.check_open()
                 await shared.sessions.renew(session)
                 await shared.steps.prepare()
-            ending = await self._explain(await self._with_undo_record(self._with_extras(act)))
+            ending = await self._explain(await self._with_undo_record(self._with_extensions(act)))
             await shared.steps.run_follow_ups(request)
         except ReplDisconnectedError as error:
             self._release_session()
@@ -264,9 +264,9 @@ class Evaluation:
             with anyio.CancelScope(shield=True):
                 await undo_records.record_definitions(undo_id, "after")
 
-    async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Run `act` together with the programs of the request's extras, and return its ending."""
-        async with self._shared.programs.run_programs(self._request.id, self._request.extras) as self._rewrite:
+    async def _with_extensions(self, act: Coroutine[object, object, Ending]) -> Ending:
+        """Run `act` together with the programs of the request's extensions, and return its ending."""
+        async with self._shared.programs.run_programs(self._request.id, self._request.extensions) as self._rewrite:
             return await act
 
     async def _evaluate_forms(self) -> Ending:

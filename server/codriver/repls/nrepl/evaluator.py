@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from codriver.core.print_limits import PrintLimits
     from codriver.core.requests import Request
     from codriver.repls.contract.companions import EvaluationSteps
+    from codriver.repls.contract.evaluation_extensions import Programs
     from codriver.repls.contract.events import Listener, OnEnd
-    from codriver.repls.contract.extras import Programs
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool

@@ -26,8 +26,8 @@ from codriver.repls.contract.adapter import (
 )
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
 from codriver.repls.contract.endpoints import Endpoint
+from codriver.repls.contract.evaluation_extensions import NO_HOOKS, AdapterHooks, Programs
 from codriver.repls.contract.events import Interruption
-from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
 from codriver.repls.nrepl.companion_access import NreplAccess
 from codriver.repls.nrepl.connection_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.evaluator import Evaluator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.core.print_limits import PrintLimits
     from codriver.core.requests import Form, Request
     from codriver.repls.contract.companions import EvaluationSteps
-    from codriver.repls.contract.extras import Rewrite
+    from codriver.repls.contract.evaluation_extensions import Rewrite
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
@@ -128,7 +128,7 @@ class RequestFields:
     def _common_fields(
         self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
     ) -> dict[str, Value]:
-        """Return the fields that every request has: print limits, the undo id, and those of extras and companions."""
+        """Return the fields that all requests have, including those of extensions and companions."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             stores = STORED_VALUE_OP in self._probed.ops
@@ -141,8 +141,8 @@ class RequestFields:
                 )
             if stores:
                 fields["codriver/keep"] = request.id
-        for extra in request.extras:
-            fields.update(extra.fields)
+        for extension in request.extensions:
+            fields.update(extension.fields)
         if request.is_partial:
             fields["codriver/partial"] = 1
         if request.undo_id:

@@ -36,7 +36,7 @@ from codriver.wire.untrusted import mapping_or_empty
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from codriver.repls.contract.extras import Programs
+    from codriver.repls.contract.evaluation_extensions import Programs
     from codriver.repls.contract.stack_trace_values import StackFrame
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.probe import ProbeResult
@@ -134,7 +134,7 @@ class TestRunner:
             and not (selection.match or selection.only)
             and "::" not in (selection.namespace or "")
         )
-        is_by_expression = support.adapted or not is_plain or bool(selection.extras)
+        is_by_expression = support.adapted or not is_plain or bool(selection.extensions)
         if support.adapted or (is_by_expression and "test" in self._dialect.expressions):
             run = await self._evaluate_run(target, selection, evaluation)
         elif selection.match or selection.only:
@@ -174,9 +174,11 @@ class TestRunner:
             root = self._profile.project_root or ""
             code = self._dialect.program_code("test", **names, session=target.namespace_session_id, root=root)
             fields: dict[str, bencode.Value] = {"code": code}
-            for extra in selection.extras:
-                fields |= extra.fields
-            async with self._programs.run_programs(evaluation or "", selection.extras if evaluation else ()) as rewrite:
+            for extension in selection.extensions:
+                fields |= extension.fields
+            async with self._programs.run_programs(
+                evaluation or "", selection.extensions if evaluation else ()
+            ) as rewrite:
                 fields = rewrite(fields) if rewrite is not None else fields
                 answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):

@@ -40,7 +40,7 @@ def merge_hooks(every: tuple[CallHooks, ...]) -> CallHooks:
     )
 
 
-def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
+def request_extensions(call: Call, repl: Repl | None) -> tuple[Any, ...]:
     """Return features' additions to a request. Most calls have none.
 
     Raises:
@@ -49,7 +49,7 @@ def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
     if not call.added:
         return ()
     found = (prepare(call, repl) for prepare in call.services.hooks.prepare)
-    return tuple(extra for extra in found if extra is not None)
+    return tuple(extension for extension in found if extension is not None)
 
 
 async def complete_answer(call: Call, answer: Answer, evaluation: str) -> Answer:

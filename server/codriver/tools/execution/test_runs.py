@@ -40,7 +40,7 @@ from codriver.tools.answers.lean_runs import lean_run_fields
 from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
-from codriver.tools.calls.hooks import complete_answer, notify_of_failures, request_extras
+from codriver.tools.calls.hooks import complete_answer, notify_of_failures, request_extensions
 from codriver.tools.calls.session_choice import caller_lane, check_working_tree, choose_session
 from codriver.tools.execution.lisp_failure_sources import find_failure_source
 from codriver.tools.execution.python_test_reports import describe_job
@@ -193,10 +193,10 @@ async def _run_in_repl(
     A Lisp REPL runs them itself. A Python REPL starts a new process for them.
     """
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
-    extras = request_extras(call, target.repl)
+    extensions = request_extensions(call, target.repl)
     only = await _last_failed_tests(call, target) if arguments.failed else only
     is_in_repl = target.repl.dialect != PYTHON
-    tests = TestSelection(namespace, arguments.test, arguments.match, only, extras if is_in_repl else ())
+    tests = TestSelection(namespace, arguments.test, arguments.match, only, extensions if is_in_repl else ())
     request = Request(
         id=evaluation_queue.next_evaluation_id(call.state),
         code=str(tests),

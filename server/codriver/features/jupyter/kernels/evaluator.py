@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Failure
     from codriver.core.requests import Form, Request
     from codriver.features.jupyter.kernels.messages import Message
+    from codriver.repls.contract.evaluation_extensions import EvaluationExtension
     from codriver.repls.contract.events import Event, Listener, OnEnd
-    from codriver.repls.contract.extras import Extra
 
 
 IDLE_TIMEOUT_S: Final = 2.0
@@ -84,8 +84,8 @@ class _RunningEvaluation:
     """The scope of the wait for a turn. During this wait, the code can still be withdrawn."""
     finished: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
-    started_extras: list[Extra] = field(default_factory=list)
-    """The extras that the kernel has started."""
+    started_extensions: list[EvaluationExtension] = field(default_factory=list)
+    """The extensions that the kernel has started."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
     """Lines of input received before the code requested them."""
@@ -120,12 +120,12 @@ class Programs(Protocol):
         """Return the names of outdated modules from the values of `edited_modules_expressions`."""
         ...
 
-    async def start_extra(self, extra: Extra) -> None:
-        """Start an extra of a request, such as a trace."""
+    async def start_extension(self, extension: EvaluationExtension) -> None:
+        """Start an extension of a request, such as a trace."""
         ...
 
-    async def end_extra(self, extra: Extra) -> str | None:
-        """End an extra, and return its report as JSON, or None if it has no report."""
+    async def end_extension(self, extension: EvaluationExtension) -> str | None:
+        """End an extension, and return its report as JSON, or None if it has no report."""
         ...
 
     async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
@@ -191,8 +191,8 @@ class Evaluator:
                 ending = ending or await evaluate_in_order(
                     evaluation.request.sent_forms, partial(self._evaluate_form, evaluation)
                 )
-                if evaluation.started_extras:
-                    await self._end_extras(evaluation)
+                if evaluation.started_extensions:
+                    await self._end_extensions(evaluation)
                 await self._steps.run_follow_ups(evaluation.request)
                 return ending
         finally:
@@ -207,13 +207,13 @@ class Evaluator:
     async def _clean_up(self) -> None:
         """Release resources after an evaluation. Subclasses override this method, which must not raise."""
 
-    async def _end_extras(self, evaluation: _RunningEvaluation) -> None:
-        """End the extras of an evaluation, and pass their reports to the listener."""
-        for extra in evaluation.started_extras:
+    async def _end_extensions(self, evaluation: _RunningEvaluation) -> None:
+        """End the extensions of an evaluation, and pass their reports to the listener."""
+        for extension in evaluation.started_extensions:
             async with self._kernel.reserve_main_shell():
-                report = await self._programs.end_extra(extra)
+                report = await self._programs.end_extension(extension)
             if report is not None:
-                self._listener(evaluation.request.id, FeatureReport(extra.report, report))
+                self._listener(evaluation.request.id, FeatureReport(extension.report, report))
 
     def _check_namespace(self, request: Request) -> Ending | None:
         """Return a failure if a request is for a namespace that does not exist. Otherwise, return None.
@@ -272,9 +272,9 @@ class Evaluator:
                     evaluation.turn_scope = None
                     if evaluation.request.kind == "load-file" or evaluation.request.frame is not None:
                         await self._programs.prepare_load()
-                    for extra in evaluation.request.extras[len(evaluation.started_extras) :]:
-                        await self._programs.start_extra(extra)
-                        evaluation.started_extras.append(extra)
+                    for extension in evaluation.request.extensions[len(evaluation.started_extensions) :]:
+                        await self._programs.start_extension(extension)
+                        evaluation.started_extensions.append(extension)
                     execution, notes = await self._send_form(evaluation, form.text)
                     if execution.error is not None and not (execution.is_interrupted or evaluation.is_stopping):
                         failure = self._convert_error(execution.error, execution)

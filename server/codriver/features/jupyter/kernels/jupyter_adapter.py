@@ -29,8 +29,8 @@ from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
 from codriver.repls.contract.display_data import TEXT_TYPES, Display
+from codriver.repls.contract.evaluation_extensions import NO_HOOKS
 from codriver.repls.contract.events import FeatureReport, Value
-from codriver.repls.contract.extras import NO_HOOKS
 from codriver.wire.untrusted import mapping_or_empty
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from codriver.core.profiles import Profile
     from codriver.core.requests import Request
     from codriver.features.jupyter.kernels.channel import Carrier
+    from codriver.repls.contract.evaluation_extensions import AdapterHooks
     from codriver.repls.contract.events import Event, Interruption, Listener, OnEnd
-    from codriver.repls.contract.extras import AdapterHooks
     from codriver.repls.contract.queries import Answer, Query
     from codriver.repls.contract.stack_trace_values import ThreadDump
     from codriver.repls.contract.symbols import SyntaxIssue

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Failure
     from codriver.core.requests import Request
     from codriver.features.jupyter.kernels.kernel import Kernel
+    from codriver.repls.contract.evaluation_extensions import EvaluationExtension
     from codriver.repls.contract.events import OnEnd
-    from codriver.repls.contract.extras import Extra
     from codriver.repls.contract.queries import Query
     from codriver.repls.contract.stack_trace_values import ThreadDump
     from codriver.repls.contract.symbols import SyntaxIssue
@@ -62,14 +62,14 @@ class KernelIntrospection:
         """Return the names of outdated modules, given the values of this object's expressions."""
         return python_programs.edited_modules(value) if value else ()
 
-    async def start_extra(self, extra: Extra) -> None:
-        """Start an extra of a request in the kernel. See `Programs.start_extra`."""
+    async def start_extension(self, extension: EvaluationExtension) -> None:
+        """Start an extension of a request in the kernel. See `Programs.start_extension`."""
         if self.python is not None:
-            await self.python.start_extra(extra)
+            await self.python.start_extension(extension)
 
-    async def end_extra(self, extra: Extra) -> str | None:
-        """End an extra, and return its report as JSON. See `Programs.end_extra`."""
-        return None if self.python is None else await self.python.end_extra(extra)
+    async def end_extension(self, extension: EvaluationExtension) -> str | None:
+        """End an extension, and return its report as JSON. See `Programs.end_extension`."""
+        return None if self.python is None else await self.python.end_extension(extension)
 
     async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """Return a few simple local variables from the frame of a failure. See `Programs.simple_locals`."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from codriver.core.requests import Request, TestSelection
     from codriver.features.jupyter.kernels.python_queries import PythonQueries
-    from codriver.repls.contract.extras import Extra
+    from codriver.repls.contract.evaluation_extensions import EvaluationExtension
 
 
 LAST_OUTPUT_TIMEOUT_S: Final = 2.0
@@ -87,24 +87,24 @@ class KernelTestRunner:
                 async with self._kernel.reserve_main_shell():
                     run.turn_scope = None
                     await self._python.load_modules_in_turn()
-                    for extra in selection.extras:
-                        await self._python.start_extra(extra)
+                    for extension in selection.extensions:
+                        await self._python.start_extension(extension)
                     try:
                         reply = await run.send(self._python.test_expression(new_process_expression(selection)))
                     finally:
                         if evaluation is not None:
-                            await self._end_extras(evaluation, selection.extras)
+                            await self._end_extensions(evaluation, selection.extensions)
                 return self._mark_user_frames(read_test_run(reply, selection, "".join(run.printed)))
             return STOPPED_RUN
         finally:
             self._running.remove(run)
             run.finished.set()
 
-    async def _end_extras(self, evaluation: str, extras: Sequence[Extra]) -> None:
-        for extra in extras:
-            report = await self._python.end_extra(extra)
+    async def _end_extensions(self, evaluation: str, extensions: Sequence[EvaluationExtension]) -> None:
+        for extension in extensions:
+            report = await self._python.end_extension(extension)
             if report is not None:
-                self._listener(evaluation, FeatureReport(extra.report, report))
+                self._listener(evaluation, FeatureReport(extension.report, report))
 
     def _mark_user_frames(self, run: TestRun) -> TestRun:
         """Mark the stack frames in workspace files as the user's."""

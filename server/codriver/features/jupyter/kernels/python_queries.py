@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from codriver.features.jupyter.kernels.kernel import Kernel
-    from codriver.repls.contract.extras import Extra
+    from codriver.repls.contract.evaluation_extensions import EvaluationExtension
     from codriver.repls.contract.stack_trace_values import ThreadDump
 
 
@@ -119,25 +119,25 @@ class PythonQueries:
             return {}
         return {EDITED_EXPRESSION: call_expression("edited", code=code)}
 
-    async def start_extra(self, extra: Extra) -> None:
-        """Start an extra of an evaluation, such as a trace. The caller must have reserved the main shell.
+    async def start_extension(self, extension: EvaluationExtension) -> None:
+        """Start an extension of an evaluation, such as a trace. The caller must have reserved the main shell.
 
         Raises:
             EvaluationFailedError: the kernel cannot start it.
         """
         await self.load_modules_in_turn()
-        operation, arguments = extra.begin(str(self.workspace or ""))
+        operation, arguments = extension.begin(str(self.workspace or ""))
         code = call_expression(operation, **arguments)
         parse_printed_json(operation, await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s))
 
-    async def end_extra(self, extra: Extra) -> str | None:
-        """End an extra, and return its report as JSON, or None if it has no report.
+    async def end_extension(self, extension: EvaluationExtension) -> str | None:
+        """End an extension, and return its report as JSON, or None if it has no report.
 
         The caller must have reserved the main shell.
         """
-        code = call_expression(extra.end)
+        code = call_expression(extension.end)
         reply = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
-        answer = answer_data(extra.end, parse_printed_json(extra.end, reply))
+        answer = answer_data(extension.end, parse_printed_json(extension.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:

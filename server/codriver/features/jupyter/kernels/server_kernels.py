@@ -33,7 +33,7 @@ from codriver.features.jupyter.kernels.named_kernels import (
 )
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi
 from codriver.features.jupyter.kernels.server_sessions import is_alive
-from codriver.repls.contract.extras import NO_HOOKS
+from codriver.repls.contract.evaluation_extensions import NO_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.channel import CatchUp, Channel, OnMessage
     from codriver.repls.contract.adapter import Adapter, Connector
+    from codriver.repls.contract.evaluation_extensions import AdapterHooks
     from codriver.repls.contract.events import Listener
-    from codriver.repls.contract.extras import AdapterHooks
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """Protocols in REPL addresses for kernels that are reached through a Jupyter Server."""

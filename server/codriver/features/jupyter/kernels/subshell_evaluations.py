@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Failure
     from codriver.core.requests import Request
     from codriver.features.jupyter.kernels.kernel import Kernel
+    from codriver.repls.contract.evaluation_extensions import EvaluationExtension
     from codriver.repls.contract.events import Listener, OnEnd
-    from codriver.repls.contract.extras import Extra
 
 SUBSHELLS_FEATURE: Final = "kernel subshells"
 """The name of the subshells feature in a kernel's info. Source: JEP 91."""
@@ -118,11 +118,11 @@ class _NoPrograms:
         del values
         return ()
 
-    async def start_extra(self, extra: Extra) -> None:
-        raise CapabilityMissingError("background", f"the {extra.report} is only recorded in the main shell")
+    async def start_extension(self, extension: EvaluationExtension) -> None:
+        raise CapabilityMissingError("background", f"the {extension.report} is only recorded in the main shell")
 
-    async def end_extra(self, extra: Extra) -> str | None:
-        del extra
+    async def end_extension(self, extension: EvaluationExtension) -> str | None:
+        del extension
         return None
 
     async def simple_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Extras: values that features add to requests, messages and evaluations.
+"""Evaluation extensions: values with which features extend evaluations, their requests and their messages.
 
-Adapters do not know about any feature. They send the fields of an extra, or run its operations in a kernel, and pass
-the REPL's report to the listener with the extra's name.
+Adapters do not know about any feature. They send the fields of an extension, or run its operations in a kernel, and
+pass the REPL's report to the listener, with the name of the extension.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Rewrite = Callable[[dict[str, Any]], dict[str, Any]]
 """Changes the fields of a request before it is sent."""
 
 
-class Extra(Protocol):
-    """A frozen value in `Request.extras` with which a feature extends one evaluation.
+class EvaluationExtension(Protocol):
+    """A frozen value in `Request.extensions` with which a feature extends one evaluation.
 
-    An evaluation with an extra is never sent in the same iteration of the event loop in which it was requested.
+    An evaluation with an extension is never sent in the same iteration of the event loop in which it was requested.
     """
 
     @property
@@ -38,7 +38,7 @@ class Extra(Protocol):
 
     @property
     def report(self) -> str:
-        """Return the name of the report that the extra produces."""
+        """Return the name of the report that the extension produces."""
 
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
         """Return the operation that a Python kernel runs before the code, with its arguments.
@@ -57,10 +57,10 @@ class EvaluationWrapper(Protocol):
     An instance is created and closed together with its adapter.
     """
 
-    def run_around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
+    def run_around(self, evaluation: str, extension: Any) -> AbstractAsyncContextManager[Rewrite | None]:
         """Return a context manager to use around an evaluation. It yields a function to change its requests, or None.
 
-        `extra` has the type for which the feature registered this object.
+        `extension` has the type for which the feature registered this object.
         """
 
 
@@ -71,7 +71,7 @@ class AdapterHooks:
     reply_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The names of reports, by the message field that contains the report."""
     around: Mapping[type, Callable[..., EvaluationWrapper]] = field(default_factory=lambda: MappingProxyType({}))
-    """Factories of programs for nREPL servers, by the type of the extra that needs them.
+    """Factories of programs for nREPL servers, by the type of the extension that needs them.
 
     Each is called as `make(sessions, probed, listener, workspace)`.
     """
@@ -94,17 +94,19 @@ class Programs:
     around: Mapping[type, EvaluationWrapper]
 
     @asynccontextmanager
-    async def run_programs(self, evaluation: str, extras: Sequence[Extra]) -> AsyncIterator[Rewrite | None]:
-        """Run the programs that an evaluation's extras need around it.
+    async def run_programs(
+        self, evaluation: str, extensions: Sequence[EvaluationExtension]
+    ) -> AsyncIterator[Rewrite | None]:
+        """Run the programs that an evaluation's extensions need around it.
 
         Yields a function that changes the evaluation's requests, or None.
         """
         async with AsyncExitStack() as stack:
             rewrites: list[Rewrite] = []
-            for extra in extras:
-                program = self.around.get(type(extra))
+            for extension in extensions:
+                program = self.around.get(type(extension))
                 if program is not None:
-                    rewrite = await stack.enter_async_context(program.run_around(evaluation, extra))
+                    rewrite = await stack.enter_async_context(program.run_around(evaluation, extension))
                     rewrites += [] if rewrite is None else [rewrite]
             yield partial(_apply_rewrites, rewrites) if rewrites else None
 
