@@ -12,7 +12,7 @@ from codriver.repls.worker.python import module_loads
 from codriver.repls.worker.python.dependent_modules import DependentModules
 from codriver.repls.worker.python.edits import edited_module
 from codriver.repls.worker.python.edits.change_planner import ChangePlanner
-from codriver.repls.worker.python.edits.load_steps import LoadSteps
+from codriver.repls.worker.python.edits.load_steps import LoadStepBuilder
 from codriver.repls.worker.python.edits.refill_planner import RefillPlanner
 from codriver.repls.worker.python.follow_up.followers import Followers
 from codriver.repls.worker.python.follow_up.reports import Reports
@@ -46,7 +46,7 @@ FAULTS = {
     "chain": (Rebuilds, "statement_chain"),
     "plan": (ChangePlanner, "plan_change"),
     "chains": (RefillPlanner, "plan_refills"),
-    "steps": (LoadSteps, "in_source_order"),
+    "steps": (LoadStepBuilder, "in_source_order"),
     "functions": (LiveCode, "update_functions"),
     "comparison": (edited_module, "compare"),
     "references": (module_loads, "update_remaining_objects"),

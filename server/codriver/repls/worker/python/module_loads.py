@@ -14,7 +14,7 @@ from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
 from .assigned_modules import AssignedModules
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
-from .edits.load_steps import Step
+from .edits.load_steps import LoadStep
 from .edits.member_updates import PREVIOUS_MEMBER_REASON
 from .edits.minimal_load import MinimalLoad
 from .effects.pure_calls import is_immutable_kind
@@ -134,7 +134,7 @@ class ModuleLoad:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         return module
 
-    def plan_steps(self) -> list[Step] | None:
+    def plan_steps(self) -> list[LoadStep] | None:
         """Plan the steps of the load, and update existing functions with their new code.
 
         Returns None if the whole module must run, because its previous source is unknown.
@@ -174,7 +174,7 @@ class ModuleLoad:
         if minimal.edited.changes_classes:
             clear_subclass_caches(self._sources.loads)
         last = ast.parse("pass").body[0]
-        return [*steps, Step(last, self._follow, is_conditional=True)]
+        return [*steps, LoadStep(last, self._follow, is_conditional=True)]
 
     def _follow(self) -> object:
         """Update other modules and references after the module itself has changed."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .statement_steps import StatementSteps
 
 
-class Step:
-    """An action to perform at the position of a statement. `act` returns the new value, or ABSENT if there is none.
+class LoadStep:
+    """An action that a load performs at the position of a statement. `act` returns the new value, or ABSENT.
 
     If `is_conditional` is set, the action only has an effect if something that the statement depends on has changed.
     """
@@ -30,8 +30,8 @@ class Step:
         self.order = (line_range(node)[1] if is_conditional else self.line), is_conditional
 
 
-class LoadSteps:
-    """Creates the steps that carry out a load plan."""
+class LoadStepBuilder:
+    """Turns a load plan into the steps that carry it out."""
 
     def __init__(
         self,
@@ -44,17 +44,17 @@ class LoadSteps:
         self.edited, self.plan = edited, plan
         self.statements, self.class_bodies, self.members = statements, class_bodies, members
 
-    def in_source_order(self) -> list[Step]:
+    def in_source_order(self) -> list[LoadStep]:
         """Return the steps in the order of the source."""
         body = self.edited.new.tree.body
-        steps = [Step(body[top], self.statements.make_runner(body[top])) for top in self.plan.tops]
+        steps = [LoadStep(body[top], self.statements.make_runner(body[top])) for top in self.plan.tops]
         spans = [line_range(body[top]) for top in self.plan.tops]
         if self.edited.followers is not None:
             steps += self._conditional_steps(self.edited.followers)
 
         def add(node: Any, act: Callable[[], object]) -> None:
             if not any(first <= line_range(node)[0] <= last for first, last in spans):
-                steps.append(Step(node, act))
+                steps.append(LoadStep(node, act))
 
         for statement in self.plan.defined.values():
             add(statement.node, self.class_bodies.make_definition(statement))
@@ -70,18 +70,18 @@ class LoadSteps:
         # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
         if self.edited.followers is not None and self.edited.followers.shared_registries.is_planned and body:
-            steps.insert(0, Step(body[0], self.edited.followers.shared_registries.reset))
+            steps.insert(0, LoadStep(body[0], self.edited.followers.shared_registries.reset))
         return [self._guard(step) for step in steps]
 
-    def _conditional_steps(self, followers: Any) -> Iterator[Step]:
+    def _conditional_steps(self, followers: Any) -> Iterator[LoadStep]:
         """Yield steps for statements that may depend on something that has changed."""
         text, body = followers.text, self.edited.new.tree.body
         forced = {top for owner, top in followers.rebuilds.forced if owner == followers.name}
         for top in sorted({*followers.affected_statements(), *forced} - self.plan.tops):
             if id(body[top]) not in self.plan.defined:
-                yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
+                yield LoadStep(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 
-    def _guard(self, step: Step) -> Step:
+    def _guard(self, step: LoadStep) -> LoadStep:
         """Wrap a step to report errors in the worker. A conditional step also reports errors in the project."""
         act = step.act
 

@@ -18,7 +18,7 @@ from .edited_module import EditedModule
 from .function_planner import FunctionPlanner
 from .function_updates import FunctionUpdates, edited_functions
 from .load_plan import LoadPlan
-from .load_steps import LoadSteps
+from .load_steps import LoadStepBuilder
 from .member_updates import MemberUpdates
 from .refill_planner import RefillPlanner
 from .removals import Removals
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ...basics.held_definitions import UndoRecord
     from ..statements import SourceText, Statement
-    from .load_steps import Step
+    from .load_steps import LoadStep
 
 
 class MinimalLoad:
@@ -63,7 +63,7 @@ class MinimalLoad:
         self._changes = ChangePlanner(edited, plan, self.functions, function_planner, self.classes, self.removals)
         statements = StatementSteps(edited, plan)
         self.class_bodies = ClassBodySteps(edited, self.functions, self.signatures, statements)
-        self._steps = LoadSteps(edited, plan, statements, self.class_bodies, self.members)
+        self._steps = LoadStepBuilder(edited, plan, statements, self.class_bodies, self.members)
         self.cleared_caches: list[tuple[str, int]] = []
         self._again = list(again)
 
@@ -90,7 +90,7 @@ class MinimalLoad:
         """Return whether there is nothing to do."""
         return not (self.edited.comparison.changes or self.edited.comparison.moved or self._again)
 
-    def update_functions(self, followers: Any | None = None) -> list[Step]:
+    def update_functions(self, followers: Any | None = None) -> list[LoadStep]:
         """Give existing functions their new code, and return the remaining steps in source order.
 
         No user code runs until the first step.

@@ -7,7 +7,7 @@ import contextlib
 
 from ...basics.held_definitions import is_class, space_of
 from .abstract_values import Value, class_value, roots_of
-from .call import Call
+from .analyzed_call import AnalyzedCall
 from .pure_calls import SIGNATURE_READING_LIBRARIES
 from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, unbound_attribute
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .calls import Calls
+    from .call_effects import CallEffects
     from .effects import Effects
     from .expressions import Expressions
     from .function_runs import FunctionRuns
@@ -36,7 +36,7 @@ class ClassCreation:
         workspace: WorkspaceCode,
         runs: FunctionRuns,
         library: LibraryReads,
-        calls: Calls,
+        calls: CallEffects,
         expressions: Expressions,
     ) -> None:
         self.found, self.workspace, self.runs, self.library = found, workspace, runs, library
@@ -83,7 +83,7 @@ class ClassCreation:
         """Visit the calls of decorators, and return the value of the decorated definition."""
         made = [(self.expressions.value(decorator, scope), decorator) for decorator in node.decorator_list]
         for decorator, argument in reversed(made):
-            value = self.calls.apply(Call(decorator, argument, [value], {}, argument, scope), is_decorator=True)
+            value = self.calls.apply(AnalyzedCall(decorator, argument, [value], {}, argument, scope), is_decorator=True)
         return value
 
     def name_descriptor(self, value: Value, kind: Any, node: ast.AST) -> None:

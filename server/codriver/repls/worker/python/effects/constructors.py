@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .call import Call
+    from .analyzed_call import AnalyzedCall
     from .effects import Effects
     from .function_runs import FunctionRuns
     from .workspace_code import WorkspaceCode
@@ -34,7 +34,7 @@ class Constructors:
     def __init__(self, found: Effects, workspace: WorkspaceCode, runs: FunctionRuns) -> None:
         self.found, self.workspace, self.runs = found, workspace, runs
 
-    def create(self, kind: Any, call: Call) -> Value:
+    def create(self, kind: Any, call: AnalyzedCall) -> Value:
         """Visit the creation of an object, and return what is known about the object."""
         given, named, node = call.given, call.named, call.node
         made = Value(kind=kind)

@@ -7,8 +7,8 @@ import builtins
 
 from ...basics.held_definitions import is_class, space_of
 from .abstract_values import MAX_NAMED, NO_ROOTS, UNKNOWN_ROOTS, Value, distinct, either, roots_of
+from .analyzed_call import AnalyzedCall
 from .assignments import Assignments
-from .call import Call
 from .iterated_values import MAX_ITEMS, iterated_values
 from .pure_calls import is_immutable_kind
 from .special_methods import COMPARISON_METHODS, OPERATOR_METHOD_NAMES, UNARY_OPERATOR_METHODS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .abstract_values import Roots
     from .attribute_access import AttributeAccess
-    from .calls import Calls
+    from .call_effects import CallEffects
     from .effects import Effects
     from .function_runs import FunctionRuns
     from .scopes import Scope
@@ -41,7 +41,7 @@ class Expressions:
         runs: FunctionRuns,
         attributes: AttributeAccess,
         special: SpecialMethods,
-        calls: Calls,
+        calls: CallEffects,
     ) -> None:
         self.found, self.workspace, self.runs = found, workspace, runs
         self.attributes, self.special, self.calls = attributes, special, calls
@@ -143,7 +143,7 @@ class Expressions:
         function = self.value(node.func, scope)
         given = [self.value(argument, scope) for argument in node.args]
         named = {keyword.arg: self.value(keyword.value, scope) for keyword in node.keywords}
-        return self.calls.apply(Call(function, node.func, given, named, node, scope))
+        return self.calls.apply(AnalyzedCall(function, node.func, given, named, node, scope))
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         """Visit a subscript. Its value is known if both the collection and the key are known."""

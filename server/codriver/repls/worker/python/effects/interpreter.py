@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .attribute_access import AttributeAccess
-from .calls import Calls
+from .call_effects import CallEffects
 from .class_creation import ClassCreation
 from .effects import Effects
 from .expressions import Expressions
@@ -34,7 +34,7 @@ class Interpreter:
         attributes = AttributeAccess(found, workspace, self.runs)
         special = SpecialMethods(found, workspace, self.runs, attributes)
         library = LibraryReads(found, workspace)
-        calls = Calls(found, workspace, self.runs, attributes, special, library)
+        calls = CallEffects(found, workspace, self.runs, attributes, special, library)
         self.expressions = Expressions(found, workspace, self.runs, attributes, special, calls)
         self.classes = ClassCreation(found, workspace, self.runs, library, calls, self.expressions)
         self.statements = Statements(found, workspace, self.runs, special, library, self.expressions, self.classes)

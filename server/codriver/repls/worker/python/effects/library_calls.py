@@ -13,7 +13,7 @@ import types
 from ...basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
 from ..stored_attributes import module_dict
 from .abstract_values import NO_ROOTS, Value, either, roots_of
-from .call import Call
+from .analyzed_call import AnalyzedCall
 from .constructors import CONSTRUCTING_METHODS
 from .iterated_values import (
     CALLING_BUILTINS,
@@ -79,13 +79,13 @@ class LibraryCalls:
         special: SpecialMethods,
         library: LibraryReads,
         constructors: Constructors,
-        construct: Callable[[Any, Call], Value],
+        construct: Callable[[Any, AnalyzedCall], Value],
     ) -> None:
         self.found, self.workspace, self.runs = found, workspace, runs
         self.attributes, self.special, self.library = attributes, special, library
         self.constructors, self.construct = constructors, construct
 
-    def call_pure(self, live: Any, call: Call, *, is_decorator: bool = False) -> Value:
+    def call_pure(self, live: Any, call: AnalyzedCall, *, is_decorator: bool = False) -> Value:
         """Visit a call to a function that has no effects itself, and return the value of its result.
 
         The function may call functions passed as arguments.
@@ -118,7 +118,7 @@ class LibraryCalls:
         items = items_returned_by(self.found, name, every) if live is builtins.__dict__.get(name) else None
         return Value(kind=live if is_class(live) else None, items=items)
 
-    def _call_namespace_function(self, live: Any, call: Call) -> Value | None:
+    def _call_namespace_function(self, live: Any, call: AnalyzedCall) -> Value | None:
         """Visit a call to a function such as `globals`, `vars`, `dir` or `import_module`.
 
         Returns None if the result is not a namespace or module.
@@ -167,7 +167,7 @@ class LibraryCalls:
         parts = [part for name in names if type(name) is str for part in name.split(".")]
         self.found.guesses.update(("*", f".{part}") for part in parts)
 
-    def _call_arguments(self, name: str, call: Call, *, only_stores: bool) -> None:
+    def _call_arguments(self, name: str, call: AnalyzedCall, *, only_stores: bool) -> None:
         """Visit the calls of functions and classes that are passed to a function as arguments."""
         every, node = call.every, call.node
         for word in CALLED_ARGUMENTS & call.named.keys():
@@ -183,7 +183,7 @@ class LibraryCalls:
                     self.runs.run(argument.live, [*bound, item, Value(), Value()], node)
             elif name in CALLING_BUILTINS and is_class(argument.live) and self.workspace.has_class(argument.live):
                 for item in arguments_passed_to(self.found, name, argument, every):
-                    self.construct(argument.live, Call(argument, node, [item], {}, node, call.scope))
+                    self.construct(argument.live, AnalyzedCall(argument, node, [item], {}, node, call.scope))
 
     def _super(self, every: list[Value], scope: Scope) -> Value:
         """Return what is known about the value returned by `super()`."""
@@ -204,7 +204,7 @@ class LibraryCalls:
         return Value(owner.roots if owner is not None else NO_ROOTS, kind=object)
 
     def call_method(  # noqa: C901, PLR0912  # one branch for each kind of object
-        self, name: str, owner: Value, call: Call
+        self, name: str, owner: Value, call: AnalyzedCall
     ) -> Value:
         """Visit a call to a method defined outside the workspace, and return the value of its result."""
         every, node = call.every, call.node

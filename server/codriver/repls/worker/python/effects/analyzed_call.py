@@ -1,4 +1,4 @@
-"""A call, with the values of its function and arguments."""
+"""An analyzed call: the call in the code, with what is known about its function and arguments."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .scopes import Scope
 
 
-class Call:
-    """A call in the analyzed code.
+class AnalyzedCall:
+    """A call in the analyzed code, with the values of its function and arguments.
 
     - `function` is the value that is called, and `expression` is its syntax node.
     - `given` and `named` are the values of the positional and keyword arguments. Arguments in `**` have the name
@@ -36,9 +36,9 @@ class Call:
         self.node, self.scope = node, scope
         self.every = [*given, *named.values()] if every is None else every
 
-    def with_function(self, function: Value) -> Call:
+    def with_function(self, function: Value) -> AnalyzedCall:
         """Return the same call of another function."""
-        return Call(function, self.expression, self.given, self.named, self.node, self.scope)
+        return AnalyzedCall(function, self.expression, self.given, self.named, self.node, self.scope)
 
     @property
     def given_with_bound(self) -> list[Value]:

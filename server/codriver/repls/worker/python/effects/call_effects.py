@@ -10,7 +10,7 @@ import types
 from ...basics.held_definitions import defining_module_name, is_class
 from ..stored_attributes import attribute_dict, instance_dict_of, module_dict
 from .abstract_values import MAX_NAMED, NO_ROOTS, Value, either, has_roots, roots_of
-from .call import Call
+from .analyzed_call import AnalyzedCall
 from .constructors import Constructors
 from .effects import function_read
 from .iterated_values import iterated_values
@@ -44,8 +44,8 @@ PICKLING_METHODS = (
 """Special methods called by these functions, or by those that create the copy. Source: `pickle` and `copy`."""
 
 
-class Calls:
-    """Visits calls of workspace code, of classes, of functions such as `setattr`, and of library functions."""
+class CallEffects:
+    """Determines the effects of calls: to workspace code, classes, functions such as `setattr`, and libraries."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Calls:
             found, workspace, runs, attributes, special, library, self.constructors, self.construct
         )
 
-    def apply(self, call: Call, *, is_decorator: bool = False) -> Value:
+    def apply(self, call: AnalyzedCall, *, is_decorator: bool = False) -> Value:
         """Visit a call, and return the value of its result."""
         function = call.function
         if function.live is None:
@@ -103,14 +103,14 @@ class Calls:
             call, is_decorator=is_decorator
         )
 
-    def construct(self, kind: Any, call: Call) -> Value:
+    def construct(self, kind: Any, call: AnalyzedCall) -> Value:
         """Visit the creation of an object, and return what is known about the object."""
         self.library.read_arguments(Value(live=kind), call.node, call.every)
         if is_pure_callable(kind):
             return self.library_calls.call_pure(kind, call)
         return self.constructors.create(kind, call)
 
-    def _unwrap(self, call: Call) -> Call:
+    def _unwrap(self, call: AnalyzedCall) -> AnalyzedCall:
         """Return the call of the function within a partial object or bound method."""
         live, given, named = call.function.live, call.given, call.named
         while type(live) is functools.partial:
@@ -123,9 +123,9 @@ class Calls:
         if live is call.function.live:
             return call
         function = Value(call.function.roots, live)
-        return Call(function, call.expression, given, named, call.node, call.scope, call.every)
+        return AnalyzedCall(function, call.expression, given, named, call.node, call.scope, call.every)
 
-    def _set_attribute(self, call: Call) -> Value:
+    def _set_attribute(self, call: AnalyzedCall) -> Value:
         """Visit a call to a function such as `setattr`."""
         given, live = call.given, call.function.live
         owner = given[0] if given else Value()
@@ -142,7 +142,7 @@ class Calls:
             self.found.fills.add(id(call.scope.space))
         return Value()
 
-    def _apply_wrapper(self, call: Call) -> Value | None:
+    def _apply_wrapper(self, call: AnalyzedCall) -> Value | None:
         """Visit a call to a single-dispatch function or to a library's wrapper of a workspace function."""
         live, given, node, named = call.function.live, call.given, call.node, call.named
         wrapped = attribute_dict(live).get("__wrapped__")
@@ -158,7 +158,7 @@ class Calls:
             return self.runs.run(wrapped, given, node, named)
         return None
 
-    def _apply_known_function(self, call: Call, *, is_decorator: bool) -> Value | None:
+    def _apply_known_function(self, call: AnalyzedCall, *, is_decorator: bool) -> Value | None:
         """Visit a call to a method or pure function outside the workspace."""
         function, live, given = call.function, call.function.live, call.given
         if isinstance(call.expression, ast.Attribute) and function.bound is not None:
@@ -173,7 +173,7 @@ class Calls:
         return None
 
     @staticmethod
-    def _apply_decorator(call: Call, *, is_decorator: bool) -> Value | None:
+    def _apply_decorator(call: AnalyzedCall, *, is_decorator: bool) -> Value | None:
         """Return the value of applying a library's decorator that only wraps or marks what it decorates."""
         function, live, given = call.function, call.function.live, call.given
         if live is UNKNOWN_OBJECT:
@@ -191,7 +191,7 @@ class Calls:
             return Value(live=live)
         return None
 
-    def _apply_unknown(self, call: Call, *, is_decorator: bool) -> Value:
+    def _apply_unknown(self, call: AnalyzedCall, *, is_decorator: bool) -> Value:
         """Visit a call that may have external effects."""
         function, expression, live = call.function, call.expression, call.function.live
         if isinstance(expression, ast.Attribute) and function.bound is not None:
@@ -213,19 +213,19 @@ class Calls:
         self.found.record_effect(call.node)
         return Value(function.roots)
 
-    def _apply_each(self, call: Call) -> Value:
+    def _apply_each(self, call: AnalyzedCall) -> Value:
         """Visit a call once for each object that the called value may be."""
         function = call.function
         return either([self.apply(call.with_function(Value(function.roots, option))) for option in function.options])
 
-    def _pickle(self, call: Call) -> None:
+    def _pickle(self, call: AnalyzedCall) -> None:
         """Visit the methods that copying an object calls, and the function that creates the copy."""
         for argument, name in itertools.product(call.given[:1], PICKLING_METHODS):
             found = unbound_attribute(argument.kind, name) if argument.kind is not None else UNKNOWN_OBJECT
             if self.workspace.has_function(found):
                 made = self.runs.run(found, [argument], call.node)
                 if name in ("__reduce_ex__", "__reduce__") and made.items:
-                    self.apply(Call(made.items[0], call.node, [], {}, call.node, call.scope))
+                    self.apply(AnalyzedCall(made.items[0], call.node, [], {}, call.node, call.scope))
 
     def _callables_in(self, roots: Roots) -> tuple[Any, ...]:
         """Return the functions that a call may reach if the called object is an unknown part of these objects.
