@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class BalanceArguments(Arguments):
     """The arguments of the tool `balance_brackets`."""
 
-    text: str = Field(max_length=MAX_TEXT_CHARACTERS, description="All of it, well indented.")
+    text: str = Field(max_length=MAX_TEXT_CHARACTERS, description="The whole code, correctly indented.")
 
 
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:

@@ -128,7 +128,7 @@ def _find_objection(address: str) -> str | None:
 TOOL = Tool(
     name="connect_repl",
     title="Connect to a REPL",
-    description="Connect to an nREPL server that already runs on this machine. replSessionKey names the session.",
+    description="Connect to an nREPL server that is running on this machine. replSessionKey names the session.",
     arguments=ConnectArguments,
     output=answer_schema(sessionKey="string", dialect="string", notes=STRINGS_SCHEMA),
     run=connect_repl,

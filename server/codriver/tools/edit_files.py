@@ -47,8 +47,8 @@ OTHER_EDIT_HINT: Final = 'status with about: "activity" and file shows who edite
 LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
 """Fields in an edit that only apply to Lisp."""
 DESCRIPTION_TEMPLATE: Final = (
-    "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
-    "new code; with test and onFailure restore an edit that breaks a test is reverted."
+    "Change files: text by oldText, Python by definitions{}. All edits apply, or none. With load, the live session "
+    "runs the new code. With test and onFailure: restore, edits that break a test are reverted."
 )
 
 
@@ -66,9 +66,9 @@ class EditFilesArguments(Evaluating):
         description='Tests that must pass, as paths of run_tests; ["affected"]: those that the edit can break.',
     )
     on_failure: Literal["keep", "restore"] = Field(
-        "keep", description="restore: put the files back if a test fails that passed before."
+        "keep", description="restore: revert the edit if a test fails that passed before."
     )
-    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the tests after this time.")
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Stop the tests after this time.")
     repl_session_key: str | None = None
     """Key of the session that loads the files."""
 

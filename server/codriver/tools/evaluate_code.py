@@ -50,29 +50,31 @@ class EvaluateArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     code: str
-    namespace: str | None = Field(None, description="The namespace to run in; in Python a module, imported first.")
+    namespace: str | None = Field(
+        None, description="The namespace to run in. In Python, a module, which is imported first."
+    )
     frame: int | None = Field(
-        None, ge=0, description="Run in a frame of the last error or failed test: 0 raised it, 1 is its caller."
+        None, ge=0, description="Run in a frame of the last error or failed test: 0 raised the error, 1 is its caller."
     )
     """Number of the last failure's frame in which the code is evaluated."""
     repl_session_key: str | None = Field(
-        None, description="The session, for any tool. Default: the one you used last, or the running application."
+        None, description="The session, in any tool. Default: the last one used, or the running application."
     )
-    who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task.")
+    who: str | None = Field(None, description="Your name in the log, in any tool: a slug of your task.")
     description: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The purpose of the code, for the log."""
     timeout_ms: int | None = Field(
-        None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code continues."
+        None, ge=100, le=600_000, description="Maximum wait in ms (25000). The code then continues."
     )
-    on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: end the code instead.")
+    on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: stop the code instead.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether an interrupt may end the REPL. The answer to an interrupt that had no effect mentions this argument."""
     isolate: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether the code runs in a namespace of its own. Modules and their state are still shared."""
-    grep: str | None = Field(None, min_length=1, description="Only output lines with this text or regex.")
+    grep: str | None = Field(None, min_length=1, description="Return only output lines with this text or regex.")
     stdin: str | None = Field(None, max_length=MAX_INPUT_CHARACTERS, json_schema_extra={UNLISTED_KEY: True})
     """Lines for code that reads from standard input. An answer about such code mentions this argument."""
-    background: bool = Field(default=False, description="Return at once; the session stays free for other code.")
+    background: bool = Field(default=False, description="Return at once. The session stays free for other code.")
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
     """Maximum number of images. An answer that omits images mentions this argument."""

@@ -62,12 +62,12 @@ class GetArguments(Evaluating):
     evaluation_id: str | None = Field(None, description="Default: your newest.")
     wait_ms: int = Field(0, ge=0, le=600_000)
     part: str = Field("result", json_schema_extra=_list_parts)
-    start: int | None = Field(None, alias="from", ge=0, description="First element or character to show, from 0.")
+    start: int | None = Field(None, alias="from", ge=0, description="First element or character, from 0.")
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1)
     diff_with: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Id of another evaluation whose text or recorded calls to compare with."""
-    path: list[int | str] | None = Field(None, description="Keys and indexes to a part of a cut value.")
+    path: list[int | str] | None = Field(None, description="Keys and indexes of a part of a cut value.")
     depth: int | None = Field(None, ge=1, le=1000, json_schema_extra={UNLISTED_KEY: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED_KEY: True})
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
@@ -195,7 +195,7 @@ TOOL = Tool(
     name="get_evaluation",
     title="Get evaluation",
     description=(
-        "Wait for running code or tests (waitMs), read their result and new output, or the rest of a cut answer."
+        "Wait for running code or tests (waitMs). Returns result and new output, or the rest of a cut answer."
     ),
     arguments=GetArguments,
     output=answer_schema(**EVALUATION_SCHEMA),

@@ -32,7 +32,7 @@ class InterruptArguments(Evaluating):
 
     evaluation_id: str | None = None
     repl_session_key: str | None = None
-    restart: bool = Field(default=False, description="Restart the REPL instead; its variables are lost.")
+    restart: bool = Field(default=False, description="Restart the REPL instead. Its variables are lost.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to restart the REPL if nothing else ends the code. Answers mention this argument where it would help."""
 

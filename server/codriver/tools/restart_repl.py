@@ -104,7 +104,7 @@ def _repl_to_restart(state: State, key: str | None) -> Repl:
 TOOL = Tool(
     name="restart_repl",
     title="Restart REPL",
-    description="Restart a REPL that codriver started. Its state is lost.",
+    description="Restart a REPL that Codriver started. Its state is lost.",
     arguments=RestartArguments,
     output=answer_schema(
         sessionKey="string",

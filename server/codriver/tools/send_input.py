@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class InputArguments(Evaluating):
     """The arguments of the tool `send_input`."""
 
-    evaluation_id: str | None = Field(None, description="Default: your code that waits.")
+    evaluation_id: str | None = Field(None, description="Default: your waiting code.")
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     text: str
 

@@ -51,8 +51,8 @@ class StackArguments(Arguments):
 
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     evaluation_id: str | None = Field(None, description="Default: the last error.")
-    whole: bool = Field(default=False, description="With the frames of libraries, too.")
-    locals: bool = Field(default=False, description="With the variables of each frame.")
+    whole: bool = Field(default=False, description="Include the frames of libraries.")
+    locals: bool = Field(default=False, description="Include the variables of each frame.")
 
 
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:

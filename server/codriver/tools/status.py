@@ -74,7 +74,7 @@ class StatusArguments(ActivityArguments):
     file: str | None = Field(None, description=FILE_DESCRIPTION.capitalize())
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
     start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED_KEY: True})
-    whole: bool = Field(default=False, description="For error: with libraries' frames.")
+    whole: bool = Field(default=False, description="For error: include libraries' frames.")
     evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """Evaluation or test run whose error to return. Default: the last one."""
 
@@ -187,11 +187,10 @@ def _job_row(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, objec
 
 
 DESCRIPTION_TEMPLATE: Final = (
-    "Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and tests, also "
-    "ended), activity "
-    "(what was done, newest first: code with results, edits with diffs, test runs, failures), error "
-    "(last exception or failed test: values, causes, numbered frames with variables), stale (files newer than loaded "
-    "code), threads (stacks), variables (values), {}server."
+    "Read-only. about: sessions (REPLs, kernels and applications, with users), jobs (evaluations and tests), "
+    "activity (newest first: code with results, edits with diffs, test runs, failures), error (last exception or "
+    "failed test: causes, numbered frames with variables), stale (files newer than loaded code), threads (stacks), "
+    "variables (values), {}server."
 )
 
 

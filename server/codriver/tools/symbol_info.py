@@ -74,9 +74,9 @@ TOOL = Tool(
     name="symbol_info",
     other_names=("clojure_symbol_info",),
     title="Symbol info",
-    description="Look up a name: parameters, documentation, file and line; with source its code. Of a module or class "
-    "its members; of a pattern (*json*, shop.*tax*) the matching names; of file:line or a frame's number the code. "
-    "Nothing needs to be imported.",
+    description="Look up a name: parameters, documentation, file and line, with source its code. For a module or "
+    "class: its members. For a pattern (*json*, shop.*tax*): matching names. For file:line or a frame's "
+    "number: the code. Nothing needs to be imported.",
     arguments=SymbolArguments,
     output=answer_schema(
         name="string",

@@ -41,7 +41,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
 TOOL = Tool(
     name="undo_edit",
     title="Undo edit",
-    description="Revert your last edit_files. Call it again to revert the one before.",
+    description="Revert your last call of edit_files. Call undo_edit again to revert the call before that.",
     arguments=UndoArguments,
     output=answer_schema(files=ROWS_SCHEMA, count="integer", left="integer", note="string"),
     run=undo_edit,

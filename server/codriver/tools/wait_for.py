@@ -268,7 +268,7 @@ def _contains(known: Sequence[int], digest: int) -> bool:
 TOOL = Tool(
     name="wait_for",
     title="Wait for log rows",
-    description="Wait until a query of the log finds a new row. since: lastLine of the last answer.",
+    description="Wait until a query of the log finds a new row. Pass lastLine of the previous answer as since.",
     arguments=WaitArguments,
     output=answer_schema(
         status={"enum": ["found", "timed-out", "server-stopping"]},

@@ -45,10 +45,10 @@ class ChangeAppArguments(Evaluating):
     CHOOSES_SESSION: ClassVar[bool] = True
 
     what: Literal["dispatch", "restore", "reset"]
-    event: str | None = Field(None, description="Of dispatch: ['order/add', 3].")
+    event: str | None = Field(None, description="For dispatch: ['order/add', 3].")
     sync: bool = Field(default=False, description="Handle at once, return changes.")
     epoch_id: int | None = Field(None, description="Of restore.")
-    value: str | None = Field(None, description="Of reset: the new state, a literal.")
+    value: str | None = Field(None, description="For reset: the new state, a literal.")
     frame: str | None = None
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
@@ -128,7 +128,7 @@ def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, objec
 TOOL = Tool(
     name="change_app",
     title="Change the app",
-    description="Send the app an event, restore an epoch's state, or reset it. If refused, nothing changed.",
+    description="Send the app an event, or restore or replace its state. If refused, nothing changed.",
     arguments=ChangeAppArguments,
     output=answer_schema(changes=STRINGS_SCHEMA, epochId="integer", undoneBy="integer", mode="string"),
     run=change_app,

@@ -40,15 +40,16 @@ class InspectAppArguments(Arguments):
     what: Literal["health", "state", "diff", "epochs", "trace", "issues", "handlers", "machines"] = "health"
     frame: str | None = Field(None, description="If several.")
     path: str | None = Field(None, description="user.name or ['user', 0]. With epochs: who changed it.")
-    epoch_id: int | None = Field(None, description="Of diff (newest).")
-    id: str | None = Field(None, description="Of handlers, machines.")
+    epoch_id: int | None = Field(None, description="For diff (newest).")
+    id: str | None = Field(None, description="For handlers, machines.")
     filter: dict[str, Any] | None = Field(
-        None, description="Of events: opType operation frame eventId severity origin dispatchId since sinceMs between …"
+        None,
+        description="For events: opType operation frame eventId severity origin dispatchId since sinceMs between …",
     )
     limit: int = Field(50, ge=1, le=2000)
     include_large: bool = False
     include_sensitive: bool = False
-    start: int | None = Field(None, alias="from", ge=0, description="Of a long state.")
+    start: int | None = Field(None, alias="from", ge=0, description="For long state.")
     repl_session_key: str | None = None
 
 
@@ -170,7 +171,7 @@ _ROW_FIELDS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "
 TOOL = Tool(
     name="inspect_app",
     title="Inspect the app",
-    description="The app's state, last changes, events, failures, handlers. First: health, issues.",
+    description="Read the app's state, last changes, events, failures, handlers. First: health, issues.",
     arguments=InspectAppArguments,
     output=answer_schema(lines=STRINGS_SCHEMA, value="string", count="integer", notes=STRINGS_SCHEMA),
     run=inspect_app,

@@ -30,7 +30,7 @@ Numbers are accepted as well. The schema does not list them, because some client
 class StatusArguments(ArgumentModel):
     """The argument `cell` that the Jupyter feature adds to the tool `status`."""
 
-    cell: CellName | None = Field(None, description="One cell's source, by id, or index from 0.")
+    cell: CellName | None = Field(None, description="Show one cell's source, by id or index from 0.")
 
 
 class CellOfEdit(PartArguments):

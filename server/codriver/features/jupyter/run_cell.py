@@ -71,9 +71,9 @@ class RunCellArguments(Evaluating):
     file_path: str
     cell: CellName | None = Field(None, description="The cell's id, or its index from 0.")
     cells: Literal["all"] | None = Field(
-        None, description="Run all cells, up to the first error; a kernel of Codriver's starts again first."
+        None, description="Run all cells until one fails. A kernel started by Codriver restarts first."
     )
-    restart: bool | None = Field(None, description="Restart a kernel that somebody else started, too.")
+    restart: bool | None = Field(None, description="Also restart a kernel that somebody else started.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
 
@@ -356,8 +356,8 @@ def _runs_cells(repl: Repl) -> bool:
 TOOL = Tool(
     name="run_cell",
     title="Run notebook cell",
-    description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file. edit_files "
-    "changes a cell's source: cell, oldText, newText.",
+    description="Run a cell of a notebook file in its kernel, or all cells, and write the outputs to the file. "
+    "edit_files changes a cell's source: cell, oldText, newText.",
     arguments=RunCellArguments,
     output=answer_schema(
         **EVALUATION_SCHEMA, cell="string", cells=STRINGS_SCHEMA, notRun=STRINGS_SCHEMA, restarted="boolean"

@@ -54,7 +54,7 @@ class TraceArguments(ArgumentModel):
 
     trace: Trace = Field(
         None,
-        description="List calls of these functions, with arguments and results: module.function, comma-separated; "
+        description="List calls of these functions, with arguments and results: module.function, comma-separated. "
         "true: all.",
     )
     profile: bool = Field(default=False, description="Measure where the time goes.")

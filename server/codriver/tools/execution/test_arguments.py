@@ -76,24 +76,26 @@ class TestArguments(Evaluating):
     paths: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATHS,
-        description='Files, directories or file::test, in order; "affected"; Lisp: ns or ns/test. Default: all.',
+        description='Files, directories or file::test, in order; or "affected". Lisp: ns or ns/test. Default: all.',
     )
     directory: str | None = Field(None, description="Run pytest in this directory.")
     env: Variables = Field(default_factory=dict, description="NAME=value.")
     args: list[str] = Field(
         default_factory=list,
         max_length=MAX_ARGS,
-        description='pytest\'s options, also for reports: ["-x", "-k", "price", "--durations=3"].',
+        description='pytest options, also for reports: ["-x", "-k", "price", "--durations=3"].',
     )
     affected_by: list[str] = Field(
         default_factory=list,
         max_length=MAX_PATHS,
-        description="Only tests that these files can break; with --collect-only a list.",
+        description="Run only tests that these files can break. --collect-only lists them.",
     )
-    failed: bool = Field(default=False, description="Only tests that failed last.")
-    repeat: int = Field(1, ge=1, le=MAX_RUNS, description="Number of times to run.", json_schema_extra=remove_default)
+    failed: bool = Field(default=False, description="Run only tests that failed last.")
+    repeat: int = Field(
+        1, ge=1, le=MAX_RUNS, description="How often to run the tests.", json_schema_extra=remove_default
+    )
     limit_ms: int | None = Field(
-        None, ge=100, le=86_400_000, description="End the run after this time; affected: 10000."
+        None, ge=100, le=86_400_000, description="Stop the run after this time (affected: 10000)."
     )
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
