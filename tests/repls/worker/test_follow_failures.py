@@ -121,6 +121,6 @@ def test_a_dependent_statement_that_fails_after_the_change_is_reported(load_edit
     shop, rows = load_edit(("RATE = 2", "RATE = None"))
     assert shop.RATE is None
     assert [(row["name"], row["of"]) for row in rows if row["kind"] == "stays"] == [
-        ("DOUBLE", "line 6: the statement was evaluated with RATE, which changed, and fails now: TypeError"),
-        ("TOTAL", "line 2: the statement was evaluated with RATE, which changed, and fails now: TypeError"),
+        ("DOUBLE", "line 6: the statement used RATE, which has changed, and running it again raised TypeError"),
+        ("TOTAL", "line 2: the statement used RATE, which has changed, and running it again raised TypeError"),
     ]

@@ -264,7 +264,7 @@ def test_running_generators_and_cached_values_are_reported(project):
     rows = project.edit(
         "shop_e", ('yield "old"', 'yield "new"'), ("def slow(self): return 1", "def slow(self): return 2")
     )
-    assert ("counting", "stays", "a generator still runs the previous code") in rows
+    assert ("counting", "stays", "a generator is still running the previous code") in rows
     assert ("Cart.slow", "stays", "1 instances keep the value that they have cached") in rows
     assert (next(running), cart.slow, shop.Cart().slow) == ("old", 1, 2)
 

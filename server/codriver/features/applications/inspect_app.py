@@ -171,7 +171,7 @@ _ROW_FIELDS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "
 TOOL = Tool(
     name="inspect_app",
     title="Inspect the app",
-    description="Read the app's state, last changes, events, failures, handlers. First: health, issues.",
+    description="Read the app state, changes, events, failures, handlers. First: health, issues.",
     arguments=InspectAppArguments,
     output=answer_schema(lines=STRINGS_SCHEMA, value="string", count="integer", notes=STRINGS_SCHEMA),
     run=inspect_app,

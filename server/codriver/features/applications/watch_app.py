@@ -34,7 +34,7 @@ class WatchAppArguments(Arguments):
         None, description="Omit to list the streams."
     )
     filter: dict[str, Any] | None = Field(
-        None, description="As in inspect_app; for calls (Clojure) also of (ns/fn), when (n > 3), hits."
+        None, description="As in inspect_app. For calls (Clojure): of (ns/fn), when (n > 3), hits."
     )
     stop: str | None = Field(None, description="subId of a stream to end.")
     repl_session_key: str | None = None

@@ -39,7 +39,7 @@ def explain_unfollowed_change(error: BaseException) -> str:
     text = text if len(text) <= MAX_MESSAGE_CHARACTERS else text[:MAX_MESSAGE_CHARACTERS] + "…"
     what = type(error).__name__ + (f": {text}" if text else "")
     if not is_internal_error(error):
-        return f"the statement was evaluated again because of the change, and fails now: {what}"
+        return f"running the statement again because of the change raised an error: {what}"
     internal = [frame for frame in _frames(error) if frame[0].co_filename.startswith(WORKER_DIRECTORY)]
     where = ", ".join(f"{os.path.basename(code.co_filename)}:{line}" for code, line in internal[-1:])
     return f"the change could not be followed because of an error in Codriver ({what}, {where}); {WAY_OUT_HINT}"

@@ -216,7 +216,7 @@ class ModuleLoad:
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
             clear_openapi_schemas([*self._sources.loads])
             for owner, task, setting in renew_celery_applications():
-                self.renewed.append(_stays_row(owner, task, f"the annotation {setting} that it had is not undone"))
+                self.renewed.append(_stays_row(owner, task, f"its previous annotation {setting} is not removed"))
             kinds = [
                 value for value in module.__dict__.values() if is_class(value) and defining_module_name(value) == name
             ]
@@ -241,7 +241,7 @@ class ModuleLoad:
         names = self._minimal.edited.connected_names
         if names:
             for module, function in sort_receivers(self._sources.loads, name, names, self._undo):
-                why = "other functions are called before it that a fresh import connects later"
+                why = "functions that a fresh import would connect later are called before it"
                 self.renewed.append(_stays_row(module, function, why))
 
     def report_failure(self, why: str, text: Text | None = None) -> None:
@@ -418,9 +418,15 @@ class ModuleLoad:
             attribute for attribute, old in before.items() if attribute in space and space[attribute] is not old
         ):
             if is_enum(before[attribute]):
-                yield _stays_row(name, attribute, "the members are new objects, unequal to those referenced elsewhere")
+                yield _stays_row(
+                    name,
+                    attribute,
+                    "the members are new objects, and are not equal to the members that are referenced elsewhere",
+                )
             elif type(before[attribute]) is object:
-                yield _stays_row(name, attribute, "the value is a new object, unlike the one referenced elsewhere")
+                yield _stays_row(
+                    name, attribute, "the value is a new object, but other references still refer to the previous one"
+                )
             elif _is_shared(before[attribute]):
                 holders = find_holder_paths([before[attribute]])
                 if holders:

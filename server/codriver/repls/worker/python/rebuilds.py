@@ -195,7 +195,7 @@ class Rebuilds:
                 self.rebuild_name(owner, name, text, top, effects)
         if not seen:
             self._followers.reports.report(
-                text, node, f"the statement ran with {self._followers.changes.cause(effects)}, which changed"
+                text, node, f"the statement used {self._followers.changes.cause(effects)}, which has changed"
             )
 
     def edited_modules(self, text: Text) -> list[Text]:
@@ -221,7 +221,7 @@ class Rebuilds:
             self._followers.reports.report(
                 at,
                 node,
-                f"the statement ran with {self._followers.changes.cause(effects)}, which changed, and {obstacle}",
+                f"the statement used {self._followers.changes.cause(effects)}, which has changed, and {obstacle}",
                 name,
             )
             return

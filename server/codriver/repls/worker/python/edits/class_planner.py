@@ -106,7 +106,9 @@ class ClassPlanner:
         ]
         filled = sorted({name for node in values for name in followers.registrations.names_filled_in_class(node, kind)})
         if filled:
-            self.plan.stays.append((owner[:-1], f"creating the class again changes {', '.join(filled)} again"))
+            self.plan.stays.append(
+                (owner[:-1], f"creating the class again would change {', '.join(filled)} a second time")
+            )
 
     def had_effect_at_creation(self, kind: Any, statement: Statement) -> bool:
         """Return whether a removed statement had an effect when its class was created."""
@@ -180,7 +182,7 @@ class ClassPlanner:
         )
         if filled and is_counted_twice:
             self.plan.stays.append(
-                (dotted_name(statement), f"creating the class again changes {', '.join(filled)} again")
+                (dotted_name(statement), f"creating the class again would change {', '.join(filled)} a second time")
             )
         is_added: bool = followers.registrations.fills_class_collection(statement.node, kind)
         return is_added

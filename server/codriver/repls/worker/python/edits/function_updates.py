@@ -87,7 +87,7 @@ class FunctionUpdates:
                 if running is not None
             )
             if running is not None and not (is_replaced and not find_holder_paths([running])):
-                self.plan.stays.append((name, f"a {word} still runs the previous code"))
+                self.plan.stays.append((name, f"a {word} is still running the previous code"))
 
 
 def edited_functions(edited: EditedModule) -> list[tuple[Statement, Statement]]:

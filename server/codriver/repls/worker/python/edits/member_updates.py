@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .edited_module import EditedModule
     from .load_plan import LoadPlan
 
-PREVIOUS_MEMBER_REASON = "references to the previous member now differ from it"
+PREVIOUS_MEMBER_REASON = "references to the previous member are not equal to the new one"
 
 
 class MemberUpdates:

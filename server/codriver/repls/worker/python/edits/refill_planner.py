@@ -142,7 +142,7 @@ class RefillPlanner:
                     self.plan.stays.append(
                         (
                             statement.name,
-                            f"line {line_range(statement.node)[0]}: what the statement did before is not undone",
+                            f"line {line_range(statement.node)[0]}: previous effects of the statement are not undone",
                         )
                     )
 
@@ -210,13 +210,13 @@ class RefillPlanner:
             self.plan.stays.append((old.name, "the class is still listed by `__subclasses__()` of its base"))
             return
         if old.kind == CLASS and self.followers.registrations.has_registered(old.name, old.node):
-            self.plan.stays.append((old.name, "what creating the class registered is not undone"))
+            self.plan.stays.append((old.name, "registrations made when the class was created are not undone"))
             return
         effects = self.followers.analysis.decorator_effects(old.node, self.followers.text.space)
         fills = effects.fills & self.followers.registrations.registry_ids() - self.followers.rebuilds.objects
         is_undone = not effects.fills.isdisjoint(self.followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
-            why = "what the decorators did is not undone"
+            why = "the effects of the decorators are not undone"
             names = {called_name(decorator) for decorator in old.node.decorator_list}
             added = [new.node for new in self.edited.added_statements if new.kind == FUNCTION]
             is_refused = has_registration_id(old.node) and any(map(has_registration_id, added))
@@ -246,7 +246,7 @@ class RefillPlanner:
         ):
             if find_task(self.edited.space.get(old.name)) is not None:
                 return
-            why = "what the decorators did before is not undone"
+            why = "the previous effects of the decorators are not undone"
             is_weak = self.followers.signatures.are_decorators_of_libraries(old.node) and not has_registration_id(
                 old.node
             )
@@ -254,7 +254,7 @@ class RefillPlanner:
             self.followers.reports.report_if_used(new.name, new.node, value, why)
         elif BASES in change.parts and self.followers.registrations.is_no_longer_registered(old, new):
             self.followers.reports.report_not_updated(
-                new.name, new.node, "what creating the class registered before is not undone"
+                new.name, new.node, "registrations made when the previous class was created are not undone"
             )
         elif DECORATORS in change.parts or BASES in change.parts or is_decorated_otherwise(self.edited, change):
             self.followers.registrations.watch_sizes(old.name, old.node, new.node)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .edited_module import EditedModule
     from .load_plan import LoadPlan
 
-NOT_UNDONE_REASON = "what the statement did is not undone"
+NOT_UNDONE_REASON = "the effects of the statement are not undone"
 
 
 class Removals:

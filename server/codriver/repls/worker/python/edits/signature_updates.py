@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .edited_module import EditedModule
     from .load_plan import LoadPlan
 
-SIGNATURE_USED_REASON = "the decorators have used the previous signature"
+SIGNATURE_USED_REASON = "the decorators have already used the previous signature"
 
 
 class SignatureUpdates:

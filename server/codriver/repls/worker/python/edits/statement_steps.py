@@ -84,7 +84,8 @@ class StatementSteps:
         if comparable_dump([call.func]) not in [comparable_dump([called]) for called in previous]:
             return False
         why = (
-            f"line {line_range(node)[0]}: the statement was not applied, because its previous version still is: {error}"
+            f"line {line_range(node)[0]}: the statement was not applied, because its previous version is still in "
+            f"effect: {error}"
         )
         self.plan.stays.append((self.edited.new.summary(node), why))
         return True

@@ -55,7 +55,7 @@ class ClassFollowUp:
             effects = self._followers.effects(node, text)
             if self._changes.is_affected(effects):
                 self._followers.reports.report(
-                    text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
+                    text, node, f"the class was created with {self._changes.cause(effects)}, which has changed"
                 )
             return
         if (text.name, top) in self._followers.rebuilds.done:
@@ -88,7 +88,7 @@ class ClassFollowUp:
         elif effects.effect is None and effects.fills:
             self._followers.rebuilds.rebuild_filled(text, top, node, effects)
         else:
-            why = f"the decorators ran with {self._changes.cause(effects)}, which changed"
+            why = f"the decorators used {self._changes.cause(effects)}, which has changed"
             self._followers.reports.report(text, node, why)
 
     def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
@@ -165,7 +165,7 @@ class ClassFollowUp:
             self._make_class(text, node, kind, effects)
         else:
             self._followers.reports.report(
-                text, node, f"the class was created with {self._changes.cause(effects)}, which changed"
+                text, node, f"the class was created with {self._changes.cause(effects)}, which has changed"
             )
         return False
 
@@ -196,7 +196,9 @@ class ClassFollowUp:
 
     def _report_not_made(self, text: Text, node: ast.ClassDef, effects: Effects) -> None:
         """Report that a class cannot be created again."""
-        why = f"the class was created with {self._changes.cause(effects)}, which changed, and cannot be created again"
+        why = (
+            f"the class was created with {self._changes.cause(effects)}, which has changed, and cannot be created again"
+        )
         self._followers.reports.report(text, node, why)
 
     def make_again(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
@@ -219,8 +221,8 @@ class ClassFollowUp:
             self._followers.reports.report(
                 text,
                 node,
-                f"the class was created with {self._changes.cause(effects)}, which changed,"
-                f" and fails now: {type(error).__name__}",
+                f"the class was created with {self._changes.cause(effects)}, which has changed, and creating it "
+                f"again raised {type(error).__name__}",
             )
 
     def follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
@@ -266,7 +268,7 @@ class ClassFollowUp:
                 self._followers.reports.report(
                     text,
                     statement.node,
-                    f"the statement was evaluated with {self._changes.cause(effects)}, which changed",
+                    f"the statement used {self._changes.cause(effects)}, which has changed",
                     dotted_name(statement),
                 )
             elif statement.kind == VALUE and minimal.classes.can_set_attributes(owner, statement):
@@ -290,7 +292,7 @@ class ClassFollowUp:
             self._followers.reports.report(
                 text,
                 statement.node,
-                f"the statement fails now: {type(error).__name__}",
+                f"running the statement again raised {type(error).__name__}",
                 dotted_name(statement),
             )
             return

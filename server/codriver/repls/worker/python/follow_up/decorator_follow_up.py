@@ -63,22 +63,22 @@ class DecoratorFollowUp:
             with renewing_task(text.space, node.name, self.undo):
                 is_applied = self.apply_again(text, node)
             if not is_applied:
-                self.reports.report(text, node, f"the decorators ran with {self.changes.cause(effects)}, which changed")
+                self.reports.report(text, node, f"the decorators used {self.changes.cause(effects)}, which has changed")
         elif effects.effect is not None:
             if self._only_connects(text, node) and self.changes.has_only_changed_classes(effects):
                 return  # the signals are updated when the load is complete
             self.reports.report(
                 text,
                 node,
-                f"the decorators ran with {self.changes.cause(effects)}, which changed, and they may affect other "
-                "processes",
+                f"the decorators ran with {self.changes.cause(effects)}, which has changed, and applying them again "
+                "may affect other processes",
             )
         elif effects.fills and not self._fills_only_itself(text, node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
         elif is_registry_class(type(text.space.get(node.name))):  # which would be empty without other statements
             self.rebuilds.rebuild_name(text, node.name, text, top, effects)
         elif not self.apply_again(text, node):
-            self.reports.report(text, node, f"the decorators ran with {self.changes.cause(effects)}, which changed")
+            self.reports.report(text, node, f"the decorators used {self.changes.cause(effects)}, which has changed")
 
     def _only_connects(self, text: Text, node: Any) -> bool:
         """Return whether all decorators of a function connect it to signals."""

@@ -76,14 +76,14 @@ class FunctionFollowUp:
                 continue
             if effects.effect is not None or effects.fills:
                 self.reports.report(
-                    text, node, f"a default was computed from {self.changes.cause(effects)}, which changed"
+                    text, node, f"a default value was computed from {self.changes.cause(effects)}, which has changed"
                 )
                 continue
             try:
                 code = self.code.compile(text, ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
             except Exception as error:  # an error in user code
-                self.reports.report(text, node, f"a default fails now: {type(error).__name__}")
+                self.reports.report(text, node, f"computing a default value again raised {type(error).__name__}")
                 continue
             has_changed = has_changed or self.changes.has_stored_signature(effects)
             for function in self.existing.find(text.file, node):

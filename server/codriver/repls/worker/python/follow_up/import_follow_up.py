@@ -63,14 +63,14 @@ class ImportFollowUp:
                     self.reports.report(
                         text,
                         node,
-                        f"the name was imported with {self.changes.cause(effects)}, which changed",
+                        f"the import of the name used {self.changes.cause(effects)}, which has changed",
                         bound_name,
                     )
                     continue
             try:
                 text.space[bound_name] = getattr(module, alias.name)
             except Exception as error:  # an error in user code
-                self.reports.report(text, node, f"the import fails now: {type(error).__name__}", bound_name)
+                self.reports.report(text, node, f"importing the name again raised {type(error).__name__}", bound_name)
                 continue
             self.objects.restore_identity(text, bound_name, value)
 

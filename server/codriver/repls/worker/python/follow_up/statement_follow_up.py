@@ -74,7 +74,9 @@ class StatementFollowUp:
         names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
             if names and self._value_now(text, node) is not text.space.get(names[0], ABSENT):
-                self.reports.report(text, node, "the value was computed from the names in its module, which changed")
+                self.reports.report(
+                    text, node, "the value was computed from the names in its module, which have changed"
+                )
             return
         if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
             return
@@ -89,8 +91,8 @@ class StatementFollowUp:
             self.reports.report(
                 text,
                 node,
-                f"the statement was evaluated with {self.changes.cause(effects)}, which changed,"
-                " and running it again may affect other processes",
+                f"the statement used {self.changes.cause(effects)}, which has changed, and running it again may "
+                "affect other processes",
             )
             return
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
@@ -126,10 +128,11 @@ class StatementFollowUp:
             self.reports.report(
                 text,
                 node,
-                f"the value was computed from {self.changes.cause(effects)}, which changed, and has been used since",
+                f"the value was computed from {self.changes.cause(effects)}, which has changed, and the value has "
+                "been modified since",
             )
         elif isinstance(node, ast.While):
-            self.reports.report(text, node, f"the statement ran with {self.changes.cause(effects)}, which changed")
+            self.reports.report(text, node, f"the statement used {self.changes.cause(effects)}, which has changed")
         else:
             self._run_or_report(text, node, effects)
 
@@ -193,7 +196,7 @@ class StatementFollowUp:
         value = self.code.evaluate_or_absent(text, node.value)
         entries = list(present.values() if type(present) is dict else present) if type(present) in COPIED_TYPES else []
         if not _contains_all(present, value) or any(entry is old for entry in entries for old in removed):
-            self.reports.report(text, node, "the value was computed from the names in its module, which changed")
+            self.reports.report(text, node, "the value was computed from the names in its module, which have changed")
 
     def _value_now(self, text: Text, node: Any) -> Any:
         """Return the value that a statement would bind to its first name now.
@@ -283,7 +286,7 @@ class StatementFollowUp:
             self.reports.report(
                 text,
                 node,
-                f"the statement was evaluated with {cause}, which changed, and fails now: {type(error).__name__}",
+                f"the statement used {cause}, which has changed, and running it again raised {type(error).__name__}",
             )
 
     def _report_order(self, text: Text, node: Any, effects: Effects) -> None:
