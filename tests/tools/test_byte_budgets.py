@@ -52,9 +52,9 @@ BUDGETS = {
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
-OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 660}
+OF_NOTEBOOKS = {"list_cells": 325, "run_cell": 659}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
-OF_APPS = {"inspect_app": 892, "change_app": 632, "watch_app": 496}
+OF_APPS = {"inspect_app": 892, "change_app": 628, "watch_app": 493}
 """What a model reads of these where an application shows itself; else neither is in a list."""
 
 
