@@ -1,8 +1,8 @@
 """Choose the code to display for failed tests: the most likely location of the cause.
 
-The record of what each test executed ranks the functions. If it agrees with the frame that raised, or with the function
-that the failed statement called, that function alone is displayed. Otherwise, as many of the most suspicious functions
-as fit are displayed, smaller ones first, and others are only named.
+The record of what each test executed ranks the functions. If the frame that raised, or the function that the failed
+statement called, is more suspicious than all others, that function alone is displayed. Otherwise, as many of the most
+suspicious functions as fit are displayed as well, and others are only named.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_SOURCE_CHARACTERS: Final = 1200
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum number of characters of the most suspicious function, displayed in full for the first failure."""
 MAX_CALLED_CHARACTERS: Final = 4500
-"""Maximum number of characters of a function that the first failure called, if no other code is displayed.
+"""Maximum number of characters of a function that the first failure called or executed, if no other code is displayed.
 
 A larger function is only named.
 """
@@ -60,8 +60,6 @@ MAX_SUSPECTS: Final = 6
 """Maximum number of suspicious functions that an answer names."""
 MIN_SCORE_SHARE: Final = 0.5
 """Minimum score of a suspicious function whose source is displayed, as a share of the highest score."""
-SIZE_EXPONENT: Final = 0.15
-"""Exponent of a function's size in the divisor of its score."""
 
 
 @dataclass(slots=True)
@@ -83,13 +81,6 @@ class _SuspectSource:
     file: str
     text: str
     score: float
-
-    def score_by_size(self) -> float:
-        """Return the score, reduced for large functions.
-
-        Several small functions are more likely to include the cause than one large function of the same size.
-        """
-        return float(self.score / len(self.text) ** SIZE_EXPONENT)
 
 
 async def failure_sources(
@@ -142,8 +133,7 @@ class _Sources:
             if test.failure is not None and failed_frame not in test.failure.called
         ]
         likely = _find_suspect(frames[0], ranked) if frames else None
-        most = max((suspect.coefficient for suspect in ranked), default=0.0)
-        is_certain = not ranked or (likely is not None and likely.coefficient >= most)
+        is_certain = not ranked or (likely is not None and _stands_out(likely, ranked))
         # The functions that a later failure called in addition are rarely new.
         for frame in (frames if is_first or raised else frames[:1]) if is_certain else raised:
             if frame in raised:
@@ -156,7 +146,7 @@ class _Sources:
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]
-            self._add_ranked(found, others if is_first else others[:1])
+            self._add_ranked(found, others if is_first else others[:1], is_first=is_first)
             found.suspects = found.suspects if is_first else []
         return found
 
@@ -165,9 +155,10 @@ class _Sources:
         frames = test.failure.assigned if test.failure is not None else ()
         return [frame for frame in frames if is_in_project(frame, self._workspace) and frame.file != test.file]
 
-    def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
+    def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect], *, is_first: bool) -> None:
         """Add the source of the most suspicious functions that fit, and the names of further ones.
 
+        If nothing else is displayed for the first failure, its most suspicious function may be longer than the rest.
         Functions that only ran while files were imported are left out if there are others.
         """
         after_import = [suspect for suspect in ranked if suspect.is_after_import]
@@ -179,10 +170,12 @@ class _Sources:
         least = MIN_SCORE_SHARE * max((source.score for source in sources), default=0.0)
         likely = [source for source in sources if source.text and source.score >= least]
         displayed: list[_SuspectSource] = []
-        for source in sorted(likely, key=_SuspectSource.score_by_size, reverse=True):
-            if len(displayed) < MAX_RANKED_SOURCES and len(source.text) <= self._left:
+        for source in likely:
+            size = len(without_numbers(source.text))
+            most = self._left if displayed or found.excerpts or not is_first else MAX_CALLED_CHARACTERS
+            if len(displayed) < MAX_RANKED_SOURCES and size <= most:
                 displayed.append(source)
-                self._left -= len(source.text)
+                self._left -= size
         for source in sources:
             if source in displayed:
                 self._display(source.file, source.text)
@@ -295,6 +288,11 @@ def failed_line(test: TestFinished) -> int | None:
     """Return the line of the test's file at which it failed, or None if no frame is in this file."""
     failure = test.failure
     return next((frame.line for frame in failure.frames if frame.file == test.file), None) if failure else None
+
+
+def _stands_out(likely: Suspect, ranked: Sequence[Suspect]) -> bool:
+    """Return whether the record makes no other function as suspicious as this one."""
+    return all(suspect.coefficient < likely.coefficient for suspect in ranked if suspect is not likely)
 
 
 def _find_suspect(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | None:
