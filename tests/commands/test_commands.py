@@ -1,6 +1,7 @@
 """The command line as a person uses it: help, completion, and messages if something is wrong."""
 
 import json
+import os
 import platform
 import re
 import shlex
@@ -345,6 +346,19 @@ def test_a_server_that_cannot_be_started_is_explained(tmp_path):
     assert done.returncode == 3
     assert "no server could be started" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can create files of other users")
+def test_a_project_of_a_group_is_not_advised_to_be_more_accessible(tmp_path):
+    directory = tmp_path / ".calva" / "mcp-server"
+    directory.mkdir(parents=True)
+    for path in (directory, directory.parent, tmp_path):
+        os.chown(path, 65534, -1)  # nobody
+        path.chmod(0o2775)
+    done = run(tmp_path, "eval", "--start", "1")
+    assert done.returncode == 3
+    assert "the directory belongs to another user. " in done.stderr
+    assert f"Make {directory} a writable folder of yours that contains no links, or choose another" in done.stderr
 
 
 LIGHT = [*([name, "--help"] for name in ("eval", "load", "call", "tools", "status", "stop", "log")), ["--version"]]

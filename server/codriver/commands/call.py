@@ -262,7 +262,7 @@ def _evaluate(
     with connection_in_use or connect_to_server(workspace.resolve(), start=start) as connection:
         printed = {"stdout": 0, "stderr": 0}
         answer = _answer(connection, tool, arguments, workspace.resolve(), printed if not as_json else None, first)
-        if answer.get("reason") in REPL_DEPENDENT_REASONS:
+        if answer.get("reason") in REPL_DEPENDENT_REASONS or _never_had_repl(answer):
             answer = explain_missing_repl(answer, list_repls(connection), workspace.resolve())
         if as_json:
             echo_json(answer, indent=2)
@@ -310,6 +310,11 @@ def no_repl_message(workspace: Path) -> str:
         return f"{why} Python, Basilisp, or a directory without sources in another language. {named}, or {found}"
     named = f"Run `codriver init`, which writes repl = ['{project.repl}'] to codriver.toml"
     return f"{why} Python and Basilisp projects. This is {project.kind} ({project.evidence}). {named}, or {found}"
+
+
+def _never_had_repl(answer: dict[str, Any]) -> bool:
+    """Return whether an evaluation waited for a REPL that could not be started, so that its code was never sent."""
+    return answer.get("reason") == "repl-disconnected" and answer.get("generation") == 0
 
 
 def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:

@@ -86,8 +86,9 @@ class CannotStartError(NoServerError):
     def __init__(self, workspace: Path, error: OSError) -> None:
         StartError.__init__(
             self,
-            f"no server could be started for {workspace}: {error.filename}: {error.strerror}. Make the folder "
-            "writable, or choose another --workspace",
+            f"no server could be started for {workspace}: {error.filename}: {error.strerror}. Make "
+            f"{server_directory(workspace)} a writable folder of yours that contains no links, or choose another "
+            "--workspace, such as a checkout of your own",
         )
 
 

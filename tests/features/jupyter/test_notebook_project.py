@@ -3,7 +3,9 @@
 import shutil
 from pathlib import Path
 
+import forked
 import pytest
+from live_server import environ
 
 from codriver.features.jupyter.notebook_project import notebook_project
 
@@ -54,3 +56,15 @@ def test_a_link_to_a_notebook_outside_the_directory_is_not_followed(with_kernel,
     (with_kernel / "a.ipynb").symlink_to(tmp_path / "outside.ipynb")
     assert notebook_project(with_kernel, {"PATH": ""}) is not None
     assert Path(with_kernel / "a.ipynb").read_text()
+
+
+def test_the_first_evaluation_in_an_unaccepted_project_has_the_status_for_that(tmp_path, workspace):
+    (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    try:
+        done = forked.run(("eval", "--start", "1 + 1"), env=env, cwd=workspace, timeout=120)
+    finally:
+        forked.run(("stop",), env=env, cwd=workspace)
+    assert done.returncode == 7, done
+    assert "nothing was run, because you have not accepted this workspace" in done.stderr
+    assert f"`codriver trust --workspace {workspace}`" in done.stderr
