@@ -100,7 +100,7 @@ def test_cells_beyond_the_limit_are_listed_with_the_from_argument(listed):
     place = len(first["cells"])
     assert first["notes"] == [f"{200 - place} more: list_cells with from {place}", NO_KERNEL]
     second = listed(text, **{"from": place})
-    assert second["cells"][0].startswith(f"{place} code {place} + 1")
+    assert second["cells"][0].startswith(f"{place} code [not run] {place} + 1")
     assert listed(text, **{"from": 500}) == {"ok": True, "cells": [], "count": 200, "notes": [NO_KERNEL]}
 
 
@@ -178,7 +178,7 @@ def test_the_source_of_one_cell_is_read_by_id_or_index(listed):
     text = book(code("1", id="a"), code(source.splitlines(keepends=True), id="b"))
     for cell in ("b", 1, "1"):
         answer = listed(text, cell=cell)
-        assert (answer["source"], answer["cells"]) == (source, ["1 b code import csv (+3 lines)"])
+        assert (answer["source"], answer["cells"]) == (source, ["1 b code [not run] import csv (+3 lines)"])
     assert listed(text, cell="a")["source"] == "1"
     assert listed(text, cell="c")["reason"] == "unknown-cell"
     assert listed(book(code("")), cell=0)["source"] == ""

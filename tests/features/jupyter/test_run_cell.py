@@ -112,6 +112,24 @@ def test_a_cell_list_omits_the_kernel_note_if_there_is_a_kernel(client, notebook
     assert "notes" not in client.call("list_cells", filePath=notebook.name)
 
 
+def test_cells_that_did_not_run_or_were_edited_since_are_marked(client, live, notebook):
+    notebook.write_text(book(code("(+ 1 2)", id="a1"), code("", id="b2"), code("5", id="c3")))
+
+    def listed():
+        return client.call("list_cells", filePath=notebook.name)["cells"]
+
+    assert listed() == ["0 a1 code [not run] (+ 1 2)", "1 b2 code", "2 c3 code [not run] 5"]
+    client.call("run_cell", filePath=notebook.name, cell="a1")
+    count = cells_of(notebook)[0]["execution_count"]
+    assert listed()[0] == f"0 a1 code [{count}] (+ 1 2), 1 output"
+    change = {"filePath": notebook.name, "cell": "a1", "oldText": "2", "newText": "3"}
+    assert client.call("edit_files", edits=[change])["ok"]
+    assert listed()[0] == f"0 a1 code [{count}, edited since] (+ 1 3), 1 output"
+    assert listed()[2] == "2 c3 code [not run] 5"
+    client.call("run_cell", filePath=notebook.name, cell="a1")
+    assert listed()[0] == f"0 a1 code [{count + 1}] (+ 1 3), 1 output"
+
+
 def test_the_answer_of_a_successful_cell_is_short(client, notebook):
     notebook.write_text(book(code("(+ 1 2)")))
     client.call("run_cell", filePath=notebook.name, cell="c")

@@ -23,7 +23,7 @@ from codriver.features.jupyter.notebook_files import omission_output, replace_ou
 from codriver.tools.calls.call import AnswerAddition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation
     from codriver.editing import Editor
     from codriver.features.jupyter.kernels.cell_outputs import CellRun
+    from codriver.features.jupyter.notebook_files import Cell
     from codriver.features.jupyter.notebook_versions import NotebookVersions
     from codriver.log.evaluation_transcripts import Transcripts
     from codriver.repls.supervisor import ReplSupervisor
@@ -55,6 +56,8 @@ class OutputWrite:
     index: int
     """Index of the cell, from 0."""
     cell_id: str | None
+    source_digest: bytes
+    """Digest of the code that runs."""
     stamp: bytes
     """Digest that the file must have. Otherwise, nothing is written."""
     find_open: Callable[[], str | None]
@@ -100,6 +103,18 @@ class CellOutputWrites:
         """
         self.by_evaluation[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
+
+    def edited_cells(self, path: Path, cells: Iterable[Cell]) -> frozenset[int]:
+        """Return the indexes of the cells whose outputs were written by a run of other code than they have now."""
+        written = {
+            (write.index, write.cell_id): write.source_digest
+            for write in self.by_evaluation.values()
+            if write.path == path and write.finished.is_set() and not write.failure
+        }
+        digests = ((cell, written.get((cell.index, cell.id))) for cell in cells if written)
+        return frozenset(
+            cell.index for cell, digest in digests if digest not in (None, content_digest(cell.stored_source))
+        )
 
     async def describe_cell(self, evaluation: Evaluation) -> tuple[str, str] | None:
         """Return a description of the cell that an evaluation is running, and a note if its outputs were not written.

@@ -12,7 +12,7 @@ from codriver import files
 from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.errors import format_count, truncate
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
-from codriver.features.jupyter.cell_output_writes import content_digest
+from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
 from codriver.features.jupyter.notebook_reading import NotebookReading
@@ -23,6 +23,7 @@ from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from pathlib import Path
 
     from codriver.core.state import Repl, State
@@ -56,14 +57,17 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     read = partial(_read_notebook, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.part(NotebookReading).run(call.client, read)
     call.services.part(NotebookVersions).record_read(call.who(arguments.who), path, stamp)
+    edited = call.services.part(CellOutputWrites).edited_cells(path, notebook.cells)
     max_bytes = default_budget(call)
     if arguments.cell is not None:
-        return _source_answer(notebook.cell(arguments.cell), arguments.start, max_bytes)
+        return _source_answer(notebook.cell(arguments.cell), edited, arguments.start, max_bytes)
     remaining = notebook.cells[arguments.start :]
     # More lines than this cannot fit, so do not format them.
-    lines = [_format_cell(cell) for cell in remaining[: max_bytes // MIN_LINE_BYTES]]
-    if sum(len(cell.stored_source) for cell in remaining) <= MAX_COMPLETE_SOURCE_BYTES:
-        lines = [_format_cell(cell, is_whole=True) for cell in remaining]
+    is_whole = sum(len(cell.stored_source) for cell in remaining) <= MAX_COMPLETE_SOURCE_BYTES
+    lines = [
+        _format_cell(cell, edited, is_whole=is_whole)
+        for cell in (remaining if is_whole else remaining[: max_bytes // MIN_LINE_BYTES])
+    ]
     fitting, _, _ = fit_rows(lines, max_bytes)
     omitted = len(remaining) - len(fitting)
     fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
@@ -78,7 +82,7 @@ async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
-def _source_answer(cell: Cell, start: int, max_bytes: int) -> Answer:
+def _source_answer(cell: Cell, edited: Container[int], start: int, max_bytes: int) -> Answer:
     """Return the source of a cell, starting at a line and shortened to `max_bytes`."""
     lines = cell.source.splitlines(keepends=True)[start:]
     fitting: list[str] = []
@@ -91,7 +95,7 @@ def _source_answer(cell: Cell, start: int, max_bytes: int) -> Answer:
     source, is_cut = "".join(fitting), False
     if len(fitting) == 1 and size > max_bytes:
         source, is_cut = truncate(source, max_bytes // 4), True
-    fields: dict[str, object] = {"cells": [_format_cell(cell)], "source": source}
+    fields: dict[str, object] = {"cells": [_format_cell(cell, edited)], "source": source}
     left = len(lines) - len(fitting)
     notes = [f"{format_count(left, 'more line')}: from {start + len(fitting)}"] if left else []
     notes += ["the line is longer than an answer"] if is_cut else []
@@ -109,16 +113,21 @@ def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl |
     return kernels[0] if len(kernels) == 1 else None
 
 
-def _format_cell(cell: Cell, *, is_whole: bool = False) -> str:
+def _format_cell(cell: Cell, edited: Container[int], *, is_whole: bool = False) -> str:
     """Format a cell as a line such as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
 
-    In this example, 3 is the cell's index, 8c1d its id, and 7 its execution count. With `is_whole`, the complete source
-    is included, below the line if it has several lines.
+    In this example, 3 is the cell's index, 8c1d its id, and 7 its execution count. The cells with the indexes in
+    `edited` have outputs of earlier code. With `is_whole`, the complete source is included, below the line if it has
+    several lines.
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
     first_line = truncate(first, MAX_FIRST_LINE_CHARACTERS)
     line_count = f" (+{format_count(len(further_lines), 'line')})" if further_lines else ""
     execution = "" if cell.execution_count is None else f" [{cell.execution_count}]"
+    if cell.index in edited:
+        execution = f" [{'' if cell.execution_count is None else f'{cell.execution_count}, '}edited since]"
+    elif cell.type == "code" and cell.execution_count is None and not cell.outputs and cell.source.strip():
+        execution = " [not run]"
     outputs = f", {format_count(len(cell.outputs), 'output')}" if cell.outputs else ""
     error = ", error" if cell.has_error else ""
     identification = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))

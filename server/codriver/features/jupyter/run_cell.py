@@ -204,7 +204,15 @@ def _start_cell(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell
         who=notebook.who,
     )
     submit(call, target, notebook.who, request)
-    write = OutputWrite(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)
+    write = OutputWrite(
+        notebook.path,
+        notebook.display_path,
+        cell.index,
+        cell.id,
+        content_digest(cell.stored_source),
+        notebook.stamp,
+        notebook.find_open,
+    )
     call.services.part(CellOutputWrites).start(call.state.evaluations[request.id], write)
     return request.id
 
