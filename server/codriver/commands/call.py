@@ -320,13 +320,14 @@ def _never_had_repl(answer: dict[str, Any]) -> bool:
 def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
     """Replace an answer that was refused for lack of a REPL or of acceptance with a message for the command line."""
     waiting = [row for row in repls if row.get("awaitsAcceptance")]
+    others = {key: value for key, value in answer.items() if key != "error"}
     if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
-        return {**answer, "reason": "not-accepted", "message": _not_accepted(workspace), "hint": ""}
+        return {**others, "reason": "not-accepted", "message": _not_accepted(workspace), "hint": ""}
     if any(row["phase"] == "connected" for row in repls):
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
     message = f"no REPL is connected: {gone}" if repls else no_repl_message(workspace)
-    return {**answer, "reason": "no-repl", "message": message, "hint": HINTS_BY_REASON["no-repl"] if repls else ""}
+    return {**others, "reason": "no-repl", "message": message, "hint": HINTS_BY_REASON["no-repl"] if repls else ""}
 
 
 def _not_accepted(workspace: Path) -> str:
