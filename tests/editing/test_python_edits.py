@@ -10,7 +10,8 @@ import pytest
 from refusals import refused_as
 
 from codriver.editing import CreateFile, Editor, EditRequest, InsertDef, ReplaceDef, SearchLimits, python_edits
-from codriver.editing.python_edits import PythonSource, apply_python_edits
+from codriver.editing.python_edits import apply_python_edits
+from codriver.editing.python_source import PythonSource
 from codriver_lisp.edit import Append, EditedText, Replace
 from codriver_lisp.edit_targets import Target
 

@@ -14,7 +14,7 @@ from project_texts import ProjectTexts
 
 from codriver.editing import Editor, EditRequest, EditTransaction, InsertDef, ReplaceDef, SearchLimits
 from codriver.editing.batch import CreateFile
-from codriver.editing.python_edits import changed_statements
+from codriver.editing.python_source import changed_statements
 from codriver.errors import RefusedError
 from codriver.repls.worker.basics.held_definitions import UndoRecords
 from codriver.repls.worker.python.module_loads import ModuleLoad

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from codriver.editing.file_changes import MAX_FILE_BYTES, MAX_LINES
-from codriver.editing.python_edits import MAX_PARSED_CHARACTERS
+from codriver.editing.python_source import MAX_PARSED_CHARACTERS
 
 pytestmark = pytest.mark.served("memory")
 

@@ -19,17 +19,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing import python_edits
+from codriver.editing.code_fragment import CodeFragment
 from codriver.editing.editable_paths import LISP_SUFFIXES, PYTHON_SUFFIXES
-from codriver.editing.python_edits import (
-    CodeFragment,
-    InsertDef,
-    PythonEdit,
-    PythonSource,
-    ReplaceDef,
-    TooLongError,
-    describe_syntax_error,
-    parse_python,
-)
+from codriver.editing.python_edits import InsertDef, PythonEdit, ReplaceDef
+from codriver.editing.python_source import PythonSource, TooLongError, describe_syntax_error, parse_python
 from codriver.errors import truncate
 from codriver_lisp import edit as lisp_edits
 from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits, TextEdit

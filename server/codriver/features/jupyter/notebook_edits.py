@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing.file_languages import FilePart, apply_string_edits
-from codriver.editing.python_edits import describe_syntax_error, parse_python
+from codriver.editing.python_source import describe_syntax_error, parse_python
 from codriver.errors import RefusedError
 from codriver.features.jupyter.notebook_files import parse_notebook, replace_source
 from codriver_lisp.edit import EditedText, EditEffect, RefusedEdits

@@ -19,7 +19,7 @@ from codriver.core.records import replace
 from codriver.core.requests import MAIN_SESSION, Form, Request
 from codriver.editing import HY_SUFFIX, FileResult, Outcome
 from codriver.editing.file_languages import is_python
-from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
+from codriver.editing.python_source import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.answer_budget import default_budget
