@@ -404,7 +404,7 @@ def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions
     line, column = positions.line_and_column(suspect)
     word = opening_bracket(text, suspect)
     if suspect in openers:
-        words = f"the `{word}` at line {line} is never closed; its form seems to end before line {positions.line(end)}"
+        words = f"the `{word}` at line {line} is never closed. Its form seems to end before line {positions.line(end)}"
     else:
         outer = openers[-1]
         words = (

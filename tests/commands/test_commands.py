@@ -392,7 +392,7 @@ def test_settings_are_listed_with_their_origin_and_checked(tmp_path):
     for words in (["config", "show"], ["config", "check"], ["serve"]):
         done = run(tmp_path, *words)
         assert done.returncode == 1
-        assert "maxDepth = 0 is invalid; use a whole number from 1 to 1000" in done.stderr
+        assert "maxDepth = 0 is invalid. Use a whole number from 1 to 1000" in done.stderr
         assert "Traceback" not in done.stderr
 
 

@@ -62,7 +62,7 @@ def test_a_missing_text_is_refused_with_the_most_similar_lines():
     assert message == "oldText does not occur in the current file. The most similar lines are"
     assert "→ 6      return x * rate" in context
     [(message, context)] = refused(SHOP, ReplaceText("nothing of the kind", "1"))
-    assert "read the file again" in message
+    assert "Read the file again" in message
     assert context is None
 
 

@@ -95,7 +95,7 @@ def test_balanced_code_has_no_error(text):
         ("\n#(a", "the `#(` at line 2 is never closed", 2, 1),
         (
             "(defn a []\n  (b\n\n(defn c [])",
-            "the `(` at line 2 is never closed; its form seems to end before line 4",
+            "the `(` at line 2 is never closed. Its form seems to end before line 4",
             2,
             3,
         ),

@@ -67,7 +67,7 @@ def test_a_server_that_fails_to_start_is_explained_by_its_own_message(run, works
     done = run("eval", "--start", "1")
     assert done.returncode == 3
     assert "exited with status 1" in done.stderr
-    assert 'maxDepth = "deep" is invalid; use a whole number from 1 to 1000' in done.stderr
+    assert 'maxDepth = "deep" is invalid. Use a whole number from 1 to 1000' in done.stderr
     assert "serve.log" in done.stderr
 
 

@@ -100,10 +100,10 @@ async def test_an_error_while_reading_an_answer_ends_only_that_evaluation(tmp_pa
     async with served(tmp_path) as (core, _, output, transcripts):
         ended = await run(core, transcripts, "e-1", "fails")
         assert (ended.status, ended.failure.type) == ("failed", "internal-error")
-        assert "internal error in codriver (the evaluation e-1): ValueError" in ended.failure.message
+        assert "internal error in Codriver (the evaluation e-1): ValueError" in ended.failure.message
         assert "may have run" in ended.failure.message
         assert core.state.latches["internal-error"].count == 1
-        assert any("internal error in codriver" in text for text in output)
+        assert any("internal error in Codriver" in text for text in output)
         assert caplog.records[-1].exc_info
         assert (await run(core, transcripts, "e-2", "fine")).status == "done"
 

@@ -145,12 +145,12 @@ def test_the_error_for_an_invalid_value_names_the_file_key_value_and_alternative
     with pytest.raises(SettingsError) as caught:
         load_workspace_settings(workspace, environ={})
     key = line.split(" ")[0]
-    assert str(caught.value) == f"{workspace / 'codriver.toml'}: {key} = {value} is invalid; use {allowed}"
+    assert str(caught.value) == f"{workspace / 'codriver.toml'}: {key} = {value} is invalid. Use {allowed}"
     assert isinstance(caught.value, StartError)
 
 
 def test_the_error_names_an_invalid_environment_variable(workspace):
-    with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is invalid; use"):
+    with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is invalid\. Use"):
         load_workspace_settings(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
 
 
@@ -189,7 +189,7 @@ def test_a_byte_order_mark_in_a_settings_file_is_accepted(workspace):
 @pytest.mark.parametrize("text", ["tool = 1\n", "[tool]\ncodriver = 3\n"])
 def test_a_value_other_than_a_table_in_pyproject_is_an_error(workspace, text):
     (workspace / "pyproject.toml").write_text(text)
-    with pytest.raises(SettingsError, match=r"write \[tool.codriver\]"):
+    with pytest.raises(SettingsError, match=r"Write \[tool.codriver\]"):
         load_workspace_settings(workspace, environ={})
 
 

@@ -287,7 +287,7 @@ def test_a_full_removal_keeps_a_modified_skill_and_reports_it(workspace, init):
     file.write_text("mine\n")
     report = init(remove=True)
     assert (report.exit_status, files(workspace)) == (0, {file.relative_to(workspace).as_posix()})
-    assert f"skipped: {file}: the file was changed since codriver wrote it" in report.text
+    assert f"skipped: {file}: the file has been changed since Codriver wrote it" in report.text
 
 
 def test_the_command_accepts_the_agent_file_options(workspace, tmp_path):

@@ -268,7 +268,7 @@ def test_the_diff_of_a_new_file_starts_from_dev_null(one):
 def test_a_file_changed_since_the_plan_is_left_alone(one, file_of):
     change = one("claude-code")
     file_of("claude-code").write_text("{}")
-    with pytest.raises(FileChangedError, match="run the command again"):
+    with pytest.raises(FileChangedError, match="Run the command again"):
         apply_change(change)
     assert file_of("claude-code").read_text() == "{}"
 
@@ -390,7 +390,7 @@ def test_a_client_that_reads_two_files_gets_one_entry(machine, launch, one, firs
     apply_change(one("copilot", scope=first))
     change = one("copilot", scope=second)
     assert change.state == "skipped"
-    assert "would start codriver twice" in change.reason
+    assert "would start Codriver twice" in change.reason
     assert f"--remove --client copilot --scope {first}" in change.fix
     assert not change.file.exists()
     apply_change(one("copilot", plan_removal, scope=first))

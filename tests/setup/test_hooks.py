@@ -135,7 +135,7 @@ def test_a_foreign_plugin_named_codriver_is_kept_unless_forced(directory):
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = 1\n")
     (change,) = plan_hooks(clients("opencode"), launch(directory), machine(directory))
-    assert (change.state, change.reason) == ("refused", "the file is not codriver's")
+    assert (change.state, change.reason) == ("refused", "Codriver did not write the file")
     (change,) = plan_hooks(clients("opencode"), launch(directory), machine(directory), force=True)
     assert change.state == "add"
     assert plan_hooks_removal(clients("opencode"), launch(directory))[0].state == "absent"

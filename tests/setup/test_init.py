@@ -229,7 +229,7 @@ def test_the_toolset_is_written_next_to_the_repl(init, workspace):
 @pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])
 def test_the_repl_of_a_python_project_is_also_written_to_settings(init, workspace, files):
     write(workspace, files)
-    assert "to use another REPL, change repl in codriver.toml" in init(clients=["zed"]).text
+    assert "to use another REPL, change `repl` in codriver.toml" in init(clients=["zed"]).text
     assert load_workspace_settings(workspace, environ={}).settings.repl == ("python",)
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
@@ -255,8 +255,8 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"AGENTS.md": ""}, "codriver starts its embedded Python REPL"),
-        ({"Cargo.toml": ""}, "none is started: start one, or set"),
+        ({"AGENTS.md": ""}, "Codriver starts its embedded Python REPL"),
+        ({"Cargo.toml": ""}, "none is started. Start one, or set"),
         ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, according to .nrepl-port"),
         (
             {"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'},
@@ -282,7 +282,7 @@ def test_one_refusal_fails_the_command_but_does_not_stop_other_clients(init, wor
 
 def test_without_a_detected_client_the_names_of_supported_clients_are_listed(init):
     report = init()
-    assert "none found; choose one with --client: claude-code, vscode," in report.text
+    assert "none found. Choose one with --client: claude-code, vscode," in report.text
 
 
 def test_removal_undoes_what_init_did(init, workspace):

@@ -84,7 +84,7 @@ def test_entries_of_clients_with_a_configuration_file_are_not_printed():
 
 def test_a_removal_describes_where_pasted_entries_must_be_removed():
     text, _ = printed_entries(["github"], LAUNCH, remove=True)
-    assert text.startswith("Copilot cloud agent: codriver wrote nothing; remove what you pasted into")
+    assert text.startswith("Copilot cloud agent: Codriver wrote nothing. Remove the text that you pasted into")
     assert ".github/workflows/copilot-setup-steps.yml" in text
 
 

@@ -283,7 +283,7 @@ def test_a_debugger_fails_the_test_with_an_explanation(project):
     folder = project("def test_one():\n    breakpoint()\n\ndef test_two(): print('seen')\n")
     ran = run(folder)
     assert ran.outcomes == {"test_it.py::test_one": "failed", "test_it.py::test_two": "passed"}
-    assert "remove breakpoint()" in ran.failure("test_one").message
+    assert "Remove breakpoint()" in ran.failure("test_one").message
     assert ran.failure("test_one").frames[0].line == 2
 
 

@@ -52,7 +52,7 @@ def test_unittest_produces_the_same_events_as_pytest(tmp_path):
     failure = ran.failure("test_fails")
     assert (failure.message, failure.frames[0].locals["price"]) == ("AssertionError: 1 != 2", "1")
     assert [item.part for item in ran.result("test_parts").failures] == ["(number=0)", "(number=2)"]
-    assert "remove breakpoint()" in ran.failure("test_debugger").message
+    assert "Remove breakpoint()" in ran.failure("test_debugger").message
     assert (ran.report.exit_status, ran.report.counts.collected, ran.report.error) == (1, 9, None)
 
 

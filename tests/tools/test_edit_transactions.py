@@ -146,7 +146,7 @@ def test_an_edit_that_passes_is_kept_with_its_tests_counted(client, core, as_bef
     same = {**PRICE, "newForm": "(def price (+ 1 1))"}
     answer = edit(client, core, same, test=["affected"], onFailure="restore")
     assert answer["ok"], answer
-    assert (answer["tests"]["passed"], answer["chosen"]) == (1, "namespaces that require what changed"), answer
+    assert (answer["tests"]["passed"], answer["chosen"]) == (1, "namespaces that require the changed ones"), answer
     assert "(+ 1 1)" in core.read_text()
     assert edit(client, core, {**PRICE, "targetLineText": "(def price (+ 1 1))", "newForm": PRICE["targetLineText"]})[
         "ok"

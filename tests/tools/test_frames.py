@@ -99,7 +99,7 @@ def test_frames_of_an_earlier_error_have_no_numbers(client, py):
 
 def test_a_session_without_failures_has_no_frame(client):
     answer = client.call("evaluate_code", code="1", frame=0, isolate=True, who="careful", replSessionKey="py")
-    assert (answer["reason"], "nothing failed" in answer["message"]) == ("no-frame", True)
+    assert (answer["reason"], "nothing has failed" in answer["message"]) == ("no-frame", True)
 
 
 def test_only_the_second_identical_failure_suggests_frames(py):

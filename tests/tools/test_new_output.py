@@ -239,7 +239,7 @@ def test_a_query_notes_what_was_evicted_from_the_log(tmp_path):
         answer = client.call("repl_output_log", query=every_line)
         [note] = answer["notes"]
         gone = answer["firstLine"] - 1
-        assert note.endswith(f"up to line {gone} were evicted from the log; $history has their code")
+        assert note.endswith(f"up to line {gone} were evicted from the log. $history still has their code")
         assert client.call("repl_output_log", since=gone - 1)["notes"] == [note]
         assert "notes" not in client.call("repl_output_log", since=gone)
         assert "notes" not in client.call("repl_output_log")

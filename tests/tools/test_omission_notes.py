@@ -74,7 +74,7 @@ def test_the_calls_in_the_notes_on_a_search_and_a_diff_return_more_lines(client)
         found["matches"]
     )
     differing = client.call("get_evaluation", evaluationId=item, diffWith=other)
-    assert "pass length" in note_of(differing, "of the diff are omitted")
+    assert "Pass length" in note_of(differing, "of the diff are omitted")
     more = client.call("get_evaluation", evaluationId=item, diffWith=other, length=10**6)
     assert more["diff"].startswith(differing["diff"])
     assert len(more["diff"]) > len(differing["diff"])

@@ -439,7 +439,7 @@ def test_the_error_for_pdb_and_breakpoints_suggests_the_retained_process(live, c
     file.write_text("def test_stops():\n    price = 7\n    breakpoint()\n")
     try:
         (row,) = run(client, "tests/test_stops.py")["results"]
-        assert "remove breakpoint()" in row["message"], row
+        assert "Remove breakpoint()" in row["message"], row
         assert client.call("evaluate_code", frame=0, code="price")["result"] == "7"
     finally:
         file.unlink()

@@ -318,7 +318,7 @@ def test_a_long_source_is_truncated_with_a_pointer_to_the_rest(live, client):
     displayed = answer["source"].count("\n")
     assert 100 < displayed < 3000
     place = f"{live.workspace / 'long.py'} from line {displayed + 1} on"
-    assert answer["notes"] == [f"source has the first {displayed} of 3002 lines; the rest is in {place}"]
+    assert answer["notes"] == [f"source has the first {displayed} of 3002 lines. The rest is in {place}"]
 
 
 def test_names_are_listed_while_the_session_is_busy(live, client):

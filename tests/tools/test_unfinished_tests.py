@@ -10,7 +10,7 @@ EXECUTING = "tests/test_price.py::test_half"
 IMPORTING = "tests/test_web.py::test_page"
 CHOSEN_TESTS = ("tests/test_price.py", EXECUTING), ("tests/test_web.py", COLLECTION_TEST)
 CHOICE = Choice((affected_tests.TestsRun("py", only=CHOSEN_TESTS),))
-PASSED_SENTENCE = "All tests that executed the changed code have passed; the others only import it"
+PASSED_SENTENCE = "All tests that executed the changed code have passed. The other tests only import it"
 
 
 @pytest.mark.parametrize(

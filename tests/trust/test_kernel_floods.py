@@ -143,7 +143,7 @@ def test_a_malformed_kernel_message_uses_little_memory_and_the_next_evaluation_w
         here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
-        assert "internal error in codriver" not in json.dumps(answer)
+        assert "internal error in Codriver" not in json.dumps(answer)
         assert client.call("evaluate_code", code="nothing", timeoutMs=60_000)["status"] == "done"
         assert peak_mib(liar) - before < 100
         assert here <= MAX_TIMES_LONGER * max(elsewhere, MIN_S)

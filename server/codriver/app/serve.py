@@ -351,7 +351,7 @@ class Server:
                 "the relay is at %s", relay_install.install_relay(relay_install.shipped_relay_directory(), relay_file())
             )
         except relay_install.RelayNotInstalledError as error:
-            logger.warning("%s; clients configured with codriver-relay from the PATH are not affected", error)
+            logger.warning("%s. Clients configured with codriver-relay from the PATH are not affected", error)
 
     def _start_discovery(self) -> None:
         """Start looking for the configured REPLs and for others in the workspace."""

@@ -45,7 +45,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
         except client.NoServerError as error:
             raise StartError(error.why) from error  # the doctor gives advice of its own
 
-    with waiting_line(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
+    with waiting_line(lambda: "checking the installation by trying the relay, the interpreters and the clients"):
         machine = Environment.current()
         launch = Launch.current(workspace).with_shared_command(machine)
         report = diagnose(launch, call_tool, machine, settings_model=settings_model(), of_features=doctor_checks())

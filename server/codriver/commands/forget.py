@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.log.memory import Memory
 
 
-@click.command("forget", short_help="List or delete what is remembered about this workspace.")
+@click.command("forget", short_help="List or delete the stored data about this workspace.")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @click.option("--all", "is_all", is_flag=True, help="Delete everything, including the history.")
 @workspace_option

@@ -23,8 +23,8 @@ MAX_FIRST_LINE_BYTES: Final = 64 * 1024
 CHUNK_BYTES: Final = 4096
 """Maximum number of bytes read from standard input at once."""
 MISTAKEN_CLIENT_MESSAGE: Final = (
-    "codriver: an MCP client started `codriver serve`, which does not speak MCP on standard input. Have the client "
-    "start `codriver-relay --workspace auto --start` instead, or run `codriver init` to configure it"
+    "codriver: an MCP client started `codriver serve`, which does not speak MCP on standard input. Configure the "
+    "client to start `codriver-relay --workspace auto --start` instead, or run `codriver init`"
 )
 MISTAKEN_CLIENT_STATUS: Final = 2
 """Exit status if an MCP client started `codriver serve`."""

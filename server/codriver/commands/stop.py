@@ -136,7 +136,7 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
         lock = server_record.lock_file(directory)
         echo(
             f"pid {claimed.pid}, which {directory} names, is not known to be the server of this workspace: "
-            f"`{open_file_users_command(lock)}` lists the processes that hold its lock; if one of them is a server "
+            f"`{open_file_users_command(lock)}` lists the processes that hold its lock. If one of them is a server "
             f"that hangs, end it with `{kill_command('PID')}`",
             err=True,
         )
@@ -159,9 +159,9 @@ def _wait_for_record(directory: Path) -> ServerRecord | None:
     if is_locked:
         lock = server_record.lock_file(directory)
         echo(
-            f"a process has held {lock} for {STARTING_TIMEOUT_S:g} s and cannot be reached: "
-            "it is a server that hangs on starting or stopping. "
-            f"`{open_file_users_command(lock)}` prints its pid; end it with `{kill_command('PID')}`",
+            f"a process has held {lock} for {STARTING_TIMEOUT_S:g} s and cannot be reached, so it is a server that "
+            f"hangs while starting or stopping. `{open_file_users_command(lock)}` prints its pid. End the process "
+            f"with `{kill_command('PID')}`",
             err=True,
         )
         sys.exit(1)

@@ -208,7 +208,7 @@ class UnhandledError(CodriverError):
     """Raised when no function is registered for a class of actions or effects."""
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
-        super().__init__(f"no function handles the {kind} {', '.join(names)}: pass a function for each to the core")
+        super().__init__(f"no function handles the {kind} {', '.join(names)}. Pass a function for each to the core")
 
 
 class UnresolvedReferenceError(CodriverError):

@@ -100,6 +100,6 @@ def require_source_file(path: Path, data: bytes | None, *contents: str) -> None:
     if not known:
         kinds = ", ".join(LISP_SUFFIXES)
         raise NotEditableError(
-            f"{path.name} is not a Python or Lisp file (.py, {kinds}): edit it as text, "
-            "with your client's own editing tool"
+            f"{path.name} is not a Python or Lisp file (.py, {kinds}). Edit it as text with your client's own "
+            "editing tool"
         )

@@ -101,7 +101,10 @@ def too_many_lines_reason(data: bytes) -> str:
     lines = max(data.count(b"\n"), data.count(b"\r"))
     if lines <= MAX_LINES:
         return ""
-    return f"the file has {lines:,} lines, but at most {MAX_LINES:,} can be edited: change it with a program in a shell"
+    return (
+        f"the file has {lines:,} lines, but at most {MAX_LINES:,} can be edited. Change the file with a program in a "
+        "shell"
+    )
 
 
 def read_content(location: DirectoryEntry) -> bytes | None:

@@ -159,7 +159,7 @@ class PythonSource:
             return self._require_separate_lines(matching[0])
         line_numbers = ", ".join(str(candidate.node.lineno) for candidate in found[:MAX_NAMED_DEFINITIONS])
         if line is not None and not matching:
-            raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {line_numbers}"))
+            raise EditFailedError(EditError(f"{name} is not defined at line {line}, but at {line_numbers}"))
         raise EditFailedError(
             EditError(f"{name} is defined more than once, at lines {line_numbers}. Pass line to select one")
         )

@@ -440,7 +440,7 @@ class SpillStore:
             try:
                 job()
             except Exception:
-                logger.exception("internal error in codriver while storing a long text")
+                logger.exception("internal error in Codriver while storing a long text")
             if self._jobs.empty():
                 self.close_previous(None)
         self.close_previous(None)

@@ -21,7 +21,7 @@ class InternalErrorReporter:
 
     def report(self, what: str, error: Exception) -> str:
         """Log an internal error and return its description. `what` describes what was being done."""
-        text = f"internal error in codriver ({what}): {_error_text(error)}"
+        text = f"internal error in Codriver ({what}): {_error_text(error)}"
         logger.error("%s", text, exc_info=error)
         try:
             self._core.report(actions.LatchError("internal-error", text), actions.AddServerLine(text, error=True))

@@ -330,7 +330,7 @@ def _validate(name: str, value: object, origin: ValueOrigin, model: type[Setting
         displayed = given if isinstance(given, str | int | float | list) else str(given)
         raise SettingsError(
             origin.source,
-            f"{name_in_files(name)} = {to_toml(displayed)} is invalid; use {describe_allowed_values(name, model)}",
+            f"{name_in_files(name)} = {to_toml(displayed)} is invalid. Use {describe_allowed_values(name, model)}",
         ) from error
     checked: object = getattr(validated, name)
     return checked

@@ -136,7 +136,7 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
     if options.force or _is_unchanged_skill(before):
         state: State = "remove" if options.remove else "replace"
         return Change("skills", file, state, before, _new_content(options, text), root=workspace)
-    reason = "the file was changed since codriver wrote it"
+    reason = "the file has been changed since Codriver wrote it"
     fix = "--remove --skills --force removes it" if options.remove else "--skills --force replaces it"
     state = "refused" if options.is_named else "skipped"
     return Change("skills", file, state, before, before, reason, f"codriver init {fix}", root=workspace)

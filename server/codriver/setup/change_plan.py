@@ -535,7 +535,9 @@ def _reason_unsuitable(
         other = _find_target(client, launch, environment, scope)
         text = other.text(contents)
         if text is not None and starts_relay(find_entry(client, text, other.name)):
-            reason = f"{client.title} also reads {other.file}, which has an entry, and would start codriver twice"
+            reason = (
+                f"{client.title} also reads {other.file}, which has an entry, so the client would start Codriver twice"
+            )
             return reason, f"codriver init --remove --client {client.id} --scope {scope} removes that entry"
     return None
 
@@ -548,7 +550,7 @@ def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force
         if before is None or present is None:
             return target.change("absent", before, before)
         if not force and not starts_relay(present):
-            reason = f"the entry {name} does not start codriver's relay"
+            reason = f"the entry {name} does not start Codriver's relay"
             fix = f"codriver init --remove --client {client.id} --force removes it anyway"
             return target.change("refused", before, before, reason, fix)
         after = remove_entry(client, before, name)

@@ -138,7 +138,7 @@ class _Target:
             return self._change("same", before, after)
         if before is not None and self.file.is_exclusive and not _is_codrivers(before) and not force:
             fix = f"codriver init --hooks --client {self.client.id} --force replaces it"
-            return replace(self._change("refused", before, before), reason="the file is not codriver's", fix=fix)
+            return replace(self._change("refused", before, before), reason="Codriver did not write the file", fix=fix)
         state = "replace" if before is not None and _is_codrivers(before) else "add"
         return replace(self._change(state, before, after), next=self.file.next)
 

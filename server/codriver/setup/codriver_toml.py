@@ -45,9 +45,9 @@ def plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple
     if after == (before or "").removeprefix("\ufeff"):
         return ()
     next_step = (
-        "to use another REPL, change repl in codriver.toml"
+        "to use another REPL, change `repl` in codriver.toml"
         if repl_line
-        else "toolset in codriver.toml determines which tools clients get"
+        else "`toolset` in codriver.toml determines which tools clients get"
     )
     return (Change("codriver", file, "add", before, after, next=next_step, root=workspace),)
 

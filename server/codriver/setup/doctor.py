@@ -238,7 +238,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("port file", "ok", str(file))
     for error in _get_rows(health, "errors"):
         text = f"{error.get('message')} ({error.get('count')} times, first {error.get('firstAt')})"
-        yield Check("errors", "note", text, "codriver log shows what happened around that time")
+        yield Check("errors", "note", text, "run `codriver log` to see what happened around that time")
 
 
 def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:

@@ -229,7 +229,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
         remedy = f"{grant}{alternative} written"
         yield Check("state", "wrong", f"{existing} cannot be written by this user: {MEMORY_ONLY_WARNING}", remedy)
     elif (free := shutil.disk_usage(existing).free) < MIN_STATE_FREE_BYTES:
-        text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {MEMORY_ONLY_WARNING}"
+        text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}. Once it is full, {MEMORY_ONLY_WARNING}"
         yield Check("state", "wrong", text, f"free some space, or {alternative} filled")
     elif (free := shutil.disk_usage(workspace).free) < MIN_SERVER_FREE_BYTES:
         text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, so no server can start there"
@@ -294,7 +294,7 @@ def _check_different_entry(client: Client, change: Change, launch: Launch, envir
     """Check an entry that differs from what `init` would write. It may work, for example with another Python."""
     if change.state == "replace":
         fix = f"codriver init --client {client.id} writes an entry without paths from this machine"
-        change = replace(change, reason="the file has an older codriver entry", fix=fix)
+        change = replace(change, reason="the file has an entry from an older version of Codriver", fix=fix)
     entry = _current_entry(client, change, launch)
     words = command_line(entry)
     missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
@@ -340,7 +340,7 @@ def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -
 def _check_client_hooks(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
     paths = ", ".join(str(change.file) for change in changes)
     if any(change.state != "same" for change in changes):
-        text = f"{client.title}: {paths}: the hooks are from another version of codriver, so they were not tried"
+        text = f"{client.title}: {paths}: the hooks are from another version of Codriver, so they were not tried"
         return Check("hooks", "note", text, f"codriver init --hooks --client {client.id}")
     results = [runner.run(client, files[0], event) for event in EVENT_NAMES_BY_CLIENT[client.id]]
     text = f"{client.title}: {paths}: {', '.join(words for words, _ in results)}"
@@ -476,7 +476,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 def _connection_advice(address: str) -> str:
     """Return advice on connecting to a REPL whose process seems to belong to another user."""
     intended = f"if this is intended, run codriver serve --nrepl {address}, or set nrepl in your own settings"
-    return f"{intended}; otherwise start your REPL again"
+    return f"{intended}. Otherwise, start your REPL again"
 
 
 def check_port_files(workspace: Path) -> Iterator[Check]:

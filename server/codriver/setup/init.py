@@ -138,7 +138,7 @@ def run_init(
     hooked = _plan_hooks(clients, launch, environment, options, changes)
     if not clients:
         known = ", ".join(known_clients())
-        lines.append(f"clients    none found; choose one with --client: {known}")
+        lines.append(f"clients    none found. Choose one with --client: {known}")
     report_lines, applied, failed = _apply_changes((*changes, *hooked), options)
     report_lines += [
         (f"{client.title:<15} skipped: the client has no file for the scope {options.scope}") for client in lacking
@@ -236,12 +236,12 @@ def _describe_projects(projects: Sequence[Project], workspace: Path, environment
         lines.insert(0, "project    none recognized")
         if not named and not port_files_with_port(workspace):
             lines.append(
-                "REPL       codriver starts its embedded Python REPL"
+                "REPL       Codriver starts its embedded Python REPL"
                 if is_python_default(workspace)
-                else 'REPL       none is started: start one, or set repl = ["python"] or another REPL in codriver.toml'
+                else 'REPL       none is started. Start one, or set repl = ["python"] or another REPL in codriver.toml'
             )
     lines += [
-        f"REPL       running, according to {file}; codriver connects to it" for file in port_files_with_port(workspace)
+        f"REPL       running, according to {file}. Codriver connects to it" for file in port_files_with_port(workspace)
     ]
     for key, value in named.items():
         does = "codriver starts" if key == "repl" else "codriver connects to"
@@ -363,7 +363,9 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
             needs += f": here {Path(program).parents[1]} has it, so start clients where that environment is active"
         return [f"{'git: ' if advice else ''}{advice}everyone who works on the project needs {needs}"]
     if is_in_git:
-        return [f"git: {names} contains paths from this machine; do not commit it, or have everyone run init"]
+        return [
+            f"git: {names} contains paths from this machine. Do not commit it, or have everyone run `codriver init`"
+        ]
     if launch.shared is None:
         return []
     if is_search_boundary(str(launch.workspace)):

@@ -60,7 +60,8 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
         elif remove:
             locations = " and ".join(block.location for block in known[name].blocks)
             printed.append(
-                f"{known[name].title}: codriver wrote nothing; remove what you pasted into {locations} yourself\n"
+                f"{known[name].title}: Codriver wrote nothing. Remove the text that you pasted into {locations} "
+                "yourself\n"
             )
         else:
             printed.append(known[name].to_text(launch))

@@ -134,7 +134,7 @@ class RetainedFailure:
             finished = EvaluationFinished(identity, "failed", failure=Failure("no-frame", str(error)))
         except Exception as error:
             logger.exception("code in a frame of %s failed", job.run)
-            text = f"internal error in codriver: {error!r}"
+            text = f"internal error in Codriver: {error!r}"
             finished = EvaluationFinished(identity, "failed", failure=Failure("internal-error", text))
         finally:
             del self._evaluating[identity]

@@ -288,7 +288,7 @@ class TestJobs:
                     failure = Failure(getattr(error, "reason", "evaluation-failed"), str(error))
                 except Exception as error:
                     logger.exception("the test run %s failed", job_id)
-                    failure = Failure("internal-error", f"internal error in codriver during this test run: {error!r}")
+                    failure = Failure("internal-error", f"internal error in Codriver during this test run: {error!r}")
             if running.scope.cancelled_caught:
                 failure = Failure("server-stopped", "the run was stopped because the server is stopping")
         finally:

@@ -184,7 +184,9 @@ async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
         if error.reason != NOTHING_TO_UNDO:
             raise
         if name is not None:
-            raise refused(NOTHING_TO_UNDO, f"{name} has no edit to revert here", hint=OTHER_EDIT_HINT) from error
+            raise refused(
+                NOTHING_TO_UNDO, f"{name} has not made an edit that can be reverted", hint=OTHER_EDIT_HINT
+            ) from error
         path = call.services.workspace / file
         edits = call.services.ledger.file_edits.by_file.get(path, ()) if file else ()
         if not edits or is_made_by(call.state, edits[-1], call.who(arguments.who), call.client):

@@ -199,8 +199,8 @@ def _eviction_notes(call: Call, arguments: LogArguments, count: int) -> list[str
         return []
     return [
         (
-            f"{log.evicted_count} entities up to line {log.last_evicted_line} were evicted from the log; "
-            "$history has their code"
+            f"{log.evicted_count} entities up to line {log.last_evicted_line} were evicted from the log. $history "
+            "still has their code"
         )
     ]
 

@@ -49,7 +49,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         raise repl_stopped_error(current)
     if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
-        outcome = f"the REPL is not ready yet{why}: code that you send now runs as soon as it is"
+        outcome = f"the REPL is not ready yet{why}. Code that you send now runs as soon as it is"
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
         outcome = (
@@ -115,5 +115,5 @@ TOOL = Tool(
     run=restart_repl,
     needs=("restart",),
     destructive=True,
-    search_hint="start the process anew",
+    search_hint="start the process again",
 )

@@ -65,7 +65,7 @@ async def describe_source(
         location = "the evaluated code, in the log"
         if found and found.file:
             location = f"{found.file} from line {(found.line or 1) + included_lines} on"
-        fields["notes"] = [f"source has the first {included_lines} of {whole} lines; the rest is in {location}"]
+        fields["notes"] = [f"source has the first {included_lines} of {whole} lines. The rest is in {location}"]
     return fields
 
 

@@ -197,7 +197,9 @@ class _Wait:
         while not self._is_stopping and (now := anyio.current_time()) < self._deadline:
             if now - self._reported_at >= self._call.services.durations.progress_s:
                 self._reported_at = now
-                await self._call.progress(now - self._started, f"no new row yet; the log is at line {self._seen}")
+                await self._call.progress(
+                    now - self._started, f"there is no new row yet, and the log is at line {self._seen}"
+                )
             if not self._grown.is_set():
                 with anyio.move_on_after(min(STOPPING_CHECK_INTERVAL_S, self._deadline - now)):
                     await self._grown.wait()

@@ -66,7 +66,7 @@ def test_a_seam_without_frames_is_reported_with_how_to_register_a_frame():
 
 
 def test_a_seam_of_a_different_version_is_reported_with_both_versions():
-    assert f"the seam uses contract 7, but this codriver uses {CONTRACT_VERSION}" in detail(contract=7)
+    assert f"the seam uses contract 7, but this version of Codriver uses {CONTRACT_VERSION}" in detail(contract=7)
     assert status_accessors.CONTRACT_VERSION == CONTRACT_VERSION
 
 

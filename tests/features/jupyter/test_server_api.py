@@ -53,7 +53,7 @@ async def test_a_kernel_can_be_started_listed_interrupted_restarted_and_deleted(
     await calls.delete(started.id)
     assert started.id not in server.kernels()
     for call in (calls.kernel, calls.interrupt, calls.restart):
-        with pytest.raises(KernelNotFoundError, match="has no such kernel: HTTP 404"):
+        with pytest.raises(KernelNotFoundError, match="does not have this kernel: HTTP 404"):
             await call(started.id)
     await calls.delete(started.id)
 

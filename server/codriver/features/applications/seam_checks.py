@@ -62,8 +62,8 @@ def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
         return provider
     if (contract := exposed.get("contract")) is not None:
         return (
-            f"{provider}; the seam uses contract {contract}, but this codriver uses {CONTRACT_VERSION}: update the "
-            "seam (codriver seam copy DIR, or the package in its environment) and restart the application"
+            f"{provider}; the seam uses contract {contract}, but this version of Codriver uses {CONTRACT_VERSION}. "
+            "Update the seam (codriver seam copy DIR, or the package in its environment) and restart the application"
         )
     if frames := exposed.get("frames"):
         return f"{provider}; frames: {', '.join(map(str, frames))}"

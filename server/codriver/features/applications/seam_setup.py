@@ -63,8 +63,8 @@ SETUP_STEPS: Final[Mapping[str, SetupSteps]] = {
 def _hint(dialect: str, steps: SetupSteps) -> str:
     reason = "no application in this REPL has registered with the seam"
     if dialect == "python":
-        return f"{reason}: evaluate {steps.code}; if the import fails, load_file {steps.file} first"
-    return f"{reason}: load_file {steps.file}, then evaluate {steps.code}"
+        return f"{reason}. Evaluate {steps.code}. If the import fails, call load_file with {steps.file} first"
+    return f"{reason}. Call load_file with {steps.file}, then evaluate {steps.code}"
 
 
 SETUP_HINTS: Final[Mapping[str, str]] = {dialect: _hint(dialect, steps) for dialect, steps in SETUP_STEPS.items()}

@@ -14,7 +14,7 @@ from codriver.wire.untrusted import mapping_or_empty, strings_or_empty, text_or_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_REQUIRES_CIDER: Final = f"{CIDER_HINT}; without it clojuredocs_info reads the public export"
+_REQUIRES_CIDER: Final = f"{CIDER_HINT}. Without it, clojuredocs_info reads the public export"
 CLOJUREDOCS_CAPABILITY: Final = ServerCapability(
     "clojuredocs",
     ("clojuredocs-lookup", "cider/clojuredocs-lookup"),

@@ -71,7 +71,7 @@ MAX_RECORDING_BYTES = 64 * MEBIBYTE
 )
 @images_option
 @workspace_option
-@quiet_option("Print only what differs.")
+@quiet_option("Print only the differences.")
 def replay_command(
     *,
     file: Path,

@@ -296,7 +296,10 @@ async def _add_editor_note(call: Call, notebook: OpenedNotebook, answer: Answer)
         return answer
     call.services.delivered.notes.record_received(notebook.who, [subject])
     name = notebook.path.name
-    note = f"{editor} has this folder open: unsaved changes to {name} in it will conflict with what was written"
+    note = (
+        f"{editor} has this folder open. Unsaved changes to {name} in {editor} will conflict with the outputs that "
+        "were written"
+    )
     return replace(answer, fields=with_notes(dict(answer.fields), [note]))
 
 

@@ -153,6 +153,6 @@ def silence_reason(pid: int, phase: RequestPhase) -> str:
     if process.is_blocking:
         return "the program blocks SIGURG"
     return (
-        f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s: either it is in C code, such as a long query "
-        "or a library's lock (call again later), or the program has replaced the handler for SIGURG"
+        f"the main thread ran no Python code for {ANSWER_TIMEOUT_S:g} s. Either it is in C code, such as a long "
+        "query or a library's lock (call again later), or the program has replaced the handler for SIGURG"
     )

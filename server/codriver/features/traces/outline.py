@@ -36,7 +36,9 @@ SAME_CHANGE_MS: Final = 2000
 """Changes to functions within this time count as one change, because one edit may load several files."""
 MAX_CHANGED_FUNCTIONS: Final = 2
 """Maximum number of changed functions in an outline."""
-MORE_CALLS_HINT: Final = "; for others, pass part trace and path [number of a call, or a function] to get_evaluation"
+MORE_CALLS_HINT: Final = (
+    '; for other calls, pass part: "trace" and path: [number of a call, or a function] to get_evaluation'
+)
 """Hint appended to the first line of an outline that does not include all calls."""
 
 

@@ -43,8 +43,8 @@ MAX_WARNINGS = 20
 OUTCOMES_BY_PRIORITY = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 """Outcomes, highest priority first. A test has the outcome of the phase with the highest priority."""
 NO_DEBUGGER_MESSAGE = (
-    "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
-    "evaluate code in a frame of the failure instead"
+    "a debugger was started, but a test run has no terminal. Remove breakpoint() or set_trace(), and evaluate code "
+    "in a frame of the failure instead"
 )
 WORKER_SETUP_TEMPLATE = """
 try:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 NO_DEBUGGER_MESSAGE = (
-    "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
-    "evaluate code in a frame of the failure instead"
+    "a debugger was started, but a test run has no terminal. Remove breakpoint() or set_trace(), and evaluate code "
+    "in a frame of the failure instead"
 )
 
 

@@ -302,7 +302,7 @@ async def image_answer(call: Call, evaluation: Evaluation, number: int) -> Answe
     if not images.images:
         raise refused(
             "forgotten",
-            f"evaluation {evaluation.id} has no image {number} that can be sent; its values have {images.seen} images",
+            f"evaluation {evaluation.id} has no image {number} that can be sent. Its values have {images.seen} images",
             hint="If the image is larger than 9 MB, or maxImages forbids it, evaluate code that saves it to a file.",
         )
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.images))

@@ -65,7 +65,7 @@ MAX_NAMED_FILES: Final = 1
 """Maximum number of test files named in a label."""
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """The reason given for tests that are chosen by the names of files."""
-ONLY_NAMES_NOTE: Final = "chosen only by name: the tests in files named after what changed"
+ONLY_NAMES_NOTE: Final = "chosen only by name: the tests in files named after the changed files"
 """Note about tests that are chosen only by the names of files."""
 
 
@@ -144,7 +144,7 @@ async def choose_tests(
     if failed:
         words.append(f"{format_count(len(failed), 'namespace')} that failed last")
     if found.lisp:
-        words.append("namespaces that require what changed" if found.requires else REASON_FILE_NAMES)
+        words.append("namespaces that require the changed ones" if found.requires else REASON_FILE_NAMES)
     is_by_names = bool(runs) and not found.requires and words in ([], [REASON_FILE_NAMES])
     return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else ())
 

@@ -186,7 +186,9 @@ class EditLoads:
         return {
             "reason": "timed-out",
             "message": f"the load of {name} never started and was removed from the queue: {why}",
-            "hint": f"Send the edits again when that has finished. get_evaluation waits for it; {ends} interrupts it.",
+            "hint": (
+                f"Send the edits again when that has finished. get_evaluation waits for it, and {ends} interrupts it."
+            ),
         }
 
 

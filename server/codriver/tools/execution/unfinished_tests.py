@@ -45,7 +45,7 @@ def unfinished_edit_fields(
     if running:
         message += f": {running} was running"
     if executing and executing.isdisjoint(map(without_parameters, unfinished)):
-        message += ". All tests that executed the changed code have passed; the others only import it"
+        message += ". All tests that executed the changed code have passed. The other tests only import it"
     return _timeout_fields(message, "Pass a longer limitMs, or run the files in notFinished with run_tests.")
 
 

@@ -237,7 +237,7 @@ def omission_reason(check: CheckedStep) -> str:
     """Return the reason why a step that ran is omitted from a test file."""
     if check.is_patch:
         return f"the code redefines names in {check.of.namespace}, which is another file's namespace"
-    return "the code uses the last value, which is only available in a REPL"
+    return "the code uses the last value, which is available only in a REPL"
 
 
 def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], mark: str) -> None:

@@ -25,7 +25,9 @@ class RecordingError(CodriverError):
     """Raised when a file is not a recording or has an unsupported version."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"this is not a recording: {why}; `codriver export --format recording` writes one")
+        super().__init__(
+            f"this is not a recording: {why}. To write a recording, run `codriver export --format recording`"
+        )
 
 
 class EvaluationsNotFoundError(CodriverError):

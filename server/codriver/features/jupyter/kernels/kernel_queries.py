@@ -119,8 +119,7 @@ class KernelQueries:
         raise refused(
             "repl-busy",
             f"the kernel is running code from {code_owner}, and {implementation} cannot answer queries in the "
-            "meantime, "
-            "because it has no subshells",
+            "meantime, because it does not support subshells",
             hint="retry when the kernel is idle, which wait_for and get_evaluation report, or interrupt the code",
         )
 

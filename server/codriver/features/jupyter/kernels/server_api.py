@@ -196,7 +196,7 @@ class ServerApi:
             return KernelNotFoundError(
                 self.base,
                 status,
-                f"has no such kernel: HTTP {status}{detail}",
+                f"does not have this kernel: HTTP {status}{detail}",
                 hint="the kernel was deleted, or the server was restarted. Name a running kernel, or one to start",
             )
         if status in REDIRECTS:
