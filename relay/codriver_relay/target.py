@@ -83,7 +83,8 @@ class Target:
             if not self.other_host:
                 raise
             raise UnreachableError(
-                f"this project is in use by a server on {self.other_host}; use one host, or a checkout for each"
+                f"this project is in use by a server on {self.other_host}. Use it on one host only, or make a "
+                "checkout for each host"
             ) from None
         finally:
             close_directory(directory)

@@ -276,7 +276,7 @@ def test_a_server_on_another_host_is_named_until_it_releases_its_lock(tmp_path):
         assert holder.stdout.readline() == "held\n"
         (directory / "server.json").write_text(json.dumps(record))
         (directory / "port").write_text("9")
-        in_use = "in use by a server on build-2; use one host, or a checkout for each"
+        in_use = "in use by a server on build-2. Use it on one host only, or make a checkout for each host"
         with pytest.raises(AlreadyRunningError, match=in_use), claim_workspace(directory, is_alive=nobody, lock_s=0.1):
             pass
         with pytest.raises(RemoteServerError, match=in_use):

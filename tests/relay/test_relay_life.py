@@ -249,7 +249,7 @@ def test_a_server_on_another_host_is_named(start_relay, tmp_path):
         (folder / "port").write_text("9")
         relay.send(request(1))
         message = relay.receive()["error"]["message"]
-        assert "in use by a server on build-2; use one host, or a checkout for each" in message
+        assert "in use by a server on build-2. Use it on one host only, or make a checkout for each host" in message
         assert "codriver serve" not in message
 
 

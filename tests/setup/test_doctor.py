@@ -231,7 +231,7 @@ def test_a_server_on_another_host_is_named(launch, machine, server, locked):
     (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps(record))
     (check,) = of(diagnose(launch, nobody, machine), "server")
     assert (check.state, check.text) == ("wrong", "this project is in use by a server on build-2")
-    assert check.fix == "use one host, or a checkout for each"
+    assert check.fix == "use the project on one host only, or make a checkout for each host"
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])

@@ -221,7 +221,7 @@ class History:
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
-                errors.append(f"{reason}; the file was renamed to {rename_broken_file(self._path)}")
+                errors.append(f"{reason}, so the file was renamed to {rename_broken_file(self._path)}")
         except OSError as error:
             self._refuse(error, errors)
 

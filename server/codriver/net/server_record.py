@@ -151,7 +151,7 @@ def remote_server_host(directory: Path) -> str:
 
 def describe_remote_server(host: str) -> str:
     """Return the message about a workspace whose server runs on another host."""
-    return f"this project is in use by a server on {host}; use one host, or a checkout for each"
+    return f"this project is in use by a server on {host}. Use it on one host only, or make a checkout for each host"
 
 
 def read_log_tail(directory: Path) -> str:

@@ -251,7 +251,10 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
         return Check("server", "note", "no server is running. The first client starts one", "codriver serve")
     if host := server_record.remote_server_host(file.parent):
         return Check(
-            "server", "wrong", f"this project is in use by a server on {host}", "use one host, or a checkout for each"
+            "server",
+            "wrong",
+            f"this project is in use by a server on {host}",
+            "use the project on one host only, or make a checkout for each host",
         )
     record = read_record(file.parent)
     # The record may have come with a checkout, so only suggest ending a process if the lock is held.

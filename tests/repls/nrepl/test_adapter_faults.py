@@ -425,7 +425,7 @@ async def test_an_idle_session_that_never_reported_its_end_is_replaced_by_a_clon
         await until(lambda: events)
         server.answers["clone"] = [{"new-session": "s2", "status": ["done"]}]
         interruption = await opened.interrupt()
-        assert "a new session replaces this one" in interruption.note
+        assert "A new session replaces this one" in interruption.note
         await until(lambda: endings)
         assert [(await evaluate(opened, code("next"))).status for _ in range(2)] == ["done", "done"]
         assert [request["session"] for request in server.seen("eval") if request["code"] == "next"] == ["s2", "s2"]

@@ -313,7 +313,7 @@ class NreplAdapter(SharedReplOperations):
                     "the REPL reports that nothing is running, but not that the evaluation has ended. Its code may "
                     "still be running"
                 )
-                note += "; a new session replaces this one" if target.is_deaf else ""
+                note += ". A new session replaces this one" if target.is_deaf else ""
             return Interruption("requested", note=note)
         if is_idle:
             return ALREADY_FINISHED

@@ -106,7 +106,7 @@ class SessionRecord:
             )  # fmt: skip
         except OSError as error:
             logger.warning(
-                "cannot record the sessions opened in %s; they stay open if the server is killed: %s", address, error
+                "cannot record the sessions opened in %s, so they stay open if the server is killed: %s", address, error
             )
 
 

@@ -118,10 +118,10 @@ class AppendedSearchPath:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The REPL that codriver embeds: an nREPL server.")
+    parser = argparse.ArgumentParser(description="Codriver's embedded REPL, which is an nREPL server.")
     parser.add_argument("--dialect", choices=["python", "lisp"], default="python")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 for any free port")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on, or 0 for any free port")
     parser.add_argument("--workspace", default=os.getcwd(), help="the project's folder")
     parser.add_argument("--checkout", help="the main checkout, if the workspace is a linked working tree")
     parser.add_argument(
