@@ -90,7 +90,7 @@ def test_an_ambiguous_definition_needs_a_line():
     assert edited(SHOP, ReplaceDef("name", "def name(): ...", line=30)) == SHOP.replace(
         'def name(): return "posix"', "def name(): ..."
     )
-    assert "it is at 28, 30" in refused(SHOP, ReplaceDef("name", "def name(): ...", line=3))[0]
+    assert "but at 28, 30" in refused(SHOP, ReplaceDef("name", "def name(): ...", line=3))[0]
 
 
 @pytest.mark.parametrize(
