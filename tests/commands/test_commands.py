@@ -252,10 +252,10 @@ def test_tools_are_listed_one_per_line_if_the_output_is_piped(live):
 def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
     done = run(tmp_path, "init", "--client", "nope", "--dry-run")
     assert done.returncode == 2
-    assert "the known clients are claude-code" in done.stderr
+    assert "The known clients are claude-code" in done.stderr
     done = run(tmp_path, "init", "--client", "claude-desktop", "--scope", "workspace", "--dry-run")
     assert done.returncode == 2
-    assert "use --scope user" in done.stderr
+    assert "Use --scope user" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,9 @@ def test_an_unreadable_directory_is_reported_in_one_line(tmp_path, words):
         command, cwd=tmp_path, env=environ(tmp_path), capture_output=True, text=True, timeout=WAIT_S, check=False
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith(f"codriver: {tmp_path / 'closed'} cannot be read: Permission denied; run `chmod")
+    assert done.stderr.startswith(
+        f"codriver: {tmp_path / 'closed'} cannot be read: Permission denied. If it is yours, run `chmod"
+    )
 
 
 def test_a_server_that_cannot_be_started_is_explained(tmp_path):

@@ -117,7 +117,7 @@ def test_a_loaded_file_returns_its_figures_by_number(live, client):
     assert [item[0][:8] for item in both] == [PNG, PNG]
     assert both[0] != both[1]
     refused, none = call_with_images(client, tool="get_evaluation", part="image-3", **requested)
-    assert (refused["ok"], "its values have 2 images" in refused["message"], none) == (False, True, [])
+    assert (refused["ok"], "Its values have 2 images" in refused["message"], none) == (False, True, [])
 
 
 def test_a_pillow_image_is_sent_as_an_image(client):

@@ -137,7 +137,7 @@ def test_a_wait_that_timed_out_in_the_queue_reports_the_line_to_continue_from(li
         reported = [answer["notes"][-1] for answer in answers(hungry, waits)]
         crowded = [note for note in reported if "all waits share one budget" in note]
         assert crowded
-        assert all("to continue, pass since: 0" in note for note in crowded)
+        assert all("To continue, pass since: 0" in note for note in crowded)
 
 
 # Texts
