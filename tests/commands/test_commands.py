@@ -197,7 +197,7 @@ def test_a_value_is_printed_whole_unless_a_length_is_given(live, tmp_path):
 
 def test_an_infinite_sequence_is_truncated_with_a_note(live):
     done = live.run("eval", "(range)", "--session", "lpy", "--timeout", "60")
-    assert (done.returncode, done.stdout.startswith("(0 1 2 "), "cut: more than 100000;" in done.stderr) == (
+    assert (done.returncode, done.stdout.startswith("(0 1 2 "), "cut: more than 100000." in done.stderr) == (
         0,
         True,
         True,

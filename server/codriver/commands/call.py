@@ -337,7 +337,7 @@ def _not_accepted(workspace: Path) -> str:
     why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed ({lapsed})"
     command = trust.accept_command(workspace)
     return (
-        f"nothing was run: the command would run the project's code, and {why}. Review the project, then run "
+        f"nothing was run, because {why} and the command would run the project's code. Review the project, then run "
         f"`{command}`"
     )
 
