@@ -93,8 +93,14 @@ def test_a_load_applies_changes_without_recreating_objects(python):
     )
     output = "[True, True, ['PAID', 'OPEN'], 'new PAID', 'new OPEN', True, 6, 3, 'base!', -1, 12]"
     assert texts(python.evaluate(code), "value") == [output]
-    rows = python.ask("codriver/drift", root=str(python.folder))[-1]["rows"]
-    assert [(row["name"], row["kind"]) for row in rows if row["module"] == name] == [("cached", "emptied")]
+
+    def rows(only):
+        found = python.ask("codriver/drift", root=str(python.folder), only=only)[-1]["rows"]
+        return [(row["name"], row["kind"]) for row in found if row["module"] == name]
+
+    emptied = [("cached", "emptied")]
+    # Only the query that follows a load discards what the load reported. Other callers may send the others before it.
+    assert [rows(only) for only in ("edited", "", "old", "old", "")] == [[], emptied, emptied, [], []]
 
 
 DOCUMENTED = """

@@ -254,7 +254,9 @@ class KernelAnswers:
         return None
 
     def _drift_rows(self, root: str, only: str) -> object:
-        renewed, self._renewed = self._renewed, []
+        renewed = [] if only == "edited" else self._renewed
+        if only == "old":  # as in an embedded REPL
+            self._renewed = []
         return {"rows": [*renewed, *self._drift.find_differences(root, only)]}
 
     def _edited_modules(self, code: str) -> list[str]:

@@ -406,7 +406,9 @@ class Python(Dialect):
         return self._drift.dependents(file)
 
     def find_drift(self, root: str, only: str) -> list[dict[str, str]]:
-        renewed, self._renewed = self._renewed, []
+        renewed = [] if only == "edited" else self._renewed
+        if only == "old":  # the query about a load, which must not lose these rows to any other query
+            self._renewed = []
         return [*renewed, *self._drift.find_differences(root, only)]
 
     def describe_failure(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
