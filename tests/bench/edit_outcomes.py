@@ -35,6 +35,9 @@ TABLES = (
     "layouts",
     "tutorials",
     "packages",
+    "combinations",
+    "mixtures",
+    "assortments",
     "dependents",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"

@@ -155,7 +155,82 @@ COMMAND_PROBE = "sorted(m.COMMANDS)"
 LEVELS = "CONF = {}\nCONF.update(limit=3, soft=2)\n"
 COPIED = "from n import FILTERS\ndef create():\n    made = {}\n    made.update(FILTERS)\n    LOG.made = sorted(made)\n    return made\nclass LOG:\n    made = None\nENV = create()\n"
 FILTERS = "FILTERS = {}\ndef filter_(function):\n    FILTERS[function.__name__] = function\n    return function\n@filter_\ndef a():\n    return 1\n"
+SIGNALS = """\
+import collections
+RANK = 1
+HANDLERS = collections.defaultdict(list)
+def on(name, rank=RANK):
+    def keep(function):
+        HANDLERS[name].append((rank, function))
+        return function
+    return keep
+"""
+CONNECTED = "import n\nfrom n import HANDLERS, on\n@on('a')\ndef first():\n    return 1\n"
+SIGNATURE = "import inspect\nfrom n import Paging\nDEFAULTS = str(inspect.signature(Paging))\n"
+PAGING = "SIZE = 5\nclass Paging:\n    def __init__(self, size=SIZE):\n        self.size = size\n"
+TASKS = """\
+from .names import NAMES
+class Broker:
+    queue = 'low'
+    def __init__(self):
+        self.tasks = {}
+    def add(self, name, function, queue):
+        self.tasks[NAMES.get(name, name)] = function, queue or self.queue
+broker = Broker()
+def task(function=None, *, queue=None):
+    def keep(function):
+        broker.add(function.__name__, function, queue)
+        return function
+    return keep if function is None else keep(function)
+class Task:
+    def __init_subclass__(cls, queue=None):
+        cls.queue = queue
+        broker.add(cls.__name__, cls, queue)
+"""
+TASK_PACKAGE = {
+    "tasks.__init__": "from .core import Task, broker, task\n",
+    "tasks.core": TASKS,
+    "tasks.names": "NAMES = {'mail': 'send'}\n",
+}
+TASK_USERS = "import tasks\nfrom tasks import Task, broker, task\n@task(queue='high')\ndef mail():\n    return 1\n@task\nasync def clean():\n    return 2\nclass Report(Task, queue='slow'):\n    pass\n"
+TASK_PROBES = (
+    "sorted((name, function.__name__, queue) for name, (function, queue) in m.broker.tasks.items())",
+    "m.broker is tasks.core.broker, m.Report.queue",
+)
+MADE = "import n\nSIZE = 2\nMade = type('Made', (n.Base,), {'size': SIZE})\n"
+MADE_BASE = "class Base:\n    kinds = []\n    def __init_subclass__(cls):\n        Base.kinds.append(cls.__name__)\n"
+FIELDS = """\
+class Field:
+    kind = str
+    def __init__(self, *options, default=None):
+        self.options = [option.strip() for option in options]
+        self.default = self.kind() if default is None else default
+    def __set_name__(self, owner, name):
+        self.name = name
+class Number(Field):
+    kind = int
+"""
+FORM = "from n import Field, Number\nimport words\nclass Form:\n    count = Number(words.FIRST, default=words.COUNT)\n    text = Field()\n"
+FORM_MODULES = {"n": FIELDS, "words": "FIRST = ' one '\nCOUNT = 3\n"}
+FORM_PROBES = ("m.Form.count.options, m.Form.count.default, m.Form.count.name, m.Form.text.default",)
+LISTED = "LIMIT = 3\ndef load(*parts):\n    return [part.size for part in parts]\nclass Part:\n    def __init__(self, size):\n        self.size = size\nLOADED = load(Part(LIMIT), Part(1))\n"
+WRAPPED = "import functools\ndef audit(level=1):\n    def decorate(function):\n        @functools.wraps(function)\n        def wrapper(*args):\n            return level, function(*args)\n        wrapper.level = level\n        return wrapper\n    return decorate\n"
+AUDITED = "from n import audit\nclass Worker:\n    @audit()\n    def rest(self):\n        return 'rest'\n"
+SIGNED = "import inspect\nROUTES = {}\ndef route(path):\n    def keep(function):\n        ROUTES[path] = str(inspect.signature(function))\n        return function\n    return keep\n@route('/a')\ndef a(size=1):\n    return size\n"
 ALL = [
+    Edit("a default of a decorator that fills an imported defaultdict", CONNECTED, "RANK = 1", "RANK = 2", "[(rank, f.__name__) for rank, f in m.HANDLERS['a']], m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
+    Edit("a factory of an imported defaultdict", CONNECTED, "defaultdict(list)", "defaultdict(list, b=[])", "sorted(m.HANDLERS), m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
+    Edit("a constant in the default of a constructor whose signature is read", SIGNATURE, "SIZE = 5", "SIZE = 6", "m.DEFAULTS, m.Paging().size", {"n": PAGING}, edited="n"),
+    Edit("an attribute of an object that functions of a package fill", TASK_USERS, "queue = 'low'", "queue = 'none'", TASK_PROBES, TASK_PACKAGE, edited="tasks.core"),
+    Edit("a name that an object of a third module stores", TASK_USERS, "'send'", "'post'", TASK_PROBES, TASK_PACKAGE, edited="tasks.names"),
+    Edit("a value of a class that a call of type creates", MADE, "SIZE = 2", "SIZE = 3", "m.Made.size, n.Base.kinds", {"n": MADE_BASE}, expects="reported"),
+    Edit("a hook of a class that a call of type creates", MADE, "cls.__name__", "cls.__name__.lower()", "n.Base.kinds", {"n": MADE_BASE}, edited="n", expects="reported"),
+    Edit("a default of a descriptor whose class stores a type", FORM, "COUNT = 3", "COUNT = 4", FORM_PROBES, FORM_MODULES, edited="words"),
+    Edit("a value among the arguments of a descriptor", FORM, "' one '", "' two '", FORM_PROBES, FORM_MODULES, edited="words"),
+    Edit("a type that a class stores", FORM, "kind = int", "kind = float", FORM_PROBES, FORM_MODULES, edited="n"),
+    Edit("a value among the arguments of a function", LISTED, "LIMIT = 3", "LIMIT = 4", "m.LOADED"),
+    Edit("a default of a decorator of a method", AUDITED, "level=1", "level=2", "m.Worker().rest(), m.Worker.rest.level", {"n": WRAPPED}, edited="n"),
+    Edit("a signature that a decorator stores", SIGNED, "def a(size=1)", "def a(size=2, color='red')", "m.ROUTES, m.a()"),
     Edit("a value in a package that assigns its name to its classes", "", "LIMIT = 3", "LIMIT = 4", PACK_PROBES, PACK, edited="pack._parts"),
     Edit("a method in such a package", "", "    def __init__", "    def size(self):\n        return 1\n    def __init__", PACK_PROBES, PACK, edited="pack._parts"),
     Edit("a function in such a package", "", "return number", "return number * 2", PACK_PROBES, PACK, edited="pack._parts"),

@@ -737,16 +737,7 @@ ORM_EDITS = edits_of(
 ALL = with_expected(
     [*SHOP_EDITS, *CLASS_VIEW_EDITS, *API_EDITS, *DJ_EDITS, *ORM_EDITS],
     reported=[
-        "django shop: a choice more",
         "django shop: a converter's pattern",
-        "django shop: a default of a field",
-        "django shop: a field of an abstract model",
-        "django shop: a label of a choice",
-        "django shop: a length in a form",
-        "django shop: a method more of a query set",
-        "django shop: a validator",
-        "django shop: an order",
-        "django shop: methods of a view",
         "fastapi notes: a dependency of a route",
         "sqlalchemy shop: a column less",
         "sqlalchemy shop: a column more",
@@ -769,8 +760,5 @@ ALL = with_expected(
         "sqlalchemy shop: an optional column",
         "sqlalchemy shop: an order of a relationship",
         "sqlalchemy shop: what is validated",
-    ],
-    false=[
-        "django shop: a related name",
     ],
 )

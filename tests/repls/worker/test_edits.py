@@ -9,13 +9,16 @@ import subprocess
 import sys
 
 import edits_of_applications
+import edits_of_assortments
 import edits_of_classes
+import edits_of_combinations
 import edits_of_commits
 import edits_of_features
 import edits_of_frameworks
 import edits_of_idioms
 import edits_of_layouts
 import edits_of_libraries
+import edits_of_mixtures
 import edits_of_objects
 import edits_of_packages
 import edits_of_patterns
@@ -42,12 +45,15 @@ if sys.platform == "win32":
 EVERY = rounds(6, 36)
 TABLES = {
     "values": edits_of_values.ALL[::EVERY],
+    "assortments": edits_of_assortments.ALL[::EVERY],
     "classes": edits_of_classes.ALL[::EVERY],
+    "combinations": edits_of_combinations.ALL[::EVERY],
     "frameworks": edits_of_frameworks.ALL[::EVERY],
     "features": edits_of_features.ALL[::EVERY],
     "idioms": edits_of_idioms.ALL[::EVERY],
     "layouts": edits_of_layouts.ALL[::EVERY],
     "libraries": edits_of_libraries.ALL[::EVERY],
+    "mixtures": edits_of_mixtures.ALL[::EVERY],
     "programs": edits_of_programs.ALL[::EVERY],
     "applications": edits_of_applications.ALL[::EVERY],
     "packages": edits_of_packages.ALL[::EVERY],

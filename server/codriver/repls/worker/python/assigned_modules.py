@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 import types
 
-from ..basics.held_definitions import defining_module_name, is_class, qualified_name
+from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
 from .bound_names import DEFINITION
-from .remembered_names import has_methods_of_module, is_package_of
+from .remembered_names import has_methods_of_module
 from .stored_attributes import attribute_dict, module_dict
 
 TYPE_CHECKING = False
@@ -29,8 +29,15 @@ class AssignedModules:
         self._found: list[tuple[str, str, Any, object]] = []
 
     def reset(self, loads: Mapping[str, Load]) -> None:
-        """Give each of these objects the name of the module that defines it."""
-        for home, load in list(loads.items()):
+        """Give each of these objects the name of the module that defines it.
+
+        Only top-level packages in which a module mentions `__module__` are searched.
+        """
+        every = list(loads.items())
+        assigning = {home.partition(".")[0] for home, load in every if load.mentions_module}
+        for home, load in every:
+            if home.partition(".")[0] not in assigning:
+                continue
             module = sys.modules.get(home)
             space = module_dict(module) if module is not None else {}
             for name, value in _named_after_package(space, home):
@@ -54,15 +61,21 @@ class AssignedModules:
 
 def _named_after_package(space: dict[str, Any], home: str) -> Iterator[tuple[str, Any]]:
     """Yield the classes and functions whose `__module__` is a package that contains their module, with their names."""
-    if "." not in home:
-        return
-    for name, value in list(space.items()):
-        is_function = type(value) is types.FunctionType
-        if not is_function and not is_class(value):
+    parts = home.split(".")
+    packages = {".".join(parts[:number]) for number in range(1, len(parts))}
+    for name, value in list(space.items()) if packages else ():
+        kind = type(value)
+        if kind is types.FunctionType:
+            assigned = value.__module__
+        elif issubclass(kind, type):
+            assigned = space_of(value).get("__module__")
+        else:
             continue
-        if not is_package_of(defining_module_name(value), home) or qualified_name(value) != name:
+        if type(assigned) is not str or assigned not in packages or qualified_name(value) != name:
             continue
-        if not is_function or (value.__globals__ is space and "__wrapped__" not in attribute_dict(value)):
+        if kind is not types.FunctionType or (
+            value.__globals__ is space and "__wrapped__" not in attribute_dict(value)
+        ):
             yield name, value
 
 

@@ -7,6 +7,7 @@ code in the source is run.
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import types
@@ -261,8 +262,17 @@ def _wrapped_functions(cache: Any) -> list[Any]:
 
 def count_instances_with(kind: type, name: str) -> int:
     """Return the number of instances of a class that have this attribute, such as a cached property."""
-    return sum(
-        1 for candidate in gc.get_objects() if issubclass(type(candidate), kind) and name in attribute_dict(candidate)
+    return sum(count_instances_by_class(kind, name).values())
+
+
+def count_instances_by_class(kind: type, name: str) -> dict[type, int]:
+    """Return the number of instances that have this attribute, for a class and each of its subclasses."""
+    return dict(
+        collections.Counter(
+            type(candidate)
+            for candidate in gc.get_objects()
+            if issubclass(type(candidate), kind) and name in attribute_dict(candidate)
+        )
     )
 
 

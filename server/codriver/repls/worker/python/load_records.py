@@ -30,6 +30,7 @@ class Load:
     """A record of loading a module: the file at that time, and the names in the module afterwards.
 
     `stamp` is None if unknown. `gone` contains the names that an earlier source bound and this one does not.
+    `mentions_module` is whether the source mentions `__module__`, or may do so because it is unknown.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Load:
         "is_read",
         "is_rewritten",
         "left",
+        "mentions_module",
         "module",
         "outline",
         "stamp",
@@ -55,6 +57,7 @@ class Load:
         self._before = before
         self.is_read = False
         self.outline: Outline | None = None
+        self.mentions_module = True
         self.is_rewritten = type(getattr(space.get("__spec__"), "loader", None)).__name__ in REWRITING_LOADERS
         self._data: bytes | None = None
         self._bound: BoundNames | None = None
@@ -75,6 +78,7 @@ class Load:
         """Store the loaded source. `before` is the load that this load replaces."""
         self._data, self._bound, self.is_read = zlib.compress(data, COMPRESSION_LEVEL), None, True
         self.outline = None
+        self.mentions_module = b"__module__" in data
         if before is not None and (before.gone or before.data != data):
             old, new = before.bound_names(), self.bound_names()
             names = {kind for kind in old.kinds if "." not in kind} if old is not None else set()
@@ -87,7 +91,7 @@ class Load:
             return self
         again = Load(module, self.file, self.stamp)
         again._data, again._bound, again.is_read, again.gone = self._data, self._bound, self.is_read, self.gone
-        again.outline = self.outline
+        again.outline, again.mentions_module = self.outline, self.mentions_module
         again.left.release()
         return again
 

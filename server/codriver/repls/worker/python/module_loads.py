@@ -11,6 +11,7 @@ import types
 
 from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, defining_module_name, is_class
 from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
+from .admin_models import renew_admin_models
 from .assigned_modules import AssignedModules
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
@@ -194,9 +195,12 @@ class ModuleLoad:
             others = followers.other_sources()
         with Reporting(self.report_failure):
             self._renew(module, name, self._snapshot)
+        renewed = [(module, name, dict(module_dict(module)))]
         for text in others:
             before = followers.shared_registries.spaces.get(text.name) or dict(text.space)
-            standing = self._drift.rebound_names(text.name)
+            standing = followers.shared_registries.standing.get(text.name)
+            if standing is None:
+                standing = self._drift.rebound_names(text.name)
             with Reporting(functools.partial(self.report_failure, text=text)):
                 for top in followers.dependent_statements(text):
                     with Reporting(functools.partial(followers.reports.report, text, text.body[top])):
@@ -206,8 +210,12 @@ class ModuleLoad:
                 self._renew_senders(text.module, before)
                 self.renewed += self._renew_importers(text.module, text.name, before)
                 self._sources.record_changed_names(text.name, standing)
+            renewed.append((text.module, text.name, dict(text.space)))
         with Reporting(self.report_failure):
             followers.update_late_dependents(others)
+        with Reporting(self.report_failure):
+            for changed, source, before in renewed:  # what dependents have bound again after its importers were updated
+                self.renewed += self._renew_importers(changed, source, before)
         with Reporting(self.report_failure):
             followers.reports.report_grown(followers.registrations)
         with Reporting(self.report_failure):
@@ -226,13 +234,14 @@ class ModuleLoad:
         return ABSENT
 
     def _renew_senders(self, module: types.ModuleType, before: dict[str, Any]) -> None:
-        """Connect the receivers of signals to the classes that replace those in `before`."""
+        """Connect receivers of signals and admin sites to the classes that replace those in `before`."""
         renewed = {
             id(old): now
             for name, old in before.items()
             if is_class(old) and (now := module.__dict__.get(name)) is not old and are_versions_of_class(old, now)
         }
         renew_senders(renewed, self._sources.loads, self._undo)
+        renew_admin_models(renewed, self._undo)
 
     def _sort_receivers(self, name: str) -> None:
         """Restore the order of the functions that signals call, if one of them was connected by this load."""

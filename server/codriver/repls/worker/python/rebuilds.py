@@ -45,8 +45,12 @@ class Rebuilds:
         """Return the statements that bind a name in a module or fill its object, in the order in which they run."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in_module(text, {name}, {id(value)}, {name})
-        for other in [importer for importer in self._followers.find_importers() if importer is not text]:
-            found += self._chain_in_module(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
+        others = [importer for importer in self._followers.find_importers() if importer is not text]
+        words = {name, text.name.rpartition(".")[2]}
+        if others and id(value) not in CONSTANT_IDS:
+            text.statements_mentioning(words)  # other modules may call a function that fills the object
+        for other in others:
+            found += self._chain_in_module(other, set(), {id(value)}, words)
         return found
 
     def _chain_in_module(
@@ -103,7 +107,11 @@ class Rebuilds:
             effects = self._followers.analysis.decorator_effects(node, text.space)
             whole = self._followers.effects(node, text)
             if whole.fills & objects and not effects.fills & objects:
-                return None
+                effects = self._followers.analysis.class_creation_effects(node, text.space)
+                kind = text.space.get(node.name)
+                is_filled_by_hook = not effects.fills.isdisjoint(objects) and is_class(kind)
+                if not is_filled_by_hook or not self._followers.shared_registries.has_plain_hook(node, kind, effects):
+                    return None
         return (
             (effects.fills - objects - bound_name) & self._followers.registrations.named_objects()
             if effects.effect is None
@@ -183,7 +191,7 @@ class Rebuilds:
         """Recreate the objects that a statement fills. If that is not possible, report their names."""
         names = [
             (owner, name)
-            for owner in (text, *self.edited_modules(text))
+            for owner in (text, *self._other_modules(text))
             for name, value in list(owner.space.items())
             if id(value) in effects.fills and type(value) is not types.ModuleType
         ]
@@ -198,9 +206,10 @@ class Rebuilds:
                 text, node, f"the statement used {self._followers.changes.cause(effects)}, which has changed"
             )
 
-    def edited_modules(self, text: Text) -> list[Text]:
-        """Return a list with the edited module, or [] if `text` is itself the edited module."""
-        return [self._followers.text] if text.name != self._followers.name else []
+    def _other_modules(self, text: Text) -> list[Text]:
+        """Return the edited module and the modules that depend on it, except for `text`."""
+        found = [self._followers.text, *self._followers.find_importers()]
+        return [other for other in found if other.name != text.name]
 
     @staticmethod
     def binds_name(text: Text, name: str) -> bool:
@@ -215,6 +224,8 @@ class Rebuilds:
         `at` and `top` are the module and position of the statement that requires this.
         """
         chain = self.statement_chain(text, name)
+        if not any(owner.name == at.name and position == top for owner, position in chain):
+            chain.append((at, top))
         obstacle = self.rebuild_obstacle(text, name, chain)
         node = at.body[top]
         if obstacle:
@@ -297,6 +308,8 @@ class Rebuilds:
         modules = [text.name for text in (self._followers.text, *self._followers.find_importers())]
         now = modules.index(at.name), upto
         is_first = True
+        for owner, top in chain[:1]:
+            self.objects.update(id(owner.space.get(name)) for name in names_bound_by(owner.body[top]))
         statements = [((modules.index(owner.name), top), owner, top) for owner, top in chain if owner.name in modules]
         for position, owner, top in sorted(statements, key=lambda statement: statement[0]):
             if position > now:
@@ -322,8 +335,7 @@ class Rebuilds:
         """
         objects = self._followers.objects
         new = text.space.get(name, ABSENT)
-        if new is not old and type(new) is type(old) and type(old) in REGISTRY_TYPES:
-            objects.replace_contents(old, new)
+        if new is not old and type(old) in REGISTRY_TYPES and objects.move_contents(old, new):
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
         elif share_attributes(old, new, self._undo):

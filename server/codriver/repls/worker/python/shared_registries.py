@@ -79,7 +79,7 @@ class SharedRegistries:
     """The registries that a load fills again.
 
     `chain` are the statements that fill these registries, by module and position. `spaces` are the names in other
-    modules before statements in these modules were run again.
+    modules before statements in these modules were run again, and `standing` are those that had been rebound.
     """
 
     def __init__(self, followers: Any) -> None:
@@ -90,6 +90,7 @@ class SharedRegistries:
         self._is_planned = False
         self._is_registered_otherwise = False
         self.spaces: dict[str, dict[str, Any]] = {}
+        self.standing: dict[str, Any] = {}
 
     def find(self, changes: Iterable[Change], old: Text, new: Text) -> set[str]:
         """Find the registries that changed statements fill. Return their names and those of their attributes."""
@@ -251,7 +252,7 @@ class SharedRegistries:
             decorators = followers.analysis.decorator_effects(node, text.space)
             if not is_class(kind) or (fills & ids) - creation.fills - decorators.fills:
                 return None
-            if creation.fills & ids and not self._has_plain_hook(node, kind, creation):
+            if creation.fills & ids and not self.has_plain_hook(node, kind, creation):
                 return None
             owners = {id(registry.owner) for registry in self._found.values()} - {id(None)}
             if any(key in owners and key != id(kind) for key, _ in creation.attributes | decorators.attributes):
@@ -263,7 +264,7 @@ class SharedRegistries:
             return None
         return None if effects.effect is not None else fills - ids - bound
 
-    def _has_plain_hook(self, node: ast.ClassDef, kind: Any, creation: Any) -> bool:
+    def has_plain_hook(self, node: ast.ClassDef, kind: Any, creation: Any) -> bool:
         """Return whether only `__init_subclass__` registers a class, so that it can be called again."""
         names = {name for key, name in creation.attributes if key == id(kind)}
         is_known = "*" not in names and all(keyword.arg is not None for keyword in node.keywords)
@@ -340,7 +341,9 @@ class SharedRegistries:
                 followers.objects.move_contents(registry.value, value)
             followers.rebuilds.objects |= self.ids
         for text, top in self._earlier:
-            self.spaces.setdefault(text.name, dict(text.space))
+            if text.name not in self.spaces:
+                self.spaces[text.name] = dict(text.space)
+                self.standing[text.name] = followers.drift.rebound_names(text.name)
             followers.rebuilds.rerun(text, top)
         return None
 

@@ -39,8 +39,11 @@ class FunctionPlanner:
         ):
             return False  # its decorators may have read the docstring
         if SIGNATURE in change.parts:
+            has_read = has_read_signature(self.edited, change)
+            if has_read and not new.owner:
+                return False  # its decorators run again
             self.plan.attributes[id(new.node)] = new.owner, new
-            if has_read_signature(self.edited, change):
+            if has_read:
                 self.plan.stays.append((new.name, SIGNATURE_USED_REASON))
         self._report_cached(new)
         if DOCSTRING in change.parts:

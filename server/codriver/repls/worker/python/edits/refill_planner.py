@@ -16,6 +16,7 @@ from ..statements import (
     FUNCTION,
     IMPORT,
     OTHER,
+    SIGNATURE,
     VALUE,
     assigned_names,
     line_range,
@@ -131,6 +132,7 @@ class RefillPlanner:
             all(change.old is None for change in changes)
             and bindings[len(bindings) - len(planned) :] == sorted(planned)
             and (obstacle or not is_registry_class(type(text.space.get(name))))  # which may refuse additions after use
+            and (obstacle or not _is_filled_by_others(text, name, chain))
         ):
             return  # only statements at the end were added
         elif not obstacle:
@@ -239,9 +241,12 @@ class RefillPlanner:
         )
         if not fills.isdisjoint(self.followers.rebuilds.objects):
             return
+        is_decorated_again = DECORATORS in change.parts or (
+            SIGNATURE in change.parts and id(new.node) in self.plan.defined
+        )
         if old.kind in (VALUE, OTHER):
             self.followers.registrations.watch_sizes(old.name, old.node, new.node)
-        elif DECORATORS in change.parts and any(
+        elif is_decorated_again and any(
             called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
             if find_task(self.edited.space.get(old.name)) is not None:
@@ -256,7 +261,7 @@ class RefillPlanner:
             self.followers.reports.report_not_updated(
                 new.name, new.node, "registrations made when the previous class was created are not undone"
             )
-        elif DECORATORS in change.parts or BASES in change.parts or is_decorated_otherwise(self.edited, change):
+        elif is_decorated_again or BASES in change.parts or is_decorated_otherwise(self.edited, change):
             self.followers.registrations.watch_sizes(old.name, old.node, new.node)
 
     def _has_registered(self, change: Change) -> bool:
@@ -278,3 +283,8 @@ class RefillPlanner:
             and assigned_names(old.node) == assigned_names(new.node)
             and assigned_names(new.node)
         )
+
+
+def _is_filled_by_others(text: Any, name: str, chain: list[tuple[Any, int]]) -> bool:
+    """Return whether statements in other modules add to a list after those in this module."""
+    return type(text.space.get(name)) is list and any(owner is not text for owner, _ in chain)

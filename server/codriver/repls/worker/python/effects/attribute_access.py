@@ -88,6 +88,9 @@ class AttributeAccess:
             getter = unbound_attribute(type(found), "__get__")
             if self.workspace.has_function(getter):
                 return self.runs.run(getter, [Value(roots_of(found), found), owner, Value(live=owner.kind)], node)
+            is_shadowed = owner.live is UNKNOWN_OBJECT and (owner.attributes is None or name in owner.attributes)
+            if is_class(found) and not is_shadowed:  # such as `kind = int`, which is called as `self.kind()`
+                return Value(roots_of(found) | owner.roots, found)
         if owner.kind is None:
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)

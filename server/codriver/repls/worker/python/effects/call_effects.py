@@ -17,7 +17,7 @@ from .iterated_values import iterated_values
 from .library_calls import LibraryCalls
 from .pure_calls import LIBRARY_DECORATORS, is_pure_callable, is_sorting_function, is_wrapping_decorator
 from .special_methods import METHODS_CALLED_ON_ITEMS
-from .static_attributes import UNKNOWN_OBJECT, unbound_attribute
+from .static_attributes import UNKNOWN_OBJECT, function_in, unbound_attribute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,9 +106,20 @@ class CallEffects:
     def construct(self, kind: Any, call: AnalyzedCall) -> Value:
         """Visit the creation of an object, and return what is known about the object."""
         self.library.read_arguments(Value(live=kind), call.node, call.every)
+        if kind is type and len(call.given) == 3:
+            self._run_class_hooks(call)
         if is_pure_callable(kind):
             return self.library_calls.call_pure(kind, call)
         return self.constructors.create(kind, call)
+
+    def _run_class_hooks(self, call: AnalyzedCall) -> None:
+        """Visit the hooks of the bases of a class that is created by calling `type`."""
+        bases = call.given[1]
+        lived = [base.live for base in bases.items] if bases.items is not None else bases.live
+        for base in lived if type(lived) in (list, tuple) else ():
+            hook = function_in(unbound_attribute(base, "__init_subclass__")) if is_class(base) else None
+            if self.workspace.has_function(hook):
+                self.runs.run(hook, [Value(kind=type(base))], call.node, call.named)
 
     def _unwrap(self, call: AnalyzedCall) -> AnalyzedCall:
         """Return the call of the function within a partial object or bound method."""

@@ -141,7 +141,11 @@ class Expressions:
 
     def _call(self, node: ast.Call, scope: Scope) -> Value:
         function = self.value(node.func, scope)
-        given = [self.value(argument, scope) for argument in node.args]
+        given: list[Value] = []
+        for argument in node.args:
+            value = self.value(argument.value if isinstance(argument, ast.Starred) else argument, scope)
+            is_expanded = isinstance(argument, ast.Starred) and value.kind is tuple and value.items is not None
+            given += value.items if is_expanded else [value]
         named = {keyword.arg: self.value(keyword.value, scope) for keyword in node.keywords}
         return self.calls.apply(AnalyzedCall(function, node.func, given, named, node, scope))
 

@@ -101,9 +101,13 @@ class FunctionRuns:
                 self.found.defaults.add(id(live))
                 if not is_partly_known:
                     names[name] = Value(roots_of(live), live)
-        for rest in (arguments.vararg, arguments.kwarg):
-            if rest is not None:
-                names[rest.arg] = Value()
+        if arguments.vararg is not None:
+            more = given[len(plain) :]
+            names[arguments.vararg.arg] = Value(
+                frozenset().union(*(value.roots for value in more)), kind=tuple, items=tuple(more) or None
+            )
+        if arguments.kwarg is not None:
+            names[arguments.kwarg.arg] = Value()
         scope = Scope(outer.space, names)
         before, self.stack = self.stack, (*self.stack, id(inner))
         try:

@@ -82,6 +82,8 @@ class ClassFollowUp:
         effects = self._followers.analysis.decorator_effects(node, text.space)
         if not self._changes.is_affected(effects):
             return
+        if self._followers.decorators.only_connects(text, node) and self._changes.has_only_changed_classes(effects):
+            return  # the admin sites are updated when the load is complete
         if effects.effect is None and effects.fills <= {id(kind)}:
             if not self._followers.decorators.apply_again(text, node):
                 self._report_not_made(text, node, effects)

@@ -6,6 +6,7 @@ import ast
 import types
 
 from ...basics.held_definitions import ABSENT, is_class, space_of
+from ..admin_models import registers_model
 from ..celery_tasks import find_task, renewing_task
 from ..effects.pure_calls import is_registry_class
 from ..rebuilds import refers_to_function
@@ -64,9 +65,9 @@ class DecoratorFollowUp:
                 is_applied = self.apply_again(text, node)
             if not is_applied:
                 self.reports.report(text, node, f"the decorators used {self.changes.cause(effects)}, which has changed")
+        elif self.only_connects(text, node) and self.changes.has_only_changed_classes(effects):
+            return  # the signals and admin sites are updated when the load is complete
         elif effects.effect is not None:
-            if self._only_connects(text, node) and self.changes.has_only_changed_classes(effects):
-                return  # the signals are updated when the load is complete
             self.reports.report(
                 text,
                 node,
@@ -80,10 +81,11 @@ class DecoratorFollowUp:
         elif not self.apply_again(text, node):
             self.reports.report(text, node, f"the decorators used {self.changes.cause(effects)}, which has changed")
 
-    def _only_connects(self, text: Text, node: Any) -> bool:
-        """Return whether all decorators of a function connect it to signals."""
+    def only_connects(self, text: Text, node: Any) -> bool:
+        """Return whether all decorators connect a function to signals, or register the options of a model."""
         return all(
-            connects_receiver(decorator) and self.analysis.library_name(decorator.func, text.space) in SIGNAL_LIBRARIES
+            (connects_receiver(decorator) or registers_model(decorator))
+            and self.analysis.library_name(decorator.func, text.space) in SIGNAL_LIBRARIES
             for decorator in node.decorator_list
         )
 

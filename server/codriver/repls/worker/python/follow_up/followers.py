@@ -35,6 +35,7 @@ from .statement_follow_up import StatementFollowUp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from ...basics.held_definitions import UndoRecord
@@ -207,13 +208,23 @@ class Followers:
             self.changes.remember_module(name)
         return found
 
-    def dependent_statements(self, text: Text) -> list[int]:
-        """Return the positions of statements in another module that may depend on the load."""
-        forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
+    def dependent_statements(self, text: Text) -> Iterator[int]:
+        """Yield the positions of statements in another module that may depend on the load.
+
+        Following one of them may cause later statements to run again.
+        """
         imports = self.imports.affected_imports(text)
         words = self.importer_words()
         filled = self.names.names_filled_by_decorators(text, words)
-        return sorted({*text.statements_mentioning({*words, *filled}), *forced, *imports})
+        found = {*text.statements_mentioning({*words, *filled}), *imports}
+        last = -1
+        while True:
+            forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
+            left = [top for top in found | forced if top > last]
+            if not left:
+                return
+            last = min(left)
+            yield last
 
     def update_late_dependents(self, others: list[Text]) -> None:
         """Update statements that ran before something that they depend on, as with forward references."""
@@ -222,18 +233,23 @@ class Followers:
         late: set[tuple[str, str]] = set()
         for text in ordered:
             circle = {name for name in text.imported_names if positions.get(name, 0) > positions[text.name]}
+            standing: Any = None
             for top in text.statements_mentioning(set(self.names.words)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
                 is_run = text is self.text and self._minimal.runs_top(top)
                 if is_run or (text.name, top) in self.shared_registries.chain:
                     continue
+                if (text.name, top) in self.rebuilds.forced or (is_class_ and (text.name, top) in self.rebuilds.done):
+                    continue  # running it once more would register something twice
                 if (text.name, top) in self._classes.remade or (not is_class_ and not circle and not late):
                     continue
                 changed = {read for read in self.effects(node, text).reads if self.changes.has_changed(*read)}
                 is_late = is_class_ or any(read in late or read[0] in circle for read in changed)
                 if not changed or not is_late:
                     continue
+                if standing is None and text is not self.text:
+                    standing = self.drift.rebound_names(text.name)
                 before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
                 self.rebuilds.done.discard((text.name, top))
                 self.follow(text, top)
@@ -241,3 +257,5 @@ class Followers:
                     (text.name, name) for name, old in before.items()
                     if text.space.get(name, ABSENT) is not old or (text.name, name) in self.changes.updated
                 }  # fmt: skip
+            if standing is not None:
+                self.drift.sources.record_changed_names(text.name, standing)

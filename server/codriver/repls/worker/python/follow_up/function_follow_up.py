@@ -10,7 +10,7 @@ from ...basics.held_definitions import space_of
 from ..edits.signature_updates import without_body
 from ..edits.statement_syntax import dotted_name
 from ..equal_values import is_alike
-from ..live_functions import annotation_attribute, count_instances_with
+from ..live_functions import annotation_attribute, count_instances_by_class
 from ..stored_attributes import attribute_dict
 from .retained_objects import LRU_CACHE_TYPE
 
@@ -89,7 +89,7 @@ class FunctionFollowUp:
             for function in self.existing.find(text.file, node):
                 if self._set_default(function, node, position, value):
                     has_changed = True
-                    self.changes.codes.add((text.name, function.__qualname__ + "()"))
+                    self.changes.codes.update((text.name, function.__qualname__ + part) for part in ("()", "(...)"))
         return has_changed
 
     def _set_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
@@ -136,7 +136,10 @@ class FunctionFollowUp:
             self.analysis.call(function, owner)
         ):
             return
-        count = count_instances_with(owner, statement.node.name)
+        counts = count_instances_by_class(owner, statement.node.name)
+        count = sum(
+            number for kind, number in counts.items() if self.changes.is_affected(self.analysis.call(function, kind))
+        )
         name = dotted_name(statement)
         if count and (text.name, name + "()") not in self.changes.codes:
             self.reports.report(text, statement.node, f"{count} instances keep the value that they have cached", name)

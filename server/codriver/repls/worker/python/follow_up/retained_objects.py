@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import collections
 import functools
+import sys
 
 from ...basics.held_definitions import ABSENT, defining_module_name, order_of, qualified_name
 from ..enum_members import is_enum
 from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of, stores_more
 from ..rebuilds import refers_to_function
 from ..registrations import REGISTRY_TYPES
-from ..stored_attributes import instance_dict_of
+from ..stored_attributes import instance_dict_of, module_dict
 from ..successors import share_attributes
 
 TYPE_CHECKING = False
@@ -25,6 +27,14 @@ if TYPE_CHECKING:
 
 LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
+REFILLED_TYPES = (
+    *REGISTRY_TYPES,
+    collections.Counter,
+    collections.OrderedDict,
+    collections.defaultdict,
+    collections.deque,
+)
+"""Types of collections that stay the same object when their contents are replaced."""
 
 
 class RetainedObjects:
@@ -46,18 +56,34 @@ class RetainedObjects:
                 self.changes.updated.add((text.name, name))
             if is_alike(old, new):
                 space[name] = old
-            elif not self.is_selection(text, node, (old, new)) and self.move_contents(old, new):
+            elif (
+                not self.is_selection(text, node, (old, new))
+                and not self._had_other_name(text, name, old)
+                and self.move_contents(old, new)
+            ):
                 space[name] = old
                 self.changes.updated.add((text.name, name))
         if text.name != self.sources.name and space.get(name, ABSENT) is not old:
             self.undo.record_key(f"{text.name}.{name}", space, name, old)
+
+    def _had_other_name(self, text: Text, name: str, old: Any) -> bool:
+        """Return whether an object had another name as well, which now refers to a different object."""
+        return any(
+            value is old and (home, other) != (text.name, name) and self._value_now(home, other) is not old
+            for home, names in self.changes.before.items()
+            for other, value in names.items()
+        )
+
+    @staticmethod
+    def _value_now(module: str, name: str) -> Any:
+        return module_dict(sys.modules[module]).get(name, ABSENT) if module in sys.modules else ABSENT
 
     def is_selection(self, text: Text, node: Any, values: tuple[object, ...], kind: Any = None) -> bool:
         """Return whether any of a statement's values is part of an object that it reads, rather than created by it.
 
         `kind` is the class whose body contains the statement.
         """
-        if node is None or all(type(value) not in REGISTRY_TYPES and not instance_dict_of(value) for value in values):
+        if node is None or all(type(value) not in REFILLED_TYPES and not instance_dict_of(value) for value in values):
             return False
         effects = (
             self.analysis.body_effects([node], text.space, kind)
@@ -73,7 +99,9 @@ class RetainedObjects:
         """
         if type(old) is not type(new):
             return False
-        if type(old) in REGISTRY_TYPES:
+        if type(old) in REFILLED_TYPES:
+            if getattr(old, "maxlen", None) != getattr(new, "maxlen", None):
+                return False
             self.replace_contents(old, new)
             return True
         if share_attributes(old, new, self.undo):
@@ -108,7 +136,7 @@ class RetainedObjects:
         return True
 
     def replace_contents(self, old: Any, new: Any) -> None:
-        """Replace the contents of a list, dict or set with those of another."""
+        """Replace the contents of a collection with those of another."""
         before = old.copy()
         self.changes.refilled[id(old)] = None
         self.undo.record_change("", lambda: True, lambda: refill(old, before))
@@ -155,10 +183,15 @@ def _set_slot(slot: Any, owner: object, value: object) -> None:
 
 
 def refill(old: Any, new: Any) -> None:
-    """Replace the contents of a list, dict or set with those of another."""
+    """Replace the contents of a collection with those of another."""
     if type(old) is list:
         old[:] = new
-    else:
-        value = new.copy()
-        old.clear()
-        old.update(value)
+        return
+    value = new.copy()
+    old.clear()
+    if type(old) is collections.deque:
+        old.extend(value)
+        return
+    old.update(value)
+    if type(old) is collections.defaultdict:
+        old.default_factory = new.default_factory

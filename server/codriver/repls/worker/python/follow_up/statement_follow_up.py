@@ -9,6 +9,7 @@ import types
 import weakref
 
 from ...basics.held_definitions import ABSENT, order_of, space_of
+from ..admin_models import registers_model
 from ..equal_values import is_alike
 from ..rebuilds import is_setattr
 from ..signal_senders import SIGNAL_LIBRARIES, connects_receiver
@@ -142,10 +143,10 @@ class StatementFollowUp:
         return is_assignment and len(self._filled_functions(effects)) == len(effects.fills)
 
     def _connects_receiver(self, text: Text, node: Any) -> bool:
-        """Return whether a statement connects a receiver to a signal."""
+        """Return whether a statement connects a receiver to a signal, or registers a model with an admin site."""
         return (
             isinstance(node, ast.Expr)
-            and connects_receiver(node.value)
+            and (connects_receiver(node.value) or registers_model(node.value))
             and self.analysis.library_name(node.value.func, text.space) in SIGNAL_LIBRARIES  # type: ignore[attr-defined]
         )
 

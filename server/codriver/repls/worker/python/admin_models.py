@@ -1,0 +1,53 @@
+"""Register models with the admin sites of Django under the classes that a load has created again.
+
+The statements that have registered the previous classes do not run again. Source: `AdminSite._registry` and
+`all_sites` in `django.contrib.admin.sites` of Django 5.2.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..basics.held_definitions import UndoRecord
+
+ADMIN_LIBRARY = "django.contrib.admin"
+
+
+def registers_model(call: Any) -> bool:
+    """Return whether a call has the form of `admin.register(…)` or `site.register(…)`."""
+    function = call.func if isinstance(call, ast.Call) else None
+    return (getattr(function, "attr", "") or getattr(function, "id", "")) == "register"
+
+
+def renew_admin_models(classes: Mapping[int, Any], undo: UndoRecord) -> None:
+    """Replace previous models in admin sites with the classes in `classes`, which are given by the previous ids."""
+    library: Any = sys.modules.get(ADMIN_LIBRARY + ".sites")
+    for site in list(library.all_sites) if library is not None and classes else ():
+        registry = site._registry  # noqa: SLF001  # no other way
+        before = dict(registry)
+        if classes.keys().isdisjoint(map(id, before)):
+            continue
+        for model, options in before.items():
+            now = classes.get(id(model))
+            if now is not None and options.model is model:
+                options.model, options.opts = now, now._meta  # noqa: SLF001  # documented
+                undo.record_change("", lambda: True, lambda options=options, model=model: _set_model(options, model))  # type: ignore[misc]
+        _refill(registry, {classes.get(id(model), model): options for model, options in before.items()})
+        undo.record_change("", lambda: True, lambda registry=registry, before=before: _refill(registry, before))  # type: ignore[misc]
+
+
+def _set_model(options: Any, model: Any) -> None:
+    """Set the model of the options with which it is registered."""
+    options.model, options.opts = model, model._meta  # noqa: SLF001  # documented
+
+
+def _refill(registry: dict[Any, Any], entries: dict[Any, Any]) -> None:
+    """Replace the entries of a registry."""
+    registry.clear()
+    registry.update(entries)
