@@ -66,5 +66,5 @@ def test_the_first_evaluation_in_an_unaccepted_project_has_the_status_for_that(t
     finally:
         forked.run(("stop",), env=env, cwd=workspace)
     assert done.returncode == 7, done
-    assert done.stderr.startswith("nothing was run: "), done
+    assert done.stderr.startswith("nothing was run, because "), done
     assert f"`codriver trust --workspace {workspace}`" in done.stderr
