@@ -103,7 +103,7 @@ def run(options, results):
         root = folder / "workspace"
         shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
         (root / ".venv").symlink_to(Path(options.python).parents[1])
-        user_settings_file(folder).write_text(f'toolset = "full"\nwarmTests = "{options.warm_tests}"\n')
+        user_settings_file(folder).write_text(f'toolset = "full"\nwarmTests = {str(options.warm_tests).lower()}\n')
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = ""
         if options.path:  # `edit_files` has no variables
             os.environ["PYTEST_ADDOPTS"] = f"-o pythonpath={options.path}"
@@ -147,7 +147,7 @@ def main():
     parser.add_argument("what", choices=["library", "report"])
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--results", required=True)
-    parser.add_argument("--warm-tests", choices=["off", "pytest", "packages"], default="packages")
+    parser.add_argument("--warm-tests", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--name", default="")
     parser.add_argument("--source", default="", help="the library's source tree")
     parser.add_argument("--code", default="src", help="the directory of its code in the tree")

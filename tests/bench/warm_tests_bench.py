@@ -62,7 +62,7 @@ def imports(python, package):
     return subprocess.run([python, "-c", f"import {package}"], check=False, capture_output=True).returncode == 0
 
 
-async def measure_project(name, python, rounds, report, preloading="packages"):
+async def measure_project(name, python, rounds, report):
     """Report the times of a project: shell, plain and warm runs, each with and without recording."""
     package, test, goal = PROJECTS[name]
     if not imports(python, package):
@@ -70,7 +70,7 @@ async def measure_project(name, python, rounds, report, preloading="packages"):
         return
     with tempfile.TemporaryDirectory(prefix="warm-bench-") as folder:
         root = Path(folder)
-        async with project(python, root, {"pytest.ini": INI, "test_a.py": test}, preloading=preloading) as made:
+        async with project(python, root, {"pytest.ini": INI, "test_a.py": test}) as made:
             first_s, _ = await timed_run(made.owner, python, root, {})
             await made.settle()
             found = {"shell": [], "plain": [], "plain, recording": [], "warm": [], "warm, recording": []}
@@ -118,14 +118,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--preloading", choices=["pytest", "packages"], default="packages")
     parser.add_argument("--only", default="", help="projects whose names contain this")
     parser.add_argument("--seed-runs", type=int, default=0, help="runs of a test that depends on set order")
     options = parser.parse_args()
     report = Report()
     for name in PROJECTS:
         if options.only in name:
-            anyio.run(measure_project, name, options.python, options.rounds, report, options.preloading)
+            anyio.run(measure_project, name, options.python, options.rounds, report)
     if options.seed_runs:
         anyio.run(seeds, options.python, options.seed_runs)
 

@@ -160,7 +160,7 @@ async def run_projects(python, results, options, version):
         with tempfile.TemporaryDirectory(prefix="truth-") as folder:
             try:
                 with anyio.fail_after(LIMIT_S * max(1, times // WARM_RUNS)):
-                    async with project(python, Path(folder), files, preloading=options.preloading) as made:
+                    async with project(python, Path(folder), files) as made:
                         await made.warm_up(*arguments)
                         for key, edit in zip(keys, [{}, *edits], strict=True):
                             made.write(edit)
@@ -310,10 +310,8 @@ async def run_library(python, results, options, version):
         variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
         tests = await collected_tests(python, root, options.arguments.split(), variables)
         results.add(f"{version} library {options.name} base", tests=len(tests))
-        async with project(python, root, preloading=options.preloading) as made:
-            # With packages, what all of the tests import is learned.
-            learned = [tests[0].partition("::")[0]] if options.preloading == "pytest" else options.arguments.split()
-            await made.warm_up(*learned, **variables)
+        async with project(python, root) as made:
+            await made.warm_up(*options.arguments.split(), **variables)  # learns what all of the tests import
             for number, key in enumerate(keys):
                 if not results.has(key):
                     await run_mutation(made, results, options, key, number, tests, variables)
@@ -370,7 +368,7 @@ def run_affected(python, results, options, version):
         root = folder / "workspace"
         shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
         (root / ".venv").symlink_to(Path(python).parents[1])
-        user_settings_file(folder).write_text(f'toolset = "full"\nwarmTests = "{options.preloading}"\n')
+        user_settings_file(folder).write_text('toolset = "full"\nwarmTests = true\n')
         accept(root, environ(folder))
         suite = AffectedSuite(python, root, options)
         with serving(folder, "--repl", "none") as live, live.client(name=CLIENT) as client:
@@ -576,7 +574,6 @@ def main():
     parser.add_argument("--only", default="", help="projects whose names contain this")
     parser.add_argument("--sample", action="store_true", help="only the ordinary projects")
     parser.add_argument("--runs", type=int, default=20, help="runs of each heavy project")
-    parser.add_argument("--preloading", choices=["pytest", "packages"], default="packages")
     parser.add_argument("--name", default="")
     parser.add_argument("--source", default="", help="the library's source tree")
     parser.add_argument("--code", default="src", help="the directory of its code in the tree")

@@ -164,12 +164,12 @@ def test_rows_sent_by_the_server_are_understood(examine, server):
 
 def test_runs_are_listed_as_warm_or_plain_with_a_reason(examine, server):
     plain = {"start": "plain", "why": "every run is a plain new process"}
-    warm = {"start": "warm", "python": "/py", "preloaded": "pytest", "memoryMb": 48, "hashSeed": 5, "runs": 2}
+    warm = {"start": "warm", "python": "/py", "modules": 300, "memoryMb": 48, "hashSeed": 5, "runs": 2}
     differing = {"start": "plain", "python": "/py", "directory": "/w/b", "why": "t differs", "differences": ["t"]}
     server["list_sessions"]["testRuns"] = [plain, warm, differing]
     assert [(check.state, check.text) for check in of(examine(), "test runs")] == [
         ("ok", "plain (every run is a plain new process)"),
-        ("ok", "/py: warm, pytest imported, 48 MB, hash seed 5, 2 runs"),
+        ("ok", "/py: warm, 300 modules imported, 48 MB, hash seed 5, 2 runs"),
         ("note", "/py in /w/b: plain (t differs); tests that differ: t"),
     ]
 

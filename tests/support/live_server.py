@@ -95,7 +95,7 @@ def user_settings_file(folder):
 
 
 HAS_WARM_TESTS = importlib.util.find_spec("codriver.features.warm_tests") is not None  # some copies are without it
-FULL = 'toolset = "full"\n' + ('warmTests = "off"\n' if HAS_WARM_TESTS else "")
+FULL = 'toolset = "full"\n' + ("warmTests = false\n" if HAS_WARM_TESTS else "")
 """The user's own settings of a server under test: tests of single tools find all of them in the list.
 
 How their second test run starts does not depend on how long the first one takes.

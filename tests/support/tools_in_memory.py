@@ -74,7 +74,7 @@ class InMemory(Live):
         self._reached.wait(WAIT_S)
 
     def _serve(self, settings):
-        plain = {"warm_tests": "off"} if HAS_WARM_TESTS else {}
+        plain = {"warm_tests": False} if HAS_WARM_TESTS else {}
         usual = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, "toolset": "full", **plain}
         expected = {**usual, **settings}
         try:

@@ -159,14 +159,12 @@ class Project:
 
 
 @asynccontextmanager
-async def project(
-    python, directory, files=None, *, preloading="packages", min_saving_s=-math.inf, saved=None, **options
-):
+async def project(python, directory, files=None, *, min_saving_s=-math.inf, saved=None, **options):
     """Create a project with warm runs. `saved` contains what earlier ones learned.
 
     By default, runs stay warm even if they are slower than plain ones, as they may be on a busy machine.
     """
-    settings = WarmOptions(preloading=preloading, min_saving_s=min_saving_s, **options)
+    settings = WarmOptions(is_enabled=True, min_saving_s=min_saving_s, **options)
     async with warm_tests(settings, saved) as owner:
         made = Project(owner, python, directory)
         made.write(files or {})

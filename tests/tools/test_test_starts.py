@@ -59,7 +59,6 @@ def test_the_command_for_a_copied_process_sets_its_hash_seed(tmp_path):
 def test_the_status_row_of_a_warm_process_includes_its_memory_and_hash_seed():
     state = StartState(
         is_warm=True,
-        preloaded="pytest",
         python="/py",
         directory="/w",
         memory_mb=48,
@@ -71,7 +70,6 @@ def test_the_status_row_of_a_warm_process_includes_its_memory_and_hash_seed():
     assert start_row(state, "/w") == {
         "start": "warm",
         "python": "/py",
-        "preloaded": "pytest",
         "processId": 1,
         "memoryMb": 48,
         "hashSeed": 5,

@@ -443,7 +443,7 @@ def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
         where = " in ".join(str(start[key]) for key in ("python", "directory") if key in start)
         text = f"{where}: {start.get('start')}" if where else str(start.get("start"))
         if start.get("start") == "warm":
-            text += f", {start.get('preloaded')} imported, {start.get('memoryMb')} MB"
+            text += f", {start.get('modules')} modules imported, {start.get('memoryMb')} MB"
             text += f", hash seed {start.get('hashSeed')}, {start.get('runs')} runs"
         text += f" ({start['why']})" if "why" in start else ""
         if differing := start.get("differences"):

@@ -352,8 +352,6 @@ class StartState:
     """The reason why runs, or the last run, are plain new processes."""
     pid: int | None = None
     """Id of the process that is copied. The following fields describe it."""
-    preloaded: str = ""
-    """The modules that the process has imported: `pytest` or `packages`."""
     memory_mb: int = 0
     hash_seed: int | None = None
     modules: int = 0

@@ -17,6 +17,7 @@ from codriver.features.warm_tests.decisions import (
     record_plain_start,
     record_warm_start,
 )
+from codriver.features.warm_tests.known_packages import KNOWN_PACKAGES
 from codriver.features.warm_tests.plans import (
     MAX_FILE_CHANGES,
     Obstacle,
@@ -202,45 +203,60 @@ def test_a_learned_plan_round_trips_through_its_file(tmp_path):
         registries={"m": ("a",)},
     )
     project = Project(plan=plan, stamp="s", off="differs", plain_start_s=1.5)
-    saved.save("/python", tmp_path, "packages", project)
-    loaded = saved.load("/python", tmp_path, "packages")
+    saved.save("/python", tmp_path, KNOWN_PACKAGES, project)
+    loaded = saved.load("/python", tmp_path, KNOWN_PACKAGES)
     assert loaded == replace(project, plan=replace(plan, variables={"OMP_NUM_THREADS": "1"}), is_restored=True)
-    assert saved.load("/other", tmp_path, "packages") is None
-    assert saved.load("/python", tmp_path, "pytest") is None
+    assert saved.load("/other", tmp_path, KNOWN_PACKAGES) is None
     (saved_file,) = (tmp_path / "plans").iterdir()
     assert saved_file.stat().st_mode & 0o777 == 0o600
     saved_file.write_text('{"version": 1}')
-    assert saved.load("/python", tmp_path, "packages") is None
+    assert saved.load("/python", tmp_path, KNOWN_PACKAGES) is None
 
 
 def test_the_oldest_plans_are_deleted(tmp_path):
     saved = SavedPlans(tmp_path)
     for number in range(MAX_PLANS + 3):
-        saved.save(f"/python{number}", tmp_path, "packages", PROJECT)
+        saved.save(f"/python{number}", tmp_path, KNOWN_PACKAGES, PROJECT)
     assert len(list(tmp_path.iterdir())) == MAX_PLANS
-    assert saved.load(f"/python{MAX_PLANS + 2}", tmp_path, "packages") is not None
+    assert saved.load(f"/python{MAX_PLANS + 2}", tmp_path, KNOWN_PACKAGES) is not None
 
 
 def test_a_plan_separates_libraries_imported_before_and_after_the_first_module():
     record = RunRecord(
-        (("pytest", "/lib/pytest.py"), ("conftest", "/project/conftest.py"), ("click", "/lib/click.py"), ("sys2", "")),
+        (("pytest", "/lib/pytest.py"), ("conftest", "/project/conftest.py"), ("click", "/lib/click.py"), ("zlib", "")),
         ("/lib/",),
     )
     plan = plan_from_run(record, ["mine"])
     assert plan.early == ("pytest",)
-    assert plan.late == ("click", "sys2")
+    assert plan.late == ("click", "zlib")
     assert set(plan.excluded) == {"mine"}
 
 
-def test_a_plan_for_pytest_alone_has_no_other_modules():
-    names = ("pytest", "_pytest.config", "queue", "logic", "_pytest.pathlib", "click", "pytest_cov.plugin", "packaging")
-    modules = tuple((name, f"/{'project' if name == 'logic' else 'lib'}/{name}.py") for name in names)
-    plan = plan_from_run(RunRecord(modules, ("/lib/",)), [], is_pytest_only=True)
-    assert plan.early == ("pytest", "_pytest.config")
-    assert plan.late == ("_pytest.pathlib", "packaging")
-    assert RunRecord((*modules, ("_pytest.pdb", "/lib/_pytest/pdb.py")), ("/lib/",)).missing_modules(plan) == (
-        "_pytest.pdb",
+def test_a_plan_has_only_known_packages_and_the_standard_library():
+    names = (
+        "pytest",
+        "_pytest.config",
+        "queue",
+        "logic",
+        "_pytest.pathlib",
+        "click",
+        "mystery",
+        "click_mystery",
+        "google.x",
     )
+    modules = tuple((name, f"/{'project' if name == 'logic' else 'lib'}/{name}.py") for name in names)
+    plan = plan_from_run(RunRecord(modules, ("/lib/",)), [])
+    assert plan.early == ("pytest", "_pytest.config", "queue")
+    assert plan.late == ("_pytest.pathlib", "click")
+    later = (*modules, ("click.testing", "/lib/click/testing.py"), ("other", "/lib/other.py"))
+    assert RunRecord(later, ("/lib/",)).missing_modules(plan) == ("click.testing",)
+
+
+def test_a_plan_made_for_other_packages_is_not_used(tmp_path):
+    saved = SavedPlans(tmp_path)
+    saved.save("/python", tmp_path, frozenset({"click"}), PROJECT)
+    assert saved.load("/python", tmp_path, frozenset({"click"})) is not None
+    assert saved.load("/python", tmp_path, frozenset({"click", "other"})) is None
 
 
 def test_a_change_to_a_file_read_at_startup_replaces_the_process_but_not_the_plan():

@@ -13,8 +13,8 @@ import _posixsubprocess, atexit, builtins, codecs, locale, random, signal, sys, 
 sys.path.insert(0, sys.argv[1])
 from codriver.features.warm_tests.child.preload import Preloader, RecordingFileFunction
 sys.modules.pop("io")
-preloader = Preloader(set(sys.modules), (sys.prefix,), {}, {})
-with preloader.recording({}):
+preloader = Preloader(set(sys.modules), (sys.prefix,), frozenset(), {}, {})
+with preloader.record_imports({}):
     print(type(builtins.open) is RecordingFileFunction, type(sys.modules["_io"].open) is RecordingFileFunction)
 print(type(builtins.open) is RecordingFileFunction)
 """

@@ -18,20 +18,20 @@ def test_a_project_is_warmed_if_that_saves_at_least_200_milliseconds():
     assert WarmOptions().min_saving_s == MIN_SAVING_S == 0.2
 
 
-@pytest.mark.parametrize("preloading", ["packages", "pytest", "off"])
-def test_a_server_learns_from_runs_only_with_the_setting(tmp_path, preloading):
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_a_server_learns_from_runs_only_with_the_setting(tmp_path, is_enabled):
     cache = tmp_path / "cache"
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "test_sum.py").write_text("def test_sum():\n    assert sum([1, 2]) == 3\n")
     variables = {"XDG_CACHE_HOME": str(cache)}
     with (
-        serving(tmp_path, settings={"warm_tests": preloading}, variables=variables) as live,
+        serving(tmp_path, settings={"warm_tests": is_enabled}, variables=variables) as live,
         live.client(name="codriver-doctor") as client,
     ):
         assert client.call("run_tests", paths=["test_sum.py"], timeoutMs=60_000)["passed"] == 1
         saved = cache / "codriver" / "warm-tests"
         (row,) = client.call("list_sessions")["testRuns"]
-        if preloading != "off":
+        if is_enabled:
             until(lambda: list(saved.glob("*")), "the plan of the project")
             assert Path(row["python"]).exists()
         else:

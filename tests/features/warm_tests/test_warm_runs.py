@@ -14,6 +14,7 @@ import warm_runs
 from warm_runs import Project, comparable, differences
 
 from codriver.features.warm_tests import decisions, starter
+from codriver.features.warm_tests.known_packages import KNOWN_PACKAGES
 from codriver.features.warm_tests.saved_plans import SavedPlans
 from codriver.features.warm_tests.starter import IS_FORK_SAFE, WarmOptions
 
@@ -56,12 +57,15 @@ def project(environment, tmp_path):
             installed.append(path)
             path.write_text(text)
 
-    def run(act, files, *, packages=None, **options):
+    def run(act, files, *, packages=None, unknown=(), **options):
         install(**(packages or {}))
+        known = KNOWN_PACKAGES | {path.stem for path in installed} - {*unknown}
 
         @asynccontextmanager
         async def opened():
-            async with warm_runs.project(python, tmp_path, {"pytest.ini": INI, **files}, **options) as made:
+            async with warm_runs.project(
+                python, tmp_path, {"pytest.ini": INI, **files}, **{"packages": known, **options}
+            ) as made:
                 yield made
 
         async def main():
@@ -130,36 +134,32 @@ def test_a_project_whose_first_run_fails_becomes_warm_while_failed_processes_are
     project(act, {"test_a.py": "def test_a(): assert 1 == 2\n"})
 
 
-def test_with_pytest_alone_no_package_of_the_project_is_preloaded(project):
+def test_unknown_packages_are_imported_by_each_run(project):
     async def act(made):
         warm = await agree_with_a_shell(made)
         assert warm.report.counts.failed == 1
-        assert made.status.preloaded == "pytest"
-        assert {"pytest", "_pytest.python", "pluggy"} <= made.preloaded
-        assert made.preloaded.isdisjoint({"library", "plugin"})
+        assert {"pytest", "_pytest.python", "pluggy", "known"} <= made.preloaded
+        assert made.preloaded.isdisjoint({"library", "plugin", "imports_library"})
 
-    test = "import library, sys\ndef test_m(): assert 0, sorted(sys.modules)\n"
+    test = "import library, known, imports_library, sys\ndef test_m(): assert 0, sorted(sys.modules)\n"
     ini = INI.replace("addopts =", "addopts = -p plugin")
-    packages = {"library": "", "plugin": ""}
-    project(act, {"test_m.py": test, "pytest.ini": ini}, packages=packages, preloading="pytest")
+    packages = {"library": "", "plugin": "", "known": "", "imports_library": "import library"}
+    project(act, {"test_m.py": test, "pytest.ini": ini}, packages=packages, unknown=("library", "plugin"))
 
 
-def test_the_first_run_with_pytest_alone_adds_no_frames_to_imports(project):
+def test_an_unknown_package_may_change_what_a_known_one_finds(project):
     async def act(made):
-        first = await made.run()
-        assert first.report.counts.failed == 1
-        status, text = await warm_runs.run_pytest(made.python, made.directory)
-        assert comparable(text) == comparable(first.output)
-        assert status == first.report.exit_status
+        await agree(made)
 
-    frames = "import sys\nframe, names = sys._getframe(), []\nwhile frame:\n    names.append(frame.f_code.co_name)\n"
-    module = f"{frames}    frame = frame.f_back\n"
-    test = "import m\ndef test_m(): assert 0, m.names\n"
-    project(act, {"m.py": module, "test_m.py": test}, preloading="pytest")
+    packages = {
+        "unknown": "import calendar\ncalendar.isleap = lambda year: 'changed'\n",
+        "known": "from calendar import isleap\n",
+    }
+    test = "import unknown, known\ndef test_a(): assert known.isleap(2000) == 'changed'\n"
+    project(act, {"test_a.py": test}, packages=packages, unknown=("unknown",))
 
 
-@pytest.mark.parametrize("preloading", ["pytest", "packages"])
-def test_a_changed_file_that_python_reads_at_startup_affects_the_next_run(project, tmp_path, preloading):
+def test_a_changed_file_that_python_reads_at_startup_affects_the_next_run(project, tmp_path):
     async def act(made):
         variables = {"PYTHONPATH": str(tmp_path / "paths")}
         warm = await made.warm_up(**variables)
@@ -170,7 +170,7 @@ def test_a_changed_file_that_python_reads_at_startup_affects_the_next_run(projec
         assert run.report.counts.failed == 1
 
     test = "import os\ndef test_a(): assert 'ADDED' not in os.environ\n"
-    project(act, {"test_a.py": test, "paths/note.txt": ""}, preloading=preloading)
+    project(act, {"test_a.py": test, "paths/note.txt": ""})
 
 
 def test_a_warm_run_has_the_same_imported_modules_as_a_new_process(project):
@@ -179,6 +179,32 @@ def test_a_warm_run_has_the_same_imported_modules_as_a_new_process(project):
 
     listing = "import sys, gettext\ndef test_m(): assert 0, sorted(sys.modules)\n"
     project(act, {"test_m.py": listing})
+
+
+def test_modules_are_in_the_order_in_which_a_new_process_imports_them(project):
+    async def act(made):
+        await agree(made)
+
+    packages = {"one": "import two, three", "two": "import four", "three": "", "four": ""}
+    listing = f"import one, sys\ndef test_m(): assert 0, [name for name in sys.modules if name in {[*packages]}]\n"
+    project(act, {"test_m.py": listing}, packages=packages)
+
+
+@pytest.mark.parametrize("order", ["replaces, uses, binds", "uses, binds, replaces"])
+def test_a_function_replaced_by_another_import_is_no_obstacle_to_those_that_only_call_it(project, order):
+    async def act(made):
+        await agree(made)
+        assert {"owner", "replaces", "uses"} <= made.preloaded
+
+    packages = {
+        "owner": "def f(): return 1\n",
+        "replaces": "import owner\nowner.f = lambda: 2\n",
+        "uses": "import owner\ndef used(): return owner.f()\n",
+        "binds": "from owner import f\n",
+    }
+    expected = 2 if order.startswith("replaces") else 1
+    test = f"import {order}\ndef test_a(): assert (uses.used(), binds.f()) == (2, {expected})\n"
+    project(act, {"test_a.py": test}, packages=packages)
 
 
 def test_a_submodule_imported_only_by_another_test_is_not_available(project):
@@ -989,7 +1015,7 @@ def test_the_least_recently_used_warm_processes_end_if_together_they_exceed_the_
     async def act(made):
         await made.warm_up()
         limit = made.status.memory_mb * 3 // 2
-        options = WarmOptions(preloading="packages", min_saving_s=-math.inf, memory_mb=limit)
+        options = WarmOptions(is_enabled=True, min_saving_s=-math.inf, memory_mb=limit)
         made.owner._present_options = lambda: options
         (made.directory / "other").mkdir()
         other = Project(made.owner, made.python, made.directory / "other")

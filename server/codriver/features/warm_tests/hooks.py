@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _options(live: LiveSettings) -> WarmOptions:
     settings = live.settings
-    return WarmOptions(preloading=settings.value_of(WARM_TESTS_SETTING), memory_mb=settings.value_of(MEMORY_MB_SETTING))
+    return WarmOptions(is_enabled=settings.value_of(WARM_TESTS_SETTING), memory_mb=settings.value_of(MEMORY_MB_SETTING))
 
 
 def _make(services: Services, tasks: TaskGroup) -> WarmTests:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from codriver.features.warm_tests.known_packages import KNOWN_PACKAGES, is_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,8 +21,6 @@ ObstacleKind = Literal[
 MAX_FILE_CHANGES: Final = 3
 """Maximum number of changes to a file that a module reads during import. After that, the module is not preloaded."""
 
-PYTEST_PACKAGES: Final = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
-"""Top-level packages of pytest and of the distributions that it requires."""
 IMPORTS_PREFIX: Final = "imports "
 """Prefix of the reason for not preloading a module that imports an unsuitable one."""
 REPLACED_CLOCK_REASON: Final = "the module is imported while something has replaced the clock"
@@ -99,8 +100,8 @@ class Plan:
 
     libraries: tuple[str, ...]
     """The interpreter's library directories, each with a trailing separator."""
-    is_pytest_only: bool = False
-    """Whether to preload only pytest and everything that it imports."""
+    packages: frozenset[str] = KNOWN_PACKAGES
+    """The packages that may be preloaded. The standard library may be, too."""
     early: tuple[str, ...]
     """Modules that were loaded before the workspace's first module, in order."""
     late: tuple[str, ...] = ()
@@ -120,13 +121,14 @@ class Plan:
 
     def may_preload(self, name: str) -> bool:
         """Return whether a module may be added to the plan."""
-        return not self.is_pytest_only or name.partition(".")[0] in PYTEST_PACKAGES
+        return name.partition(".")[0] in sys.stdlib_module_names or is_known(name, self.packages)
 
     def to_literal(self) -> str:
         """Return the plan as an ASCII literal, which the warm process reads from a file."""
         return ascii(
             {
                 "libraries": self.libraries,
+                "packages": sorted(self.packages),
                 "early": self.early,
                 "late": self.late,
                 "variables": dict(self.variables),
@@ -187,9 +189,9 @@ def _is_excluded(name: str, excluded: Mapping[str, str]) -> bool:
     return any(".".join(parts[:end]) in excluded for end in range(1, len(parts) + 1))
 
 
-def plan_from_run(record: RunRecord, excluded: Iterable[str], *, is_pytest_only: bool = False) -> Plan:
+def plan_from_run(record: RunRecord, excluded: Iterable[str], packages: frozenset[str] = KNOWN_PACKAGES) -> Plan:
     """Create a plan from the record of a plain run. `excluded` are top-level modules that belong to the workspace."""
-    plan = Plan(libraries=record.libraries, is_pytest_only=is_pytest_only, early=())
+    plan = Plan(libraries=record.libraries, packages=packages, early=())
     early: list[str] = []
     late: list[str] = []
     modules = early

@@ -1,8 +1,7 @@
 """Save what was learned about a project's test runs, so that even a server's first run can be warm.
 
-There is one file per interpreter, directory and value of the setting, in the user's cache. Values of environment
-variables are saved only if native code reads the variables, such as OMP_NUM_THREADS, because others may be secrets. All
-functions block.
+There is one file per interpreter and directory, in the user's cache. Values of environment variables are saved only if
+native code reads the variables, such as OMP_NUM_THREADS, because others may be secrets. All functions block.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.features.warm_tests.settings import Preloading
-
 logger = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = 1
@@ -42,21 +39,21 @@ class SavedPlans:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def load(self, python: str, directory: Path, preloading: Preloading) -> Project | None:
+    def load(self, python: str, directory: Path, packages: frozenset[str]) -> Project | None:
         """Return what earlier servers learned about a project, or None if nothing was saved."""
         try:
-            data = files.read_json(self._file(python, directory, preloading), PLAN_RULES)
-            return _from_data(data, python, directory, preloading)
+            data = files.read_json(self._file(python, directory), PLAN_RULES)
+            return _from_data(data, python, directory, packages)
         except (OSError, ValueError, KeyError, TypeError, CodriverError):
             return None
 
-    def save(self, python: str, directory: Path, preloading: Preloading, project: Project) -> None:
+    def save(self, python: str, directory: Path, packages: frozenset[str], project: Project) -> None:
         """Save what was learned about a project. Errors are ignored, because it can be learned again."""
         if project.plan is None:
             return
-        text = json.dumps(_to_data(project, project.plan, python, directory, preloading))
+        text = json.dumps(_to_data(project, project.plan, python, directory, packages))
         try:
-            path = self._file(python, directory, preloading)
+            path = self._file(python, directory)
             files.replace(
                 path, text.encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE, is_durable=False
             )
@@ -64,8 +61,8 @@ class SavedPlans:
         except (OSError, CodriverError) as error:
             logger.info("the plan of warm test runs cannot be saved: %s", error)
 
-    def _file(self, python: str, directory: Path, preloading: Preloading) -> Path:
-        digest = hashlib.sha256(f"{python}\0{directory}\0{preloading}".encode(errors="surrogateescape")).hexdigest()
+    def _file(self, python: str, directory: Path) -> Path:
+        digest = hashlib.sha256(f"{python}\0{directory}".encode(errors="surrogateescape")).hexdigest()
         return self._directory / f"{digest[:24]}.json"
 
     def _forget_oldest(self) -> None:
@@ -75,13 +72,13 @@ class SavedPlans:
                 files.remove(path)
 
 
-def _to_data(project: Project, plan: Plan, python: str, directory: Path, preloading: Preloading) -> Mapping[str, Any]:
+def _to_data(project: Project, plan: Plan, python: str, directory: Path, packages: frozenset[str]) -> Mapping[str, Any]:
     """Return the content of the file for a project."""
     return {
         "version": FORMAT_VERSION,
         "python": python,
         "directory": str(directory),
-        "preloading": preloading,
+        "packages": _digest(packages),
         "stamp": project.stamp,
         "off": project.off,
         "plain_start_s": project.plain_start_s,
@@ -96,20 +93,20 @@ def _to_data(project: Project, plan: Plan, python: str, directory: Path, preload
     }
 
 
-def _from_data(data: Any, python: str, directory: Path, preloading: Preloading) -> Project:
+def _from_data(data: Any, python: str, directory: Path, packages: frozenset[str]) -> Project:
     """Create a project from the content of its file.
 
     Raises:
-        ValueError: the file is for a different project or has a different format version.
+        ValueError: the file is for a different project, format version or list of known packages.
     """
-    found = data["version"], data["python"], data["directory"], data["preloading"]
-    if found != (FORMAT_VERSION, python, str(directory), preloading):
+    found = data["version"], data["python"], data["directory"], data["packages"]
+    if found != (FORMAT_VERSION, python, str(directory), _digest(packages)):
         raise ValueError("the file contains the plan of another project")
     start_s = data["plain_start_s"]
     return Project(
         plan=Plan(
             libraries=_strings(data["libraries"]),
-            is_pytest_only=preloading == "pytest",
+            packages=packages,
             early=_strings(data["early"]),
             late=_strings(data["late"]),
             variables=_text_by_name(data["variables"]),
@@ -123,6 +120,11 @@ def _from_data(data: Any, python: str, directory: Path, preloading: Preloading) 
         plain_start_s=None if start_s is None else float(start_s),
         is_restored=True,
     )
+
+
+def _digest(packages: frozenset[str]) -> str:
+    """Return a digest of the packages that may be preloaded. Plans made for other ones are ignored."""
+    return hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:16]
 
 
 def _strings(values: Any) -> tuple[str, ...]:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final
 
 from codriver.settings.declared import DeclaredSetting
 
-Preloading = Literal["off", "pytest", "packages"]
-"""The modules that the warm process preloads. With `off`, there is no such process."""
-
-
-def _annotation() -> Any:
-    return Preloading
-
-
-WARM_TESTS_SETTING: Final[DeclaredSetting[Preloading]] = DeclaredSetting(
+WARM_TESTS_SETTING: Final = DeclaredSetting(
     "warm_tests",
-    default="off",
-    description="Start Python test runs as copies of a process that has already imported pytest, or all packages.",
-    annotation=_annotation,
+    default=False,
+    description="Start Python test runs as copies of a process that has imported pytest and well-known packages.",
 )
 """The setting that enables warm test runs."""
 MEMORY_MB_SETTING: Final = DeclaredSetting(

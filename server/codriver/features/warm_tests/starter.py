@@ -20,6 +20,7 @@ from codriver.errors import format_count
 from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes_by_test
 from codriver.features.warm_tests.decisions import Decision, Project
+from codriver.features.warm_tests.known_packages import KNOWN_PACKAGES
 from codriver.features.warm_tests.plans import (
     Obstacle,
     RunRecord,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.features.warm_tests.saved_plans import SavedPlans
-    from codriver.features.warm_tests.settings import Preloading
     from codriver.testing.plain_process import RunningProcess
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
 
@@ -77,7 +77,9 @@ If it takes longer, the process is replaced.
 class WarmOptions:
     """The settings for warm test runs, which use forks of a process that has preloaded modules."""
 
-    preloading: Preloading = "off"
+    is_enabled: bool = False
+    packages: frozenset[str] = KNOWN_PACKAGES
+    """The packages that may be preloaded."""
     memory_mb: int = 1024
     """Maximum total memory of all warm processes, in MiB."""
     min_saving_s: float = decisions.MIN_SAVING_S
@@ -90,7 +92,6 @@ class _Entry:
 
     python: str
     directory: Path
-    preloading: Preloading
     project: Project = field(default_factory=Project)
     process: WarmProcess | None = None
     memory_mb: int = 0
@@ -175,7 +176,6 @@ class WarmTests:
         return replace(
             state,
             is_warm=True,
-            preloaded=entry.preloading,
             pid=process.pid,
             memory_mb=entry.memory_mb,
             hash_seed=process.seed,
@@ -189,7 +189,7 @@ class WarmTests:
         return entry is not None and bool(entry.project.off or entry.project.unfit)
 
     def _unsupported_reason(self) -> str:
-        if self._options.preloading == "off":
+        if not self._options.is_enabled:
             return "the setting warmTests is off"
         return "" if IS_FORK_SAFE else "processes cannot be copied safely on this system"
 
@@ -221,11 +221,8 @@ class WarmTests:
 
         If there are too many states, drop the least recently used one.
         """
-        key, preloading = (spec.python, spec.directory), self._options.preloading
-        entry = self._entries.pop(key, None) or _Entry(*key, preloading)
-        if entry.preloading != preloading:  # the setting has changed
-            self._end_process(entry)
-            entry = _Entry(*key, preloading)
+        key = spec.python, spec.directory
+        entry = self._entries.pop(key, None) or _Entry(*key)
         self._entries[key] = entry  # the newest is last
         while len(self._entries) > MAX_REMEMBERED_PROJECTS:
             oldest = self._entries.pop(next(iter(self._entries)))
@@ -250,7 +247,7 @@ class WarmTests:
         if entry.is_loaded or self._saved is None:
             return
         entry.is_loaded = True
-        found = await to_thread.run_sync(self._saved.load, entry.python, entry.directory, entry.preloading)
+        found = await to_thread.run_sync(self._saved.load, entry.python, entry.directory, self._options.packages)
         if found is not None and entry.project.plan is None:
             entry.project = found
 
@@ -259,7 +256,7 @@ class WarmTests:
         if self._saved is not None:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(
-                    self._saved.save, entry.python, entry.directory, entry.preloading, entry.project
+                    self._saved.save, entry.python, entry.directory, self._options.packages, entry.project
                 )
 
     async def _preload_first(self, spec: RunSpec, entry: _Entry) -> None:
@@ -314,8 +311,8 @@ class WarmTests:
             run_record = RunRecord.parse(record)
             project_modules = await to_thread.run_sync(workspace_modules, run_record.libraries, spec.directory)
             stamp = await to_thread.run_sync(digest_packages, run_record.libraries)
-            plan = plan_from_run(run_record, project_modules, is_pytest_only=entry.preloading == "pytest")
-            off = NO_PYTEST_REASON if plan.is_pytest_only and not plan.early else ""
+            plan = plan_from_run(run_record, project_modules, self._options.packages)
+            off = "" if "pytest" in plan.early else NO_PYTEST_REASON
             entry.project = project = replace(project, plan=plan, stamp=stamp, off=off)
         if observations.collected_s is not None:
             least_s = self._options.min_saving_s
@@ -561,8 +558,7 @@ class _Run:
                 "output": str(directory / "output"),
                 "events": str(directory / "events"),
                 "begun": STARTED_EVENT_PART,
-                # Only needed to find packages that were not preloaded.
-                "record": "" if self._entry.preloading == "pytest" else str(self._record),
+                "record": str(self._record),
                 "answer": str(self._answer),
             }
         )
@@ -570,8 +566,7 @@ class _Run:
     async def _open_recorded(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
         """Start the run in a plain process. The imports of a project's first plain run are recorded."""
         if self._entry.project.plan is None:
-            how = "unordered" if self._entry.preloading == "pytest" else "in-order"
-            command = (command[0], str(RECORDER_SCRIPT), how, str(self._record), *command[1:])
+            command = (command[0], str(RECORDER_SCRIPT), str(self._record), *command[1:])
         return await open_plain_process(spec, command, directory)
 
     @property

@@ -23,8 +23,7 @@ def start_row(start: StartState, workspace: str) -> dict[str, object]:
     row |= {"directory": start.directory} if start.directory not in ("", workspace) else {}
     row |= {"why": start.reason} if start.reason else {}
     if start.is_warm:
-        row |= {"preloaded": start.preloaded, "processId": start.pid}
-        row |= {"memoryMb": start.memory_mb, "hashSeed": start.hash_seed}
+        row |= {"processId": start.pid, "memoryMb": start.memory_mb, "hashSeed": start.hash_seed}
         row |= {"modules": start.modules, "runs": start.runs}
     return row | ({"differences": list(start.differences)} if start.differences else {})
 

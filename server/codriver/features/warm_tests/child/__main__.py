@@ -2,9 +2,10 @@
 
 PLAN is a file with a Python literal, because the workspace may contain a module named `json`. `libraries` are the
 interpreter's library directories, each with a trailing separator. `early` and `late` are the modules to preload before
-and after the environment variables in `variables` are set. `excluded` maps modules that must not be preloaded to
-reasons, and `watched` lists attributes that imports replace. A module cannot be unloaded. If some modules turn out to
-be unsuitable, the process rewrites the plan and restarts without them.
+and after the environment variables in `variables` are set. Apart from the standard library, only modules in `packages`
+may be preloaded. `excluded` maps other modules that must not be preloaded to reasons, and `watched` lists attributes
+that imports replace. A module cannot be unloaded. If some modules turn out to be unsuitable, the process rewrites the
+plan and restarts without them.
 
 Standard input and output carry such literals, one per line. The first line of output is the state (see `Forker.state`).
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
@@ -143,11 +144,12 @@ class Forker:
         base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE_MODULES - {"__main__"}]
         # The plan lists the others, and it cannot be read before imports are recorded.
         standard = os.path.join(os.path.dirname(os.__file__), "")
-        self.preloader = preloader = Preloader(BASE_MODULES, (standard,), {}, {})
+        self.preloader = preloader = Preloader(BASE_MODULES, (standard,), frozenset(), {}, {})
         with preloader.record_imports(self.outputs):
             with open(self.plan_path, encoding="ascii") as file:
                 self.plan = eval(file.read(), {})
             preloader.libraries = tuple(self.plan["libraries"])
+            preloader.packages = frozenset(self.plan["packages"])
             preloader.excluded.update(self.plan.get("excluded", {}))
             preloader.watched = self.plan.get("watched", {})
             preloader.registries = Registries(self.plan.get("registries", {}))

@@ -65,6 +65,8 @@ class Revealer:
             for kind, value in module_name.effects
             if kind == "variable"
         }
+        self.set_attributes: dict[tuple[str, str], Any] = {}
+        """Attributes that the imports of revealed modules have set on other modules, by module and name."""
         self.random_state: Any = None
         """The state of Python's random number generator when `random` was revealed."""
         self._real_find = bootstrap._find_and_load_unlocked
@@ -144,7 +146,11 @@ class Revealer:
             elif is_checked and not (other in PATCHABLE_MODULES or other.partition(".")[0] in UNCHECKED_PACKAGES):
                 present = namespace_of(known.get(other))
                 for key, value in self.preloader.namespaces.get(other, {}).items():
-                    if present.get(key) is not value and getattr(value, "__module__", "") not in CLOCK_MODULES:
+                    if present.get(key) is value or getattr(value, "__module__", "") in CLOCK_MODULES:
+                        continue
+                    users = [self.hidden[user] for user in records if user in self.hidden]
+                    is_set_by_import = present.get(key) is self.set_attributes.get((other, key), value)
+                    if not is_set_by_import or any(refers_to_any(user, [value]) for user in users):
                         request_plain(other, f"{other}.{key}")
 
     def replaced_modules(self) -> dict[str, list[Any]]:
@@ -293,6 +299,7 @@ class Revealer:
         for import_ in record.imports:
             if import_ in self.hidden:
                 self.reveal(import_)
+        sys.modules[name] = sys.modules.pop(name)  # an import moves its module to the end when it has finished
         if record.loader == "AssertionRewritingHook" and (hook := find_rewriting_hook()) is not None:
             module.__loader__ = hook
             vars(module.__spec__).update(loader=hook)
@@ -301,6 +308,9 @@ class Revealer:
             setattr(sys.modules[parent], child, module)
         for effect in record.effects:
             repeat_effect(*effect, sys.modules)
+            if effect[0] == "attribute":
+                owner, attribute, _, new = effect[1]
+                self.set_attributes[owner.__name__, attribute] = new
         draw_again(name, module)
         if name == "random":
             self.random_state = random_state()
