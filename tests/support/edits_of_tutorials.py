@@ -940,5 +940,4 @@ ALL = with_expected(
         "stock: a length of strings",
         "stock: an order of products",
     ],
-    false=["polls: a default of votes"],
 )
