@@ -219,7 +219,7 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
     refused = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
     assert (
         refused.returncode,
-        "`codriver stop --for-good`, so none is started automatically; start" in refused.stderr,
+        "`codriver stop --for-good`, so none is started automatically. Start" in refused.stderr,
     ) == (
         3,
         True,
