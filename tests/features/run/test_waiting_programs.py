@@ -34,6 +34,17 @@ import os
 print("customized", __file__)
 if os.environ.get("FAILS"): raise ValueError("it is broken")
 """
+UNLOADING = """\
+import sys
+del sys.modules["_thread"]
+this = sys.modules.pop("sitecustomize")
+sys.path.remove(__file__.rpartition("/")[0])
+try:
+    import sitecustomize
+except ImportError:
+    sys.modules["sitecustomize"] = this
+"""
+MODULES = "import sys; names = sorted(sys.modules); import json; print(json.dumps(names))"
 PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'], check=True); print('done')"
 
 
@@ -72,6 +83,17 @@ def test_the_users_sitecustomize_runs_once_in_each_process(live, tmp_path, fails
     plain, armed = run_both_ways(live, [sys.executable, "-c", PARENT], environ)
     assert plain.stdout.count("customized") == 2, plain
     assert (armed.stdout, armed.stderr, armed.returncode) == (plain.stdout, plain.stderr, plain.returncode)
+
+
+def test_a_module_that_another_sitecustomize_unloads_stays_unloaded(live, tmp_path):
+    """ddtrace unloads it for gevent, and then runs the next `sitecustomize`."""
+    (tmp_path / "sitecustomize.py").write_text(UNLOADING)
+    script = f"PYTHONPATH='{tmp_path}'${{PYTHONPATH:+:$PYTHONPATH}} exec '{sys.executable}' -c '{MODULES}'"
+    environ = {name: value for name, value in live.environ.items() if name != "PYTHONPATH"}
+    plain, armed = run_both_ways(live, ["sh", "-c", script], environ)
+    assert (plain.returncode, "_thread" in json.loads(plain.stdout)) == (0, False), plain
+    assert armed.stderr == plain.stderr
+    assert json.loads(armed.stdout) == json.loads(plain.stdout)
 
 
 def test_bytecode_is_stored_in_the_private_cache_even_if_python_writes_none(live, tmp_path):

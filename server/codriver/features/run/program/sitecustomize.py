@@ -17,8 +17,10 @@ import sys
 def _install_signal_handler(home):
     """Install a signal handler that starts a REPL when the server requests one."""
     import _signal
-    import _thread
     import os
+
+    # ddtrace removes `_thread` from `sys.modules` before it runs this module, so that the program imports it again.
+    from _frozen_importlib import _thread
 
     directory = os.environ.get("CODRIVER_RUN")
     if not directory or sys.version_info < (3, 8) or not hasattr(_signal, "SIGURG"):
@@ -66,8 +68,8 @@ def _install_signal_handler(home):
         finally:
             # A raw thread that runs Python modules may leave an entry in the threads of `threading`.
             threads = getattr(sys.modules.get("threading"), "_active", {})
-            if type(threads.get(_thread.get_ident())).__name__ == "_DummyThread":
-                threads.pop(_thread.get_ident(), None)
+            if type(threads.get(thread_id())).__name__ == "_DummyThread":
+                threads.pop(thread_id(), None)
 
     def is_partly_imported(module):
         """Return whether this is a standard library module that is currently being imported."""
