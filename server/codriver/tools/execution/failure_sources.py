@@ -133,7 +133,7 @@ class _Sources:
             if test.failure is not None and failed_frame not in test.failure.called
         ]
         likely = _find_suspect(frames[0], ranked) if frames else None
-        is_certain = not ranked or (likely is not None and _stands_out(likely, ranked))
+        is_certain = not ranked or (likely is not None and _is_most_suspicious(likely, ranked))
         # The functions that a later failure called in addition are rarely new.
         for frame in (frames if is_first or raised else frames[:1]) if is_certain else raised:
             if frame in raised:
@@ -290,7 +290,7 @@ def failed_line(test: TestFinished) -> int | None:
     return next((frame.line for frame in failure.frames if frame.file == test.file), None) if failure else None
 
 
-def _stands_out(likely: Suspect, ranked: Sequence[Suspect]) -> bool:
+def _is_most_suspicious(likely: Suspect, ranked: Sequence[Suspect]) -> bool:
     """Return whether the record makes no other function as suspicious as this one."""
     return all(suspect.coefficient < likely.coefficient for suspect in ranked if suspect is not likely)
 
