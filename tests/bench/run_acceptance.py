@@ -1,4 +1,4 @@
-"""Check eight properties of `codriver run` in 17 kinds of programs, and print what was seen.
+"""Check eight properties of `codriver run` in 18 kinds of programs, and print what was seen.
 
 `python tests/bench/run_acceptance.py FOLDER [TITLE…]` uses the environment of `run_programs.py` in FOLDER. Each program
 is started plainly, with `codriver run`, and with code evaluated in it, several times:
@@ -33,7 +33,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
 from live_server import serving  # noqa: E402
-from run_program_kinds import KINDS  # noqa: E402
+from run_program_kinds import GUNICORN_SETTLED, KINDS  # noqa: E402
 from run_programs import ATTACHED, PLAIN, PYTHON, RUN, Trial, compare, environment_of, free_port  # noqa: E402
 
 FORKS = 50
@@ -113,6 +113,7 @@ PROGRAMS = {
     "debugpy": _kind("debugpy"),
     "coverage": _kind("coverage"),
     "ddtrace": _kind("ddtrace"),
+    "ddtrace before": _kind("ddtrace before"),
 }
 NO_RELOAD = {
     "gunicorn --preload": "its workers never load changed code",
@@ -324,6 +325,19 @@ def check_states(live, kind, environment, findings):
         findings.note("6 coverage", [*differences, *([] if report else ["no report"])])
 
 
+def steady_lines(kind, lines):
+    """Return the lines that are the same in each plain run that Ctrl-C ends.
+
+    The children of a pool print where each was interrupted. A worker of gunicorn receives the terminal's signal and one
+    from its arbiter, and whether it prints that it exits depends on which is first.
+    """
+    if kind.key == "pool":
+        return ()
+    if kind.settled == GUNICORN_SETTLED:
+        return tuple(line for line in lines if not re.search(r"Worker exiting|Worker \S+ was sent SIG", line))
+    return lines
+
+
 def check_signals(live, kind, environment, findings):
     for changes in ({"is_terminal": True, "end": "^C", "send": ""}, {"end": "TERM", "send": ""}):
         if changes["end"] != kind.end:
@@ -331,8 +345,8 @@ def check_signals(live, kind, environment, findings):
             outcomes, _ = start_all_ways(live, changed, environment)
             for outcome in outcomes.values():  # the terminal may display ^C before or after what the program prints
                 outcome.lines = tuple(line.replace("^C", "") for line in outcome.lines)
-                if changed.key == "pool" and changed.end == "^C":  # its children print where each was interrupted
-                    outcome.lines = ()
+                if changed.end == "^C":
+                    outcome.lines = steady_lines(changed, outcome.lines)
             findings.note("4 signals", [f"{changes['end']}: {line}" for line in compare(changed, outcomes)])
 
 

@@ -181,6 +181,8 @@ class Kind:
     ready: str = "ready"
     """A text in the output, after which the program is used; with `/`, a path of a web server."""
     ready_files: tuple = ()
+    settled: tuple = ()
+    """A directory of an installed package, and the text that it prints when no more threads start."""
     send: str = ""
     """What is written to its standard input before it is closed."""
     end: str = "eof"
@@ -197,6 +199,10 @@ class Kind:
     is_terminal: bool = False
     has_order: bool = True
     """Whether its lines always come in the same order."""
+
+
+GUNICORN_SETTLED = ("gunicorn/ctl", "Control socket listening")
+"""The arbiter of gunicorn 25 and later starts a thread after its workers, which may have answered requests by then."""
 
 
 def _http(module):
@@ -288,6 +294,7 @@ KINDS = (
         "import shop; type(shop.HITS).__name__",
         "'list'",
         ready="/",
+        settled=GUNICORN_SETTLED,
         end="TERM",
         has_order=False,
     ),
@@ -299,6 +306,7 @@ KINDS = (
         "import shop; type(shop.HITS).__name__",
         "'list'",
         ready="/",
+        settled=GUNICORN_SETTLED,
         end="",
         save=("shop.py", "HUP"),
         fails="program",
@@ -311,6 +319,7 @@ KINDS = (
         "shop",
         _http("shop"),
         ready="/",
+        settled=GUNICORN_SETTLED,
         end="TERM",
         save=("shop.py",),
         fails="code",
@@ -323,6 +332,7 @@ KINDS = (
         "shop",
         _http("shop"),
         ready="/",
+        settled=GUNICORN_SETTLED,
         end="TERM",
         has_order=False,
     ),
@@ -333,6 +343,7 @@ KINDS = (
         "shop",
         _http("shop"),
         ready="/",
+        settled=GUNICORN_SETTLED,
         end="TERM",
         has_order=False,
     ),

@@ -149,6 +149,8 @@ class Trial:
             self.until(lambda: kind.ready.encode() in b"".join(self.output.values()), f"the text {kind.ready!r}")
         for name in kind.ready_files:
             self.until((self.folder / name).exists, f"the file {name}")
+        if kind.settled and any(self.environment.glob(f"lib/*/site-packages/{kind.settled[0]}")):
+            self.until(lambda: kind.settled[1].encode() in b"".join(self.output.values()), f"{kind.settled[1]!r}")
         if kind.before:
             environ = {
                 **self.live.environ,
