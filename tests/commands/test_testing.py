@@ -1,6 +1,7 @@
 """`codriver test`: test runs for people and for CI, and reports that other programs read."""
 
 import re
+import shutil
 import string
 from datetime import UTC, datetime
 from functools import cache
@@ -234,6 +235,26 @@ def test_the_report_about_tests_without_pytest_is_written_by_codriver(without_py
     assert found["test_wrong"].classname == "test_shop.Shop"
     assert found["test_wrong"].result[0].message == "AssertionError: 1 != 2"
     assert found["test_unexpected"].result[0].message == "unexpected success"
+
+
+@pytest.mark.parametrize("words", [("--junitxml=xml/own.xml",), ("--junit-xml", "xml/own.xml", "-v")])
+def test_the_report_requested_with_pytests_option_is_written_without_pytest(without_pytest, words):
+    folder = without_pytest.workspace / "xml"
+    folder.mkdir()
+    done = without_pytest.run("test", "--", *words)
+    assert (done.returncode, "unrecognized arguments" in done.stdout) == (1, False), done.stdout
+    assert {suite.name for suite in junitparser.JUnitXml.fromfile(str(folder / "own.xml"))} == {
+        "test_shop.Shop",
+        "test_shop.Closed",
+    }
+    shutil.rmtree(folder)
+
+
+def test_pytest_writes_the_report_that_is_requested_with_its_own_option(live):
+    done = live.run("test", "-C", "checks", "test_fine.py", "--", "--junitxml=own.xml")
+    assert done.returncode == 0, done.stdout
+    (suite,) = junitparser.JUnitXml.fromfile(str(live.workspace / "checks" / "own.xml"))
+    assert (suite.name, suite.tests) == ("pytest", 1)
 
 
 def test_only_unittest_tests_that_failed_in_the_last_run_are_rerun(without_pytest):

@@ -58,6 +58,8 @@ INTERRUPTED_MESSAGE = "the tests were interrupted"
 """Message about a run that ended before its last test without any other message."""
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
+JUNIT_OPTIONS = ("--junitxml", "--junit-xml")
+"""pytest's option that writes a JUnit XML report."""
 SIGNS_BY_OUTCOME = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
 
 
@@ -126,14 +128,14 @@ def test_command(  # noqa: PLR0913  # one argument an option
     set, each failure also becomes an annotation.
     """
     root, started_at = workspace.resolve(), datetime.now(UTC)
-    others = click.get_current_context().meta[PYTEST_ARGUMENTS_KEY]
+    others, junit_name = _split_junit_option(click.get_current_context().meta[PYTEST_ARGUMENTS_KEY])
     temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
     with connect_to_server(root, start=start) as connection, _without_workflow_commands(), temporary_directory as path:
         report_file = Path(path) / "report.xml"
         given = {
-            "paths": [_workspace_relative(name, root) for name in namespaces], "args": list(others), "match": match,
+            "paths": [_workspace_relative(name, root) for name in namespaces], "args": others, "match": match,
             "failed": failed, "directory": directory, "fresh": fresh, "replSessionKey": session,
-            "junit": str(report_file) if junit is not None else None,
+            "junit": str(report_file) if junit is not None else junit_name,
         }  # fmt: skip
         running = FollowedTestRun(connection, timeout, is_quiet)
         with waiting_line(lambda: describe_starting_repls(root) or running.progress_text()):
@@ -146,10 +148,35 @@ def test_command(  # noqa: PLR0913  # one argument an option
             _print_failures(cases)
         if junit is not None:
             write_file(junit, _junit_report(answer, cases, started_at, report_file), root)
+        elif junit_name and not _is_pytest_run(answer):
+            written = render_junit_xml(cases, started_at, output)
+            write_file(root / (directory or "") / junit_name, written, root)
     _annotate(cases, root)
     if not is_quiet:
         echo(_summary(cases, (datetime.now(UTC) - started_at).total_seconds()))
     sys.exit(_exit_status(answer))
+
+
+def _split_junit_option(arguments: Iterable[str]) -> tuple[list[str], str | None]:
+    """Separate the file of pytest's option for a JUnit XML report from pytest's other arguments.
+
+    Other programs that run tests do not have this option.
+    """
+    others: list[str] = []
+    name: str | None = None
+    remaining = iter(arguments)
+    for argument in remaining:
+        option, equals, value = argument.partition("=")
+        if option in JUNIT_OPTIONS:
+            name = value if equals else next(remaining, None)
+        else:
+            others.append(argument)
+    return others, name
+
+
+def _is_pytest_run(answer: Mapping[str, Any]) -> bool:
+    """Return whether pytest ran the tests."""
+    return is_python_run(answer) and "runner" not in answer
 
 
 def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
