@@ -83,6 +83,11 @@ class Message:
         self.is_result = is_result and method is None
 
     @property
+    def is_notification(self) -> bool:
+        """Return whether the message is a single one to which no response is expected."""
+        return self.method is not None and self.id is None
+
+    @property
     def is_request(self) -> bool:
         """Return whether the sender expects a response to this message or to a part of it."""
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)

@@ -226,8 +226,14 @@ class Conversation:
         return lines is not None
 
     def is_done(self) -> bool:
-        """Return whether stdin has ended and all requests, except for subscriptions, have been answered."""
-        return self.input.is_at_end and not self.backlog.messages and not self.connection.awaits_answers
+        """Return whether stdin has ended and all requests, except for subscriptions, have been answered.
+
+        Notifications are not worth waiting for a connection.
+        """
+        unsent = self.backlog.messages
+        if self.connection.socket is None:
+            unsent = [message for message in unsent if not message.is_notification]
+        return self.input.is_at_end and not unsent and not self.connection.awaits_answers
 
     def close_lost_connection(self) -> None:
         """Close a lost connection, and answer the requests that were sent over it with errors."""

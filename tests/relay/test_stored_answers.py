@@ -195,3 +195,11 @@ def test_the_tools_of_a_real_server_are_listed_before_it_is_ready(gated, tmp_pat
     gated.open()
     relay.send(request(8, name="evaluate_code", arguments={"code": "1+2"}))
     assert answered(relay, 8)["structuredContent"]["result"] == "3"
+
+
+def test_a_client_that_was_answered_and_has_left_does_not_wait_for_the_server(cold, monkeypatch):
+    cold.store(monkeypatch)
+    relay = greeted(cold)
+    relay.end()
+    assert relay.wait() == 0
+    assert relay.receive_line() is None
