@@ -307,6 +307,7 @@ def _lines(data, has_order, folder):
     """
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     text = text.replace(str(folder), "FOLDER")
+    text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|\bgw\d\b|/mp-\w+", "ID", text)
     lines = re.sub(r"\d[\d.,:-]*\d(?:e[+-]\d+)?(?=[sm]?\b)", "#", text).splitlines()
     return lines if has_order else sorted(set(lines))

@@ -18,7 +18,7 @@ from live_server import environ, serving, until_connected
 from python_projects import project
 
 from codriver.commands import testing
-from codriver.commands.followed_calls import FollowedTestRun
+from codriver.commands.followed_calls import FollowedTestRun, overlong_run_hint
 from codriver.commands.junit import render_junit_xml
 from codriver.commands.test_cases import CaseResult, read_test_cases
 from codriver.commands.testing import format_annotation
@@ -334,6 +334,12 @@ def test_a_run_that_times_out_has_its_own_status_and_a_report(live):
     (stopped,) = slow
     assert (stopped.name, type(stopped.result[0]).__name__) == ("test_slow", "Error")
     assert "did not finish within 2 s" in stopped.result[0].message
+
+
+@pytest.mark.parametrize(("timeout_s", "is_advised"), [(599.0, True), (600.0, False)])
+def test_a_longer_timeout_is_only_advised_if_it_is_accepted(timeout_s, is_advised):
+    assert ("--timeout" in overlong_run_hint(timeout_s)) == is_advised
+    assert "run fewer tests" in overlong_run_hint(timeout_s)
 
 
 def test_a_report_is_not_written_through_a_link_out_of_the_workspace(live):

@@ -220,6 +220,20 @@ def test_the_time_limit_stops_a_run_and_names_the_running_test(client):
     assert answer["stoppedIn"]["frames"][0] == "tests/test_slow.py:5 in test_slow"
 
 
+def test_a_run_stopped_by_the_limit_for_all_runs_is_not_advised_to_have_a_longer_one(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("maxRunMs = 1000\n")
+    (tmp_path / "workspace" / "test_slow.py").write_text(SLOW)
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        longer = run(client, "test_slow.py", limitMs=60_000)
+        shorter = run(client, "test_slow.py", limitMs=500)
+    message = "the run was stopped after 1 s, the limit for all runs"
+    assert (longer["reason"], longer["message"]) == ("timed-out", message), longer
+    assert longer["hint"] == "Run fewer tests, or raise the setting maxRunMs."
+    assert shorter["message"] == "the run was stopped after 0.5 s"
+    assert shorter["hint"] == "Pass a longer limitMs, or run fewer tests."
+
+
 def test_a_run_continues_after_the_wait_until_it_is_interrupted(client):
     answer = run(client, "tests/test_slow.py", timeoutMs=100)
     assert (answer["ok"], answer["status"]) == (True, "running")

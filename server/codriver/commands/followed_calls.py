@@ -26,6 +26,8 @@ MAX_START_WAIT_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
 """The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
+MAX_TEST_RUN_S: Final = 600
+"""The longest timeout that `codriver test` accepts."""
 CALLER_NAME: Final = "codriver-cli"
 """The caller name under which test runs are logged."""
 STREAM_NAMES: Final = ("stdout", "stderr")
@@ -187,12 +189,16 @@ class FollowedTestRun:
         is_unknown = "tests" in answer and "stoppedIn" not in answer
         message = f"the tests did not finish within {self.timeout_s:g} s, and were interrupted if the REPL supports it"
         message += ", in an unknown test" if is_unknown else ""
-        hint = "pass a longer --timeout, or run fewer tests"
         return {
             **answer,
             "ok": False,
             "reason": "timed-out",
             "message": message,
-            "hint": hint,
+            "hint": overlong_run_hint(self.timeout_s),
             "notes": interruption.get("notes", []),
         }
+
+
+def overlong_run_hint(timeout_s: float) -> str:
+    """Return what to do if tests did not finish within `timeout_s` seconds."""
+    return "run fewer tests" if timeout_s >= MAX_TEST_RUN_S else "pass a longer --timeout, or run fewer tests"

@@ -37,7 +37,7 @@ from codriver.commands.call import (
     session_option,
     start_option,
 )
-from codriver.commands.followed_calls import FollowedTestRun
+from codriver.commands.followed_calls import MAX_TEST_RUN_S, FollowedTestRun
 from codriver.commands.junit import render_junit_xml
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, convert_field_errors, echo, waiting_line, write_file
@@ -98,10 +98,11 @@ PYTEST_ARGUMENTS_KEY = "codriver.pytest"
 @session_option
 @click.option(
     "--timeout",
-    type=Number(1, 600),
-    default=600.0,
+    type=Number(1, MAX_TEST_RUN_S),
+    default=float(MAX_TEST_RUN_S),
     metavar="SECONDS",
-    help="How long the tests may take before they are interrupted, from 1 to 600 (default: 600).",
+    help="How long the tests may take before they are interrupted, "
+    f"from 1 to {MAX_TEST_RUN_S} (default: {MAX_TEST_RUN_S}).",
 )
 @start_option
 @workspace_option

@@ -135,6 +135,8 @@ class JobReport:
     """Files in the workspace that changed during the run."""
     limit_passed: str = ""
     """The time limit that ended the run, as text."""
+    is_longest_limit: bool = False
+    """Whether that is the limit of the settings for all runs, so that the run could not have had a longer one."""
     is_undone: bool = False
     """Whether the tested files have been reverted since."""
     suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
@@ -177,6 +179,7 @@ class _RunningJob:
     over: anyio.Event = field(default_factory=anyio.Event)
     is_interrupted: bool = False
     limit_passed: str = ""
+    is_longest_limit: bool = False
     repetitions: Repetitions = field(default_factory=Repetitions)
     first_failed: ReportBuilder | None = None
     """The report of the first run that failed, if the job repeats its tests."""
@@ -233,6 +236,7 @@ class TestJobs:
                 running.job,
                 running.builder.report(),
                 limit_passed=running.limit_passed,
+                is_longest_limit=running.is_longest_limit,
                 repetitions=running.repetitions,
             )
         return self._reports.get(job)
@@ -299,6 +303,7 @@ class TestJobs:
         """Run the processes of a job within its time limit. Without pytest, use the alternative run."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
+        running.is_longest_limit = limit_s == most_s
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_overlong, running, limit_s)
             await self._run_process(job_id, running, job.spec)
@@ -383,7 +388,12 @@ class TestJobs:
         except OSError as error:
             logger.info("cannot search for changed files: %s", error)
         job_report = JobReport(
-            running.job, report, tuple(changed), running.limit_passed, repetitions=running.repetitions
+            running.job,
+            report,
+            tuple(changed),
+            running.limit_passed,
+            is_longest_limit=running.is_longest_limit,
+            repetitions=running.repetitions,
         )
         self._forget_surplus()
         if FUNCTIONS_RECORDER in running.job.spec.recorders and not changed:

@@ -184,7 +184,7 @@ def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[
     report, error = job_report.report, job_report.report.error
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if job_report.limit_passed:
-        fields |= stopped_run_fields(job_report.limit_passed)
+        fields |= stopped_run_fields(job_report.limit_passed, is_longest=job_report.is_longest_limit)
     elif job.status == "interrupted":
         fields["reason"] = "interrupted"
     elif error is not None and not report.failures:

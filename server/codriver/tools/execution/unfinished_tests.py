@@ -21,9 +21,15 @@ def find_unfinished_tests(report: TestReport) -> tuple[str, ...]:
     return tuple(name for name in found if name not in done)
 
 
-def stopped_run_fields(limit: str) -> dict[str, str]:
-    """Return answer fields about a run in a separate process that was stopped after the time `limit`."""
-    return _timeout_fields(f"the run was stopped after {limit}", "Pass a longer limitMs, or run fewer tests.")
+def stopped_run_fields(limit: str, *, is_longest: bool) -> dict[str, str]:
+    """Return answer fields about a run in a separate process that was stopped after the time `limit`.
+
+    With `is_longest`, this is the limit for all runs, which callers can only shorten.
+    """
+    message = f"the run was stopped after {limit}"
+    if is_longest:
+        return _timeout_fields(f"{message}, the limit for all runs", "Run fewer tests, or raise the setting maxRunMs.")
+    return _timeout_fields(message, "Pass a longer limitMs, or run fewer tests.")
 
 
 def interrupted_run_fields(limit_ms: int, where: str) -> dict[str, str]:
