@@ -22,21 +22,17 @@ Value = str | int | float
 Record = tuple[Value | None, ...]
 """An immutable entity: its values in the order of the schema's attributes, with None for missing ones."""
 
-MIN_TRIM_RECORDS = (
-    64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
-)
+MIN_TRIM_RECORDS = 64
 """Minimum number of removed records before a list is trimmed.
 
 A list is trimmed when removed records make up at least half of it, so an eviction takes constant time on average.
 """
-MAX_UNINDEXED_ENTITIES = (
-    1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
-)
+MAX_UNINDEXED_ENTITIES = 1024
 """Maximum number of entities that are not indexed yet. Creating a snapshot indexes them, which takes at most 2 ms."""
-MIN_LONG_STRING_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
-"""Minimum length of a string that counts as long.
+MIN_LONG_STRING_CHARACTERS = 64 * 2**10
+"""Minimum length of a long string. A removed record that contains one is freed immediately.
 
-Its record is removed from memory at once, because 64 such strings may take a GiB.
+Other removed records stay in memory until their list is trimmed.
 """
 
 

@@ -184,7 +184,7 @@ class IndentPass:
         return "".join([*parts, line[at:]])
 
     def _move_indentation(self, line: str) -> int:
-        """Process the text before the first code of a line, move the code, and return its index."""
+        """Scan a line's indentation, align the code after it with its bracket, and return the index of that code."""
         for index, character in enumerate(line):
             if character == " ":
                 self._x += 1

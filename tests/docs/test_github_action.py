@@ -196,7 +196,7 @@ def served(runner):
 
 
 @pytest.mark.slow
-def test_the_server_is_ready_after_its_step_and_the_outputs_lead_to_it(runner, served):
+def test_the_action_starts_a_server_and_outputs_its_address(runner, served):
     outputs = {name: runner.value(about["value"], {}) for name, about in ACTION["outputs"].items()}
     assert outputs["workspace"] == str(runner.workspace)
     assert Path(outputs["port-file"]).read_text().strip() == outputs["port"]

@@ -312,7 +312,7 @@ def test_unwritable_documents_are_reported_once(tmp_path, caplog, monkeypatch):
 
 
 @pytest.mark.parametrize(("elapsed_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
-def test_a_slow_run_is_written_less_often(elapsed_s, rests_s):
+def test_the_pause_between_writes_is_longer_on_a_slow_disk(elapsed_s, rests_s):
     assert memory.pause_after_write_s(elapsed_s) == rests_s
 
 

@@ -51,7 +51,7 @@ async def test_the_session_works_after_a_failure(name):
         assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
 
 
-async def test_an_unknown_name_is_an_error_with_its_type(name):
+async def test_an_unknown_name_is_reported_with_the_type_of_the_error(name):
     async with adapter(name) as (opened, _):
         ending = await evaluate(opened, evaluation("nosuchname"))
         assert WORDS[name].unknown_type in ending.failure.type

@@ -21,10 +21,10 @@ NON_LISP_DIALECTS = frozenset({"python", "unknown"})
 
 @dataclass(frozen=True)
 class Capability:
-    """An operation that a REPL supports.
+    """How a REPL provides a capability.
 
-    `op` is its name in the REPL's protocol. If `adapted` is true, Codriver provides the capability by using this
-    operation.
+    `op` is the name of the operation in the REPL's protocol. If `adapted` is true, the operation does not provide the
+    capability directly, but Codriver uses it to provide the capability.
     """
 
     op: str

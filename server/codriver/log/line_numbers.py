@@ -31,8 +31,9 @@ FAST_USE_THRESHOLD_S = 1.0
 MAX_RESERVATION_WAIT_S = 0.05
 """Maximum time, in seconds, to wait for reserved lines. This happens once each time that the disk blocks."""
 MAX_UNREPORTED_LINES = 64
-"""Maximum number of lines that the log may have used since it last reported a used line."""
-SKIPPED_LINES = 200_000  # more than a run of several days uses: skipped if the last used line is unknown
+"""Maximum number of lines that are added to the log between two calls of `record_used_line`."""
+SKIPPED_LINES = 200_000
+"""Number of lines skipped if the last used line is unknown. A run of several days uses fewer."""
 LINE_NUMBER_PATTERN = re.compile(rb"[0-9]{1,18}\n")
 
 

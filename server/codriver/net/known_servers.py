@@ -46,7 +46,7 @@ class KnownServer:
 
 
 def write_note(workspace: Path) -> None:
-    """Note that the server of this workspace can be reached.
+    """Write a note that the server of this workspace can be reached.
 
     Raises:
         OSError: the note cannot be written.

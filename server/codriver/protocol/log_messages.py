@@ -1,10 +1,12 @@
 """Log messages for clients: `notifications/message` with the server's warnings and events from the REPLs.
 
 A client that performs the handshake enables them with `logging/setLevel`, until it disconnects. A client that uses
-protocol version 2026-07-28 enables them with a level in the `_meta` of a request, and receives messages until the
-request is answered, starting with those since the last such request. The newest `MAX_STORED_MESSAGES` messages are
-stored for clients that enable them later. Each gets `MAX_BURST_MESSAGES` messages at once, and then one per second. The
-next message counts omitted ones.
+protocol version 2026-07-28 enables them with a level in the `_meta` of a request. It receives the messages since its
+last such request, and then new ones until the request is answered.
+
+The newest `MAX_STORED_MESSAGES` messages are stored for clients that enable messages later. A client receives at most
+`MAX_BURST_MESSAGES` messages at once, and then one per second. If messages were omitted, the next one contains their
+number.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """

@@ -209,7 +209,10 @@ REQUEST_KINDS: dict[str, PlainRequestKind] = {
     READ_DIRECTORY: PlainRequestKind(ALL_STATES, DIRECTORY_SHAPE, Results.read_directory),
     "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
-"""Requests that may be plain, with the functions that create their results. They are also used with the SDK."""
+"""The kinds of requests that can be answered without the SDK, by method.
+
+The server that uses the SDK calls the same functions to create results.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,7 @@ class Resources:
         return json.dumps(window, ensure_ascii=False)
 
     async def _text(self, identity: str, part: str, query: dict[str, str]) -> ResourceContent:
+        """Return a part of an evaluation's text, such as `stdout`. The query may have an `offset` and a `limit`."""
         transcript = self._services.transcripts.get(identity)
         chosen = next((name for name in EVALUATION_PARTS if name == part), None)
         if transcript is None or chosen is None:

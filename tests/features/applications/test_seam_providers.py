@@ -40,7 +40,7 @@ def test_arguments_are_written_as_clojure_data(value, text):
 
 
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "basilisp", "hy", "python"])
-def test_arguments_are_in_the_code_only_as_a_literal(dialect):
+def test_arguments_appear_in_the_code_only_as_a_literal(dialect):
     requested = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
     code = seam_providers.accessor_code(seam_providers.find_provider("codriver", dialect), dialect, "state", requested)
     literal = string_literal(dialect, encode_data(dialect, requested))

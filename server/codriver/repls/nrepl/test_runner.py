@@ -49,7 +49,10 @@ PROGRESS_TIMEOUT_S: Final = 1.0
 INTERRUPT_TIMEOUT_S: Final = 2.0
 """Seconds to wait for the interrupt of a test run whose result nobody is waiting for."""
 TRAILING_IMAGE_PATTERN: Final = re.compile(f"{DATA_URL_PATTERN.pattern}\\Z")
-"""Matches a displayed value that ends with an image. The value of the run itself ends with a quotation mark."""
+"""Matches an image at the end of a displayed value.
+
+The report of the test run is a printed string that ends with a quotation mark, so it does not match.
+"""
 POLL_INTERVAL_S: Final = 0.05
 """Seconds between polls for the end of a test run that the REPL does not report by itself."""
 

@@ -1,8 +1,8 @@
 """Arrange the steps of an exported document, and generate its lines.
 
-Each format has a header and test names. In a test file, imports and definitions that are never redefined are placed
-above the tests. A step that changes a value is grouped with all steps that could observe the change, judging by their
-names. If the tests fail with this grouping, all steps are put into a single test.
+In a test file, imports and definitions that are never redefined are placed above the tests. A step that changes the
+value of a name is in the same test as all steps that use the name. If the tests fail with this grouping, all steps are
+put into a single test. This module also creates the header of a document and the names of its tests.
 """
 
 from __future__ import annotations

@@ -158,10 +158,9 @@ def unknown_names(notes: Iterable[str]) -> frozenset[str]:
 
 
 def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int, names: Iterable[str]) -> int:
-    """Return the number of latest evaluations to use in order to include the definitions of `names`.
+    """Return how many of the latest evaluations to use, at least `last`, so that they include the definitions of `names`.
 
-    Dependencies of the definitions are included as well. Return `last` if no earlier evaluation defines the names.
-    Definitions are recognized by the form of the code.
+    Dependencies of the definitions are included as well. Definitions are recognized by the form of the code.
     """
     needed, most = set(names), last
     for number in range(last + 1, len(evaluations) + 1):

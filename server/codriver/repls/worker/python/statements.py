@@ -161,6 +161,7 @@ class SourceText:
                 yield Statement(_statement_kind(node), scope, name, guard, node, {"": comparable_dump(node)}, top)
 
     def _expand_guard(self, node: ast.stmt, scope: str, guard: Guard, top: int) -> Iterator[Statement]:
+        """Yield a compound statement, such as `if` or `try`, followed by the statements inside it."""
         head, branches = type(node).__name__, []
         for field, value in ast.iter_fields(node):
             if field in ("body", "orelse", "finalbody"):
