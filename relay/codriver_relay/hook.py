@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["EVENT_KINDS", "EVENT_NAMES_BY_CLIENT", "HOOK_CLIENT_NAME", "main", "render_answer", "tool_arguments"]
 
 EVENT_KINDS = ("started", "writing", "edited", "stopping")
+"""The kinds of events that a hook can report.
+
+They are the start of a session, a write that is about to happen, a finished edit, and the end of a turn.
+"""
 EVENT_NAMES_BY_CLIENT: Mapping[str, Mapping[str, str]] = {
     "claude-code": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},
     "codex": {"started": "SessionStart", "writing": "PreToolUse", "edited": "PostToolUse", "stopping": "Stop"},

@@ -14,7 +14,8 @@ from codriver_relay.safe_files import MAX_RECORD_BYTES, Directory, json_member, 
 UNOWNED_SOCKET = (-1, 0)
 """The user id and inode of a socket that belongs to no process.
 
-The kernel reports user 0 for such a socket, so a stranger who sends data and closes it at once would look like root.
+The kernel reports user 0 for a closed socket, so a user who sends data and closes the socket at once would look like
+root.
 """
 IS_LINUX = sys.platform == "linux"
 DIAG_TIMEOUT_S = 1

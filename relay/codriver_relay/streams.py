@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
+"""File descriptors of standard input, output and error."""
 CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.environ.get("CODRIVER_RELAY_THREADS")
 """Whether pipes and terminals can be polled. Windows cannot poll pipes, and macOS cannot poll terminals.
 
@@ -41,7 +42,7 @@ POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 MAX_PIPE_WRITE_BYTES = getattr(select, "PIPE_BUF", 512)
 """Maximum number of bytes that a pipe with free space accepts in one write."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
-"""The size of a pipe's buffer, and the number of bytes to read at once from a long line."""
+"""Number of bytes to read at once: a pipe's buffer size, and a larger number within a long line."""
 
 
 class Output:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 LOCKED_BYTE_OFFSET = 1 << 30
-"""Offset of the byte that is locked, which is beyond the end of the file because others cannot read a locked byte."""
+"""Offset of the locked byte. It is beyond the end of the file, because others cannot read a locked byte."""
 PATIENCE_S, PAUSE_S = 1.0, 0.01
-"""Seconds to keep trying to open a file that is in use, for example by a virus scanner, and between attempts."""
+"""Seconds to keep trying to open a file that is in use, and seconds between two attempts.
+
+For example, a virus scanner may use the file.
+"""
 LOCK_VIOLATION_ERROR = 33
 """Error code for a locked region of a file. Source: Microsoft, System Error Codes."""
 IN_USE_ERRORS = (5, 32, LOCK_VIOLATION_ERROR, 145)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .recording import Event, Json
 
 OVERDUE_S = 5.0
-"""Maximum time in seconds from queuing an event to its epoch. After that, the event is reported as overdue."""
+"""Seconds after which a queued event without an epoch is reported as overdue."""
 REFUSAL_SOURCE = "refusal"
 """The source of the event for a refused change.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 EPOCHS, SECRETS = 50, 200
-"""Maximum number of epochs per frame, and of values seen at its sensitive paths."""
+"""Maximum number of epochs per frame, and of remembered values at its sensitive paths."""
 
 
 class Frame:

@@ -62,7 +62,10 @@ MAX_SUBSCRIPTIONS = 10
 QUEUED, QUEUED_BYTES = 500, 2**20
 """Maximum number and total size of queued events per subscription."""
 BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
-"""Maximum number of events in a frame, and the seconds between frames, which double up to a maximum under load."""
+"""Maximum number of events in a frame, and the minimum and maximum seconds between two frames.
+
+Under load, the time between frames doubles each time, up to the maximum.
+"""
 MAX_QUEUED_FAILURES = 100
 """Maximum number of queued exceptions that are remembered."""
 LEASE_S = 60.0

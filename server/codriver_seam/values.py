@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     Difference = tuple[str, Path, Any, Any]
 
 TEXT, ITEMS, DEPTH, MAX_CHARACTERS = 2048, 50, 8, 20_000
-"""Maximum length of a string, size of a collection, nesting, and total number of characters."""
+"""Limits for values in answers: length of a string, size of a collection, nesting, and total characters."""
 LISTED_END_ITEMS = ITEMS // 2
 """Number of elements displayed at each end of a larger collection that was requested directly."""
 MIN_SECRET_CHARACTERS = 8
 """Minimum length of a string that is redacted as a secret."""
 MIN_CUT_SECRET_CHARACTERS = 4
-"""Minimum length of a partial secret at the end of a truncated text that is redacted."""
+"""Minimum length of a partial secret that is redacted at the end of a truncated text."""
 REDACTED = "<redacted>"
 """The text that replaces a secret."""
 LEAF_TYPES = frozenset({int, float, bool, type(None), bytes, str})

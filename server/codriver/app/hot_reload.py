@@ -34,10 +34,10 @@ PAUSE_FACTOR = 10
 MAX_LOADED_FILES = 50
 """Maximum number of files loaded at once.
 
-More changes at once come from a checkout or a generator, and loading them all would redefine everything.
+A larger change usually comes from a checkout or a generator, and loading it would redefine everything.
 """
 MAX_SCANNED_ENTRIES: Final = 20_000
-"""Maximum number of directory entries in a scan. Larger directories are not projects and would take seconds."""
+"""Maximum number of directory entries in a scan. Scanning a larger directory would take seconds."""
 WHO = "codriver-watch"
 """The caller name under which loads of saved files are logged."""
 

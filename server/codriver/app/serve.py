@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_CHECKS_PER_TIMEOUT = 100
-"""Number of activity checks within the time after which an idle server stops."""
+"""Number of times that the server checks for activity during its idle timeout."""
 MAX_IDLE_CHECK_INTERVAL_S = 10
 """Maximum interval between checks for activity."""
 ARRIVAL_CHECK_INTERVAL_S = 1.0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STEP_S: Final = 30.0
-"""Maximum duration of a step. Steps have their own, shorter limits, so this only affects steps that hang."""
+"""Maximum duration of one step of the shutdown, in seconds. It is only reached if a step hangs."""
 
 
 class Shutdown:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CLIENTS: Final = 8
-"""Maximum number of clients per workspace."""
+"""Maximum number of clients per workspace whose lists of tools are stored."""
 MAX_WORKSPACES: Final = 64
-"""Maximum number of workspaces whose lists are stored."""
+"""Maximum number of workspaces for which lists of tools are stored."""
 MAX_FILE_BYTES: Final = 512 * 1024
-"""Maximum size of a file. The list for one client takes 15 KB."""
+"""Maximum size of a file of stored answers. The list of tools for one client takes 15 KB."""
 FILE_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=MAX_FILE_BYTES)
 """Rules for reading the files of stored answers."""
 EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"

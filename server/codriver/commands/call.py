@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
+"""Exit statuses of the commands that call tools."""
 REPL_DEPENDENT_REASONS = frozenset({"capability-missing", "no-repl"})
 """Reasons for refusals that may no longer apply once another REPL is connected."""
 STATUS_BY_REASON = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
@@ -58,7 +59,10 @@ RUNNING_MESSAGE = "the evaluation is running. Press Ctrl-C to interrupt it"
 STARTING_PHASES = frozenset({"starting", "connecting"})
 """The phases of a REPL during which an evaluation waits for it to connect."""
 UNFINISHED_TOOLS = ("get_evaluation", "send_input", "interrupt_evaluation")
-"""The tools that the server's notes about an unfinished evaluation mention. Such notes are replaced by commands."""
+"""Tools that the server mentions in notes about an unfinished evaluation.
+
+The command replaces these notes with notes that mention commands.
+"""
 
 start_option = click.option("--start", is_flag=True, help="Start a server if none is running.")
 session_option = click.option(

@@ -39,10 +39,13 @@ _IMAGE_CLAUSES: Final = (
     '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
 )
 EVALUATION_IMAGES_QUERY: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_IMAGE_CLAUSES}]"
+"""Query for the log lines that contain an image and belong to a given evaluation."""
 ALL_IMAGES_QUERY: Final = f"[:find ?line ?id :where {_IMAGE_CLAUSES} [?e :output/evaluation ?id]]"
+"""Query for all log lines that contain an image, each with the id of its evaluation."""
 TEXT_AT_LINES_QUERY: Final = """[:find ?line ?id ?text :in $ [?line ...]
  :where [?e :output/line ?line] [?e :output/text ?text]
   [(get-else $ ?e :output/evaluation "log") ?id]]"""
+"""Query for the texts of the log entries at given lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,10 @@ MAX_STALE_RETRY_PAUSE_S = 60.0
 MAX_STARTS_PER_MINUTE = 4
 """Maximum number of starts of a process within a minute. After that, Codriver gives up on it."""
 MAX_DISCOVERED_REPL_ATTEMPTS = 5
-"""Maximum number of attempts to reach a discovered REPL. The last comes after about 8 s, when a restart is over."""
+"""Maximum number of attempts to connect to a discovered REPL.
+
+The last attempt is made after about 8 s, which is enough time for a REPL to restart.
+"""
 MINUTE_MS = 60_000
 """Length of a minute in milliseconds."""
 MAX_REMEMBERED_STARTS = 8

@@ -241,7 +241,10 @@ class _OpenDirectories:
 logger = logging.getLogger(__name__)
 
 MAX_OLD_CONTENT_BYTES: Final = 64 * MEBIBYTE
-"""Maximum number of bytes of old content to record. For a larger batch, only its temporary files can be cleaned up."""
+"""Maximum number of bytes of old content to record.
+
+If a larger batch is interrupted, its temporary files are removed, but the old content cannot be restored.
+"""
 MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """Maximum size of a record, which contains base64 content and paths."""
 MAX_NAMED_FILES: Final = 10

@@ -58,7 +58,7 @@ _LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
 MARGIN = 20
 """Number of unchanged lines on each side of a change that are compared as well.
 
-A change among repeated lines may be displayed a little too high.
+The number is small, so a change among repeated lines may be displayed a few lines too high.
 """
 MAX_COMPARED_LINES = 20_000
 """Maximum number of lines for which the smallest difference is computed."""

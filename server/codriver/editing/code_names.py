@@ -43,7 +43,9 @@ TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S"
 IMPORT_PATTERN: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
 """Matches the start of code that imports names in Lisp or Python."""
 MAX_DELTA_CHARACTERS: Final = 40
+"""Maximum length of removed and of added code for which the description of a change contains both."""
 MAX_DIFF_CHARACTERS: Final = 600
+"""Maximum length of a diff that describes a change."""
 PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
 """Exceptions raised by parsing code that is invalid or too large."""
 

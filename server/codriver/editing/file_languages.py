@@ -41,7 +41,7 @@ MAX_DISPLAYED_LOCATIONS: Final = 3
 MAX_COMPARED_LINES: Final = 20_000
 """Maximum number of lines that are searched for similar ones."""
 MAX_EXACT_COMPARISONS: Final = 20
-"""Maximum number of lines that are compared exactly. The time for each grows at least with its length squared."""
+"""Maximum number of lines that are compared exactly, which takes time at least quadratic in a line's length."""
 MAX_COMPARED_CHARACTERS: Final = 160
 """Maximum number of characters in a line that are compared, and that a refusal displays."""
 MIN_LINE_SIMILARITY: Final = 0.5
@@ -255,6 +255,7 @@ DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
 """A function that returns the text of a file after string edits, or the errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
+"""The languages with edits of their own if no feature adds any."""
 
 
 def is_python(path: Path) -> bool:

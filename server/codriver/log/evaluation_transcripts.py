@@ -50,7 +50,10 @@ MAX_LATE_OUTPUTS = 100
 MAX_READERS = 256
 """Maximum number of readers for whom the server remembers which late output was reported."""
 EXCESS_TRANSCRIPTS_DIVISOR = 16
-"""The maximum number of transcripts divided by this may be retained in excess, so that several are dropped at once."""
+"""Divisor of the maximum number of transcripts, for the number of additional ones that may be stored.
+
+Above that number, all additional transcripts are dropped at once.
+"""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
 """The parts of a transcript. `stacks` is a thread dump taken just before the evaluation was interrupted."""

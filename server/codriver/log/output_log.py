@@ -36,6 +36,7 @@ BASE_QUERY_SOURCES = QuerySources(replace(ENTRY_SCHEMA, sources=(("$", "the log"
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     ENTRY_SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
 )
+"""Positions of attributes in the record of an entry."""
 
 DEFAULT_MAX_ENTRIES = 1000
 """Default maximum number of entries in the log."""

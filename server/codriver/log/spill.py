@@ -39,15 +39,18 @@ LOCK_NAME_PATTERN = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that d
 SURROGATE_ERRORS = "surrogatepass"
 
 FULL_STREAMS = 4
-"""Number of strings of maximum size that fit into the disk space. It determines the maximum size."""
+"""Number of strings of the maximum size that fit into the disk space.
+
+The maximum size is computed from this number.
+"""
 MAX_FILES_PER_STREAM = 16
 """Maximum number of files for one string. The string's oldest part is dropped one file at a time."""
 MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over many small chunks
 MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
 """Maximum number of characters waiting to be written, across all strings.
 
-Below this number, a string that grows faster than the disk can write loses nothing. Above it, a blocked disk must not
-fill the memory.
+Up to this number, nothing is lost if a string grows faster than the disk can write. The limit keeps the memory from
+filling up if the disk is blocked.
 """
 PAUSE_THRESHOLD_CHARACTERS = 16 * 2**20
 """Number of unwritten characters above which a program's output is paused, if possible, until some are written."""

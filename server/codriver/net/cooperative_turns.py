@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 MAX_TURN_S: Final = 0.0005
 """Time, in seconds, after which a computation lets other tasks run."""
 YIELDED_ITERATIONS: Final = 12
-"""Number of loop iterations for other tasks, enough for another client's call. An idle iteration takes 20 µs."""
+"""Number of event loop iterations during which other tasks run, enough for another client's call.
+
+An iteration without work takes 20 µs.
+"""
 
 T = TypeVar("T")
 

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_TIMEOUT_S = 3.0
-"""Maximum time to wait for the lock, in seconds, so that a stopping server can release it or a starting one answer."""
+"""Maximum time to wait for the lock, in seconds.
+
+This is enough for a stopping server to release the lock, or for a starting server to accept connections.
+"""
 LOCK_POLL_INTERVAL_S = 0.02
 """Pause between two attempts to acquire the lock."""
 LAST_STOP_RULES = FileRules(Links.ANY, 64)

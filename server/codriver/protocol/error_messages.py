@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-"""Source: JSON-RPC 2.0, error object."""
+"""JSON-RPC error codes. Source: JSON-RPC 2.0, error object."""
 SERVER_ERROR_CODE = -32000
 """An error code from the range that JSON-RPC reserves for servers."""
 INTERNAL_ERROR_MESSAGE = "internal error in Codriver. See server_health"
@@ -149,7 +149,9 @@ OLDER, MODERN = "2025-11-25", "2026-07-28"
 """Versions with tasks, each in its own form. The second has no handshake: each request describes its client."""
 
 INITIALIZE, DISCOVER, LISTEN, CALL = "initialize", "server/discover", "subscriptions/listen", "tools/call"
+"""Methods of requests."""
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
+"""Methods of notifications."""
 
 META_KEY_PREFIX = "io.modelcontextprotocol/"
 """Prefix of the protocol's names in `_meta`."""

@@ -175,6 +175,7 @@ CONNECTION_CLOSED_ERROR = {"code": SERVER_ERROR_CODE, "message": "Connection clo
 ANSWER_TEMPLATE = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
 
 HANDSHAKE, NO_HANDSHAKE, UNSETTLED = frozenset(HANDSHAKE_VERSIONS), frozenset({MODERN}), frozenset({""})
+"""States of a connection, as sets of protocol versions: with a handshake, without one, and not settled yet."""
 ALL_STATES = HANDSHAKE | NO_HANDSHAKE
 """All states that a connection can be in."""
 

@@ -38,6 +38,7 @@ CANCELLED_METHOD: Final = "notifications/cancelled"
 REQUEST_ID_PREFIX: Final = "codriver-trust-"
 """Prefix of the ids of requests that ask for trust."""
 NO, YES = "no", "this once"
+"""The answers that the user can choose from."""
 CHECK_INTERVAL_S: Final = 0.05
 """Interval between checks for the user's answer, in seconds."""
 MAX_QUERIED_CLIENTS: Final = 256

@@ -32,6 +32,7 @@ MAX_MESSAGE_CHARS: Final = 4000
 """Maximum length of an error message in an answer. The complete message is in the output log."""
 
 MAX_TRACE_FRAMES: Final = 20
+"""Maximum number of frames of user code in a failure."""
 _UNNAMED_CODE_FILES: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
 """Beginnings of the file names that code sent to a REPL has."""
 _MISSING_FILE_NAMES: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE_FILES})

@@ -21,6 +21,7 @@ COLLECTION_NAME: Final = "(collection)"
 _OUTCOME_RANKS: Final = {"error": 0, "fail": 1, "pass": 2}
 """The order in which outcomes are listed."""
 MAX_OUTPUT_CHARS: Final = 50_000
+"""Maximum number of characters at the end of a test run's output that are included in its report."""
 
 
 def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:

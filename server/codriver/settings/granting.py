@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codriver.settings.declared import Grants
 
 MAX_VALUE_CHARACTERS: Final = 120
+"""Maximum length of a setting's value in a message."""
 
 
 def _is_known_repl(words: str) -> bool:

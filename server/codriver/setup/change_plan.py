@@ -46,7 +46,7 @@ MAX_CONFIGURATION_BYTES: Final = 32 * files.MEBIBYTE
 NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
 AUTO_REFUSAL: Final = "--workspace auto does not accept other users' folders, the home folder, or temporary folders"
-"""The reason why an entry needs paths in some directories, as a clause."""
+"""Why a client's entry must contain the path of a workspace in such a folder, as a clause for messages."""
 
 PROGRAM_MODE: Final = 0o755
 """Mode of new executable files."""

@@ -78,6 +78,7 @@ Reach = Callable[["Launch", Path], "str | None"]
 SUPPORT_BY_KIND: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART_COMMANDS: Final = "codriver stop && codriver serve"
 PENDING_PHASES: Final = frozenset({"connecting", "starting"})
+"""The phases of a REPL that is expected to be connected soon."""
 
 
 def diagnose(

@@ -43,7 +43,9 @@ MAX_NAME_CHARACTERS: Final = 100
 MAX_LISTED_REASONS: Final = 2
 """Maximum number of unavailable REPLs that are listed with a reason."""
 MAX_REASON_CHARACTERS: Final = 120
+"""Maximum length of the reason why a REPL is unavailable."""
 MAX_CAUTIONS: Final = 1
+"""Maximum number of warnings about REPLs."""
 MAX_CAUTION_CHARACTERS: Final = 320
 """Maximum length of a warning about a REPL that is easily mistaken for another one."""
 CLAUSE_END_PATTERN: Final = re.compile(r"""; (?=(?:[^`]*`[^`]*`)*[^`]*$)(?=(?:[^"]*"[^"]*")*[^"]*$)""")

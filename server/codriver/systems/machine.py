@@ -22,6 +22,7 @@ SOCKET_INFO_BYTES: Final = 792
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
 """Offsets of `soi_kind`, `insi_lport` and `tcpsi_state` in that answer. Each has 4 bytes, of which the port uses 2."""
 IS_TCP, LISTENS = 2, 1
+"""The kind of a TCP socket, and the state of a listening one. Source: macOS, `sys/proc_info.h`."""
 
 if sys.platform == "win32":
 

@@ -70,7 +70,10 @@ Time spent waiting for a processor does not count.
 MAX_EXIT_TIMEOUT_S: Final = 60.0
 """Maximum time, in seconds, for a process to exit after its last test, including waits for a processor."""
 MAX_COUNTED_GAP_S: Final = 1.0
-"""Maximum time between two polls, in seconds, that counts. During a longer one, this process itself did not run."""
+"""Maximum time between two polls, in seconds, that is counted as time of the run.
+
+If more time passes, this process itself was not running.
+"""
 MAX_READ_BYTES: Final = 2**20
 """Maximum number of bytes of output or events to read at once."""
 GUARD_SCRIPT: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'

@@ -20,6 +20,7 @@ Runner = Literal["pytest", "unittest", "django"]
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 """Outcome of a test in pytest's terms. A test whose setup or teardown failed is an `error`."""
 Phase = Literal["collect", "setup", "call", "teardown"]
+"""The phases of a test, and the collection that precedes all tests."""
 
 FAILING_OUTCOMES: Final = frozenset({"failed", "error"})
 """Test outcomes that make a run fail."""

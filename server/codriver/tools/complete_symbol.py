@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
+"""Default and maximum number of completions in an answer."""
 
 
 class CompleteArguments(Arguments):

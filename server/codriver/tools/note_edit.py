@@ -95,6 +95,10 @@ def _parse_hunks(lines: list[str]) -> list[tuple[str, str]]:
 
 
 WAIT_MS, MAX_WAIT_MS = 1000, 20_000
+"""Default wait after an edit, in milliseconds, and the maximum wait.
+
+The maximum is also the default at the end of a turn, when tests may run.
+"""
 MAX_PATH_CHARACTERS = 4096
 """Maximum number of characters in a path."""
 MAX_CONTENT_CHARACTERS = 8 * 2**20

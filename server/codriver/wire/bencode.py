@@ -44,6 +44,7 @@ MAX_INTEGER_DIGITS: Final = 1000
 
 REPLACEMENT_CHARACTER: Final = "\ufffd"
 _MAX_LENGTH_DIGITS: Final = 12
+"""Maximum number of digits in the length of a string."""
 _MAX_CACHED_KEYS: Final = 256
 """Maximum number of encoded keys that are cached. A protocol uses a few dozen field names."""
 _ZERO, _NINE, _COLON = b"09:"

@@ -87,7 +87,10 @@ KNOWN_DEFINITIONS: Final = {
     BROWSER_DIALECT: "(known [name] (js/goog.getObjectByName name))",
     "clojure": "(known [name] (when-let [found (resolve name)] (when-not (:macro (meta found)) found)))",
 }
-"""Definitions of `known`, which resolves a function at run time. The compiler would warn about a missing name."""
+"""Definitions of `known`, which looks up a function by its name at run time, by dialect.
+
+A direct reference to a missing function would make the compiler emit a warning.
+"""
 _MUNGED_CHARACTERS: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
 """Replacements of characters in names that ClojureScript compiles to JavaScript."""
 

@@ -68,6 +68,7 @@ RE_FRAME2_ROLES: Final[Roles] = {
     ),
     "sensitive": _one_of("re-frame.core/elision-sensitive-declarations", "re-frame.elision/sensitive-declarations"),
 }
+"""The implementations of each role in re-frame 2."""
 RE_FRAME1_ROLES: Final[Roles] = {
     "read": _READ_IMPLEMENTATIONS,
     "frames": (Implementation(("re-frame.db/app-db",), "(fn [] (when {0} [:app-db]))"),),
@@ -84,11 +85,13 @@ RE_FRAME1_ROLES: Final[Roles] = {
     "reset": (Implementation(("re-frame.db/app-db",), "(fn [_ db] (reset! {0} db) true)"),),
     "throws": (Implementation(("re-frame.db/app-db",), "true"),),
 }
+"""The implementations of each role in re-frame 1."""
 CAUSA_ROLES: Final[Roles] = {
     **RE_FRAME2_ROLES,
     "causa": _one_of("day8.re-frame2-causa.runtime/health"),
     "session": _one_of("day8.re-frame2-causa.runtime/session-id"),
 }
+"""The implementations of each role in re-frame 2 with its developer tool Causa."""
 
 _NOT_LOADED_TEMPLATE: Final = "the application does not load %s"
 RE_FRAME2_MISSING_HINTS: Final = {

@@ -43,7 +43,7 @@ SEAM_OP: Final = "codriver/seam"
 CALL_SUBJECT: Final = "the application's seam"
 """The name for the seam in error messages about failed calls."""
 SEARCH_TIMEOUT_S: Final = 1.0
-"""Maximum time that an evaluation waits for the search that follows it."""
+"""Maximum time that an answer is delayed by a search for an application after the evaluation."""
 NATIVE_CAPABILITY: Final = Capability(SEAM_OP)
 CAPABILITY: Final = ServerCapability(SEAM_CAPABILITY, (), UNSUPPORTED_LANGUAGE_HINT, SETUP_HINTS)
 """The capability, with hints on how to add it to a REPL. An nREPL server has it only if its application has a seam."""

@@ -23,7 +23,7 @@ CHUNK_CHARACTERS: Final = 4096
 MAX_CHUNKS: Final = 16
 """Maximum number of chunks per value. The rest of a longer value is not passed to the redactor."""
 LEARN_TIMEOUT_S: Final = 1.0
-"""Maximum time that an evaluation waits for the values."""
+"""Maximum time that an evaluation waits for the application's sensitive values."""
 
 
 def sensitive_values(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

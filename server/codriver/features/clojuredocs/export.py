@@ -33,7 +33,7 @@ FORMAT_ID: Final = "codriver-clojuredocs-1"
 CACHE_FILE_NAME: Final = "clojuredocs.lines"
 """The name of the cached file."""
 FETCH_TIMEOUT_S: Final = 20.0
-"""Maximum duration of a download. After 30 seconds, clients give up on the call waiting for it."""
+"""Maximum duration of a download. Clients give up on the call that waits for it after 30 seconds."""
 SILENCE_TIMEOUT_S: Final = 10.0
 """Maximum time to wait for more data during a download."""
 MAX_EXPORT_BYTES: Final = 128 * 2**20
@@ -41,7 +41,10 @@ MAX_EXPORT_BYTES: Final = 128 * 2**20
 CHUNK_BYTES: Final = 2**18
 """Number of bytes to read at a time."""
 RETRY_DELAY_S: Final = 60.0
-"""Time to wait after a failed download before trying again, so that calls made while offline need not each wait."""
+"""Time after a failed download before the next attempt.
+
+In the meantime, calls do not wait for a download, for example if the machine is offline.
+"""
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 """Maximum length of the cached file's first line, which contains the address of the source."""
 NO_DOWNLOAD_URL: Final = "none"

@@ -58,9 +58,11 @@ MAX_ANSWER_IMAGES = 10
 VSCODE_CONNECTION_FILE = re.compile(r"kernel-v\d+-?\w")
 """Matches connection file names from VS Code. Source: `createConnectionFile` in its Jupyter extension."""
 MAX_OUTCOME_BYTES = 400
+"""Maximum number of bytes read from a cell's value or output for the list of all cells."""
 MAX_OUTCOME_CHARACTERS = 80
 """Maximum length of a cell's value in the list of all cells."""
 RESTART_TIMEOUT_S = 60.0
+"""Maximum time for a kernel to restart before all cells are run."""
 DEFAULT_ALL_CELLS_TIMEOUT_MS = 600_000
 """Default time limit for running all cells."""
 

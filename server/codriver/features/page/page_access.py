@@ -35,6 +35,7 @@ PROOF_PREFIX: Final = "codriver page "
 """Prefix of the nonce in a proof. It keeps proofs from being used for anything else."""
 
 Spent = Literal["used", "expired", "replaced", "unknown"]
+"""The reason why a one-time code is not valid."""
 
 
 @dataclass(frozen=True, slots=True)

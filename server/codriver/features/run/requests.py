@@ -43,8 +43,11 @@ MAX_HELLO_BYTES: Final = 65536
 """Maximum size of the line in which a process identifies itself."""
 
 RequestPhase = Literal["unnoticed", "delayed", "accepted"]
-"""What a process has done with a request. One that cannot start a thread yet, because it is importing modules of the
-standard library, touches the file of the request. The server first sets the modification time of the file to 0."""
+"""What a process has done with a request.
+
+`delayed` means that the process cannot start a thread yet, because it is importing modules of the standard library. It
+reports this by touching the request's file, whose modification time the server has set to 0.
+"""
 
 
 async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from codriver_datalog.entity_store import Record
 
 CALL_LOG: Final = EventLog("call", "$calls", "calls", "callLog", "watched functions", "magenta", ">")
+"""The log of calls to watched functions."""
 CALL_SCHEMA: Final = replace(
     ENTRY_SCHEMA,
     attributes=(*ENTRY_SCHEMA.attributes, "watch", "function", "args", "result", "error", "ms", "caller"),

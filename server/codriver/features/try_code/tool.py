@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MAX_CANDIDATES: Final = 8
 """Maximum number of candidates."""
 MAX_LABEL_CHARACTERS: Final = 40
+"""Maximum length of a candidate's label."""
 DEFAULT_TESTS_TIMEOUT_MS: Final = 10_000
 """Default maximum duration of one candidate's tests."""
 SELECT_FIRST_PASSING: Final = "first-green"

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestReport
 
 REQUIRED_OUTCOMES: Final = 3
-"""Number of times that both kinds of runs must differ before it counts. A flaky test rarely differs this often."""
+"""Number of runs of each kind in which a test must have a different outcome before the difference counts.
+
+A flaky test rarely differs this consistently.
+"""
 
 Outcomes = tuple[str, ...]
 

@@ -118,7 +118,10 @@ A new task replaces the oldest finished one, or is refused if none is finished.
 MAX_TASKS_OF_ALL_CLIENTS = 512
 """Maximum number of tasks of all clients, even disconnected ones. The oldest finished tasks are discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
-"""How long a task is stored from its start. An unfinished one is stored for longer."""
+"""Maximum and minimum time, in milliseconds, for which a task is stored after it started.
+
+An unfinished task is stored for longer.
+"""
 MAX_ANSWER_BYTES = 16 * 2**20
 """Maximum total size in bytes of the answers to one client's tasks, most of which is images.
 

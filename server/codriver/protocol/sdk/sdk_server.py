@@ -101,7 +101,7 @@ SHARED_REQUESTS: Mapping[str, type[types.RequestParams]] = MappingProxyType(
         READ_DIRECTORY: DirectoryParams,
     }
 )
-"""For each method whose results are shared with plain requests, the model of its parameters."""
+"""The model of the parameters for each method whose results are created as for plain requests."""
 NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -20,9 +20,9 @@ IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex")
 """Media types that are readable without decoding, in order of preference."""
 HTML_TYPE: Final = "text/html"
-"""Media type whose displayed text may represent a value."""
+"""Media type of HTML. Its visible text may be displayed as the value."""
 JSON_TYPE: Final = "application/json"
-"""Media type that represents a value if nothing else does."""
+"""Media type of JSON, which is displayed as the value if there is no other suitable type."""
 BARE_OBJECT_PATTERN: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x[0-9A-Fa-f]+)?| at 0x[0-9A-Fa-f]+)>")
 """Matches the text of a Python object that names only its class, as `object.__repr__` and IPython print it."""
 

@@ -67,7 +67,10 @@ AFTER_INTERRUPT_TIMEOUT_S: Final = 2.0
 """Seconds to wait for an interrupted evaluation's own `done`, which another connection may have received."""
 
 IDLE_DISTRUST_S: Final = 5.0
-"""Seconds during which `idle` is not believed, because a busy server may not have started the code yet."""
+"""Seconds after the start of an evaluation during which the REPL's reply that it is idle is ignored.
+
+A busy server may not have started to run the code yet.
+"""
 
 DESCRIBE_TIMEOUT_S: Final = 600.0
 """Seconds to wait for a busy server to describe itself.

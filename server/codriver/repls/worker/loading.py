@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import types
 
 WORK_S, PAUSE_S = 0.0005, 0.001
-"""Seconds of loading before a pause, and seconds that the pause lasts.
+"""Seconds of loading before a pause, and the length of a pause in seconds.
 
-A thread waiting for the interpreter lock gets it only after 5 ms, and a request to a web server waits several times.
+Without pauses, other threads would wait 5 ms each time they need the interpreter lock, several times per web request.
 """
 CACHE_HEADER_BYTES = 24
 """The size of a cache file's header: the interpreter's magic number, and the source's time and size, 8 bytes each."""

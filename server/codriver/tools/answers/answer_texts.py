@@ -36,9 +36,9 @@ OMISSION_NOTE_BYTES = 250
 """Size of the note about omitted text and of the marker in the text's place, in bytes."""
 
 SLIGHT_EXCESS_SHARE = 12
-"""Divisor of an answer's size for the excess up to which text is still included in full.
+"""Text is still included in full if it exceeds the answer's size by at most 1 / `SLIGHT_EXCESS_SHARE`.
 
-Leaving so little out would save less than the note about it and the call that reads it.
+Omitting so little would save less than the note about the omission and the call that reads the rest would cost.
 """
 
 OUTPUT_STREAMS: tuple[Part, ...] = ("stderr", "stdout")

@@ -46,11 +46,11 @@ G = TypeVar("G", bound=ArgumentModel)
 CHECK_INTERVAL_S = 0.02
 """Interval, in seconds, for checking the state that a call is waiting for."""
 MIN_TIMEOUT_MS = 100
-"""Maximum wait for REPLs that does not reduce the timeout of a call, and the minimum of a reduced timeout."""
+"""Maximum wait for REPLs that does not reduce a call's timeout, and the minimum of a reduced timeout."""
 CONNECT_TIMEOUT_S = 2.0
 """Maximum time for newly found REPLs to connect before one is chosen, in seconds.
 
-A port that does not answer takes 5 s.
+Attempts to connect to a port that does not answer take 5 s.
 """
 PREPARE_INTERVAL_S = 0.1
 """Interval for checking whether a session has become available, in seconds."""

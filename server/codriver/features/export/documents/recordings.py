@@ -158,7 +158,7 @@ def unknown_names(notes: Iterable[str]) -> frozenset[str]:
 
 
 def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int, names: Iterable[str]) -> int:
-    """Return how many of the latest evaluations to use, at least `last`, so that they include the definitions of `names`.
+    """Return how many of the latest evaluations are needed to include the definitions of `names`, at least `last`.
 
     Dependencies of the definitions are included as well. Definitions are recognized by the form of the code.
     """

@@ -28,14 +28,19 @@ result. `absent` means that the step cannot run.
 """
 
 Delivery = Literal["each", "last", "whole"]
-"""Which values are compared: those of `each` step, the value of the `last` step of a kernel's cell and its images if
-the fresh REPL is not a kernel, or all outputs of a `whole` cell.
+"""Which values of a document are compared.
+
+`each`: the value of each step. `last`: the value and images of the last step of a cell that was recorded in a kernel,
+if the fresh REPL is not a kernel. `whole`: all outputs of a cell.
 """
 
 HIDDEN_PART_MARK: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
 """Matches the markers that the log stores in place of a secret or the middle of a long text."""
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
-"""Matches the marker that the log stores in place of a secret. A string compared with it must not be displayed."""
+"""Matches the marker that the log stores in place of a secret.
+
+A string that is compared with the marker may be the secret, so it must not be displayed.
+"""
 
 _TYPO_ERRORS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}

@@ -44,7 +44,7 @@ CONNECT_TIMEOUT_S: Final = 2.5
 """Maximum time to wait for a kernel's first reply. A busy kernel replies on the control socket."""
 
 RETRY_INTERVAL_S: Final = 0.5
-"""Interval between the first requests."""
+"""Interval between requests while connecting, until the kernel has answered one of them."""
 FOREIGN_CODE_TIMEOUT_S: Final = 5.0
 """How long to wait for another client's code to end before querying the kernel."""
 

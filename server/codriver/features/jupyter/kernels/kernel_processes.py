@@ -31,8 +31,9 @@ PROCESSES_DIRECTORY: Final = Path("/proc")
 COMMAND_RULES: Final = FileRules(Links.NEVER, 64 * files.KIBIBYTE)
 """Limits for reading a process's command line."""
 PARENT_FIELD: Final = 1
+"""Index of the parent's process id among the fields of `/proc/PID/stat` after the command's name."""
 GROUP_FIELD: Final = 2
-"""Indexes of the fields in `/proc/PID/stat` that follow the command's name in parentheses: state, parent, group."""
+"""Index of the process group's id among the same fields."""
 
 EXISTING_OPTION: Final = "--existing"
 """The option with which consoles join a running kernel."""

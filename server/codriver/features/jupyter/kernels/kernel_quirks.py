@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 InterruptBy = Literal["message", "signal", "none"]
+"""How a kernel is interrupted. See `Quirks.interrupt_by`."""
 SyntaxCheck = Literal["complete", "incomplete", "none", "unseen"]
+"""How reliable a kernel's syntax check is. See `Quirks.syntax_check`."""
 
 
 @dataclass(frozen=True, slots=True)

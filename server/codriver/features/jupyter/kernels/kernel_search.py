@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 SERVER_QUERY_INTERVAL_S: Final = 30.0
 """Interval between queries of the servers."""
 CHANGE_QUERY_INTERVAL_S: Final = 3.0
-"""Interval between queries after a change. A server writes a kernel's file before it lists the session."""
+"""Interval between queries of the servers while their kernels or sessions are changing.
+
+A server writes a kernel's file before it lists the kernel's session.
+"""
 MAX_KERNEL_START_S: Final = 60.0
 """Maximum time that a kernel may take to start listening after its connection file is written."""
 PROBE_INTERVAL_S: Final = 10.0

@@ -22,8 +22,9 @@ MAX_SERIES: Final = 64
 MAX_NUMBER_DIGITS: Final = 18
 """Maximum number of digits in a message number."""
 MAX_FOREIGN_REPLIES: Final = 50
-"""Maximum number of messages between two `idle` states that may be replies to other clients. A kernel that publishes
-too quickly drops hundreds of messages at once.
+"""Maximum number of missing messages between two `idle` states that do not count as lost.
+
+They may be replies to other clients. A kernel that publishes too quickly drops hundreds of messages at once.
 """
 IDLE_STATE: Final = b'"idle"'
 STATUS_SEARCH_BYTES: Final = 1024

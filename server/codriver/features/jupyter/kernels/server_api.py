@@ -38,6 +38,7 @@ have to find resources first.
 MAX_EXCERPT_CHARACTERS: Final = 200
 """Maximum number of characters of a server's error message to display."""
 OK, REDIRECTS, SERVER_ERRORS = range(200, 300), range(300, 400), range(500, 600)
+"""Ranges of HTTP statuses."""
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 SERVER_NOT_RUNNING_STATUSES: Final = (424, 503)
 """Statuses with which JupyterHub responds if the user's server is not running."""

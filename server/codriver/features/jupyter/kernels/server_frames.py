@@ -42,8 +42,9 @@ MAX_FRAME_BUFFERS: Final = 1024
 MAX_PART_BYTES: Final = 2**20
 """Maximum size of a header, parent header or metadata, which are small."""
 TEXT_PLACEHOLDER: Final = "\ufdd0"
-"""Placeholder for short messages, which contain no long strings. It is not a character, so no text contains it by
-accident.
+"""Placeholder for long strings, for messages that contain none.
+
+It is a noncharacter in Unicode, so it does not occur in text by accident.
 """
 OFFSET_BYTES: Final = 8
 """Size of an offset in a frame of the subprotocol."""

@@ -62,8 +62,9 @@ MAX_QUEUED_FRAMES: Final = 2
 MAX_PINGS_PER_SECOND: Final = 100
 """Maximum number of pings from a server per second. Servers normally send one every 30 s."""
 PING_CHUNK_BYTES: Final = 4096
-"""Number of bytes to process at once if they may contain more than `MAX_PINGS_PER_SECOND`. Each ping has two bytes and
-takes about 10 µs.
+"""Number of bytes to process at once if they may contain more than `MAX_PINGS_PER_SECOND` pings.
+
+Each ping has two bytes and takes about 10 µs.
 """
 PING_FIRST_BYTE: Final = b"\x89"
 """The first byte of a ping. Source: RFC 6455, "Base Framing Protocol"."""

@@ -42,6 +42,7 @@ one.
 """
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
+"""Positions of a message's parts after the delimiter."""
 
 _PART_LIMITS: Final = {
     _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER_BYTES, 0), _PARENT: (MAX_HEADER_BYTES, 0),

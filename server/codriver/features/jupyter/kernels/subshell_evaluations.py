@@ -35,7 +35,7 @@ SUBSHELLS_FEATURE: Final = "kernel subshells"
 STOP_TIMEOUT_S: Final = 2.0
 """Maximum time for code to end after the exception has been raised in its thread."""
 RAISE_INTERVAL_S: Final = 0.25
-"""Time after which the exception is raised again."""
+"""Time after which the exception is raised again if the code is still running."""
 NO_SUBSHELL_MESSAGE: Final = (
     "this kernel did not create a subshell, which a background evaluation needs. Omit background"
 )

@@ -38,12 +38,14 @@ MAX_BACKLOG_BYTES: Final = 16 * 1024
 in the kernel.
 """
 MAX_PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
-"""Maximum number of published bytes waiting to be decoded, enough for about 20,000 printed lines. The kernel would drop
-them if they were not received.
+"""Maximum number of published bytes waiting to be decoded, enough for about 20,000 printed lines.
+
+They are stored because the kernel drops messages that are not received.
 """
 RECEIVE_BUFFER_BYTES: Final = 4 * 2**20
-"""Requested size of the system's buffer for published bytes, which fills up while this process is not running. With ten
-times as many processes as processors, this can last seconds. By default, Linux starts with a thirtieth of this size.
+"""Requested size of the system's buffer for published bytes, thirty times Linux's initial size.
+
+The buffer fills up while this process is not running, which can take seconds on an overloaded machine.
 """
 MAX_JOINED_BYTES: Final = 64 * 1024
 """Maximum size up to which queued reads are joined. Otherwise, each small read would occupy a page of memory."""

@@ -29,6 +29,7 @@ MAX_COMMAND_BYTES: Final = 8 * 1024
 """Maximum size of a command, which consists of a name and a few properties."""
 
 _MORE, _LONG, _COMMAND = 1, 2, 4
+"""Flags of a frame: more frames follow in the message, the size has eight bytes, and the frame is a command."""
 _SHORT_HEAD_BYTES: Final = 2
 """Length of a frame header with a one-byte size."""
 _LONG_HEAD_BYTES: Final = 9
@@ -36,6 +37,7 @@ _LONG_HEAD_BYTES: Final = 9
 _MAX_SHORT_BYTES: Final = 255
 """Maximum size of a frame with a one-byte size."""
 _MAJOR, _MECHANISM = 10, slice(12, 32)
+"""Positions of the major version and of the mechanism in a greeting."""
 
 
 class ZmtpError(PeerError):

@@ -27,7 +27,10 @@ directory: str
 WORKER_MODULE = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
 PAUSE_OBJECTS, PAUSE_S = 5_000, 0.001
-"""Number of objects to check between pauses for the program's other threads, which takes 0.5 ms, and their length."""
+"""Number of objects to check between two pauses, and the length of a pause in seconds.
+
+Pauses let the program's other threads run. Checking this many objects takes 0.5 ms.
+"""
 FIRST_DESCRIPTOR = 3
 """The first file descriptor that is not a standard stream."""
 MAX_APPLICATIONS = 20

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import sys
 
-BASE_MODULES = set(
-    sys.modules
-)  # A new interpreter has already loaded these; only parts of them are imported before the recording starts.
-"""Modules that a new interpreter has already loaded. Only parts of them are imported before the recording starts."""
+BASE_MODULES = set(sys.modules)
+"""Names of the modules that a new interpreter has already loaded.
+
+Until the recording starts, this program imports only from these modules.
+"""
 
 import os  # noqa: E402
 

@@ -52,7 +52,10 @@ PATCHABLE_MODULES = (
 Modules that have already imported the functions keep the original ones.
 """
 REDRAWN_MODULES = ("random", "multiprocessing.process", "numpy.random")
-"""Modules that draw random numbers during import, as do their submodules. `draw_again` draws again on a reveal."""
+"""Modules that draw random numbers during import, including their submodules.
+
+In each run, `draw_again` replaces these numbers with new ones.
+"""
 KEY_DRAWING_MODULES = frozenset({"opentelemetry.context"})
 """Modules that draw random numbers only for the names of keys that are not visible outside the process."""
 STREAM_DEFAULT_MODULES = frozenset(

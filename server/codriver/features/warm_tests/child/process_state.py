@@ -20,7 +20,10 @@ TRIAL_FORK_FILE = __file__
 """The file name in warnings about the trial forks in `thread_ids`."""
 
 FILE_TYPE, DIRECTORY = 0o170000, 0o040000
-"""File mode bits, as in `stat`, a module that not every new interpreter has loaded."""
+"""File mode bits: the mask for the file type, and the type of directories.
+
+The module `stat` defines them, but not every new interpreter has loaded it.
+"""
 
 CHECKED_SIGNALS = range(1, 32)
 """The signals whose handlers an import may change. Libraries do not use real-time signals."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import IO, Any
 
 POLL_S, GRACE_S = 0.03, 5
+"""Seconds between checks of the process, and seconds that it has to exit after it was interrupted."""
 
 
 def start_environment() -> dict[str, str]:

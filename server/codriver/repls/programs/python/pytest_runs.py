@@ -48,11 +48,14 @@ if TYPE_CHECKING:
 TYPE_CHECKING = False
 
 UNSUITABLE_PLUGINS = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
+"""Plugins that would disturb a run in this process, each with the option that prevents this."""
 NO_BASILISP_OPTIONS = ["-p", "no:basilisp_test_runner"]
+"""pytest options that disable Basilisp's plugin."""
 INTERNAL_ERROR_PREFIX = "INTERNALERROR> "
 COLLECTION_TEST_NAME = "(collection)"
 """The name under which a file that could not be collected or was skipped is listed."""
 LISP, WALKED = (".lpy", ".cljc"), 20000
+"""Suffixes of Basilisp files, and the maximum number of directory entries to search for them."""
 MAX_COMPILATION_NS = 10 * 10**9
 """The longest time that a compilation may take, in nanoseconds. See `new_process`."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod

@@ -55,6 +55,7 @@ __all__ = [
 ]  # fmt: skip
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
+"""Limits for a report: characters of a result, characters of output, results, durations, and frames per failure."""
 FAILED_TEST_MODULE = "_codriver_red_test"
 """The module that retains the last failed test's frames for `codriver.repls.worker.basics.frame_spaces`."""
 HY_SESSION_PREFIX = "hy-nrepl-session-"

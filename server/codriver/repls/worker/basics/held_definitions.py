@@ -23,6 +23,7 @@ INSTALLED_DIRECTORIES = ("site-packages", "dist-packages")
 MAX_UNWRAPPED_DECORATORS = 20
 """Maximum number of nested decorators that are unwrapped."""
 ABSENT = object()
+"""Represents the value of a missing key or attribute."""
 MAX_UNDO_RECORDS = 8
 """Maximum number of retained undo records."""
 
@@ -263,7 +264,10 @@ class UndoRecords:
 
 
 HEAP, IMMUTABLE = 1 << 9, 1 << 8
-"""Type flags: created at run time, and implemented in C. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
+"""Flags of classes created at run time, and of immutable classes, such as those written in C.
+
+Source: CPython, `object.h`, `Py_TPFLAGS_…`.
+"""
 flags_of, bases_of, base_of, order_of = (
     type.__dict__[name].__get__ for name in ("__flags__", "__bases__", "__base__", "__mro__")
 )

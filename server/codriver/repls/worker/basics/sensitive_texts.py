@@ -26,7 +26,7 @@ SENSITIVE_OP = "codriver/sensitive"
 MIN_CHECK_INTERVAL_S = 0.01
 """Minimum number of seconds between checks of the state while something is printed."""
 CHECK_TIME_DIVISOR = 20
-"""Divisor that limits checks during output to a fraction of the time, 1 / `CHECK_TIME_DIVISOR`."""
+"""While something is printed, checks take at most 1 / `CHECK_TIME_DIVISOR` of the time."""
 CHECK_TIMEOUT_S = 0.5
 """Seconds to wait for a check that may never return."""
 CHUNK_CHARACTERS, MAX_CHUNKS = 4096, 16

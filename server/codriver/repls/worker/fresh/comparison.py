@@ -58,7 +58,7 @@ MAX_ROWS = 5
 MAX_REQUESTED_ROWS = 20
 """Maximum number of findings that a requested comparison reports."""
 MAX_WATCHED_PATHS = 2000
-"""Maximum number of paths changed by loads that are compared."""
+"""Maximum number of paths to values changed by loads that are compared."""
 MAX_ERROR_MESSAGE_CHARACTERS = 200
 """Maximum number of characters reported from an internal error's message."""
 NATIVE_CLIENT_LIBRARIES = frozenset(

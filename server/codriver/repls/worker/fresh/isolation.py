@@ -31,7 +31,7 @@ MAX_WRITTEN_SIZE = "256m"
 SCRATCH_DIRECTORIES = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
 """Directories that exist on most systems.
 
-One that does not overlap the overlaid directories is briefly covered to mount the memory for upper layers.
+The memory for the upper layers is briefly mounted at the first one that does not overlap the overlaid directories.
 """
 
 

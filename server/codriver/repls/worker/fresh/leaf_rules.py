@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 MAX_DIFFERING_LEAVES = 2000
 """Maximum number of differing leaves that are returned. Edits of widely used modules can change more."""
 PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
-"""The reasons: the leaf has its previous value, it has neither the previous nor the fresh value, or a load undid it."""
+"""Reasons for reporting a leaf.
+
+`PREVIOUS`: it has its previous value. `OTHER`: it has neither the previous nor the fresh value. `UNDONE`: a load undid
+it.
+"""
 
 
 def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:

@@ -29,6 +29,7 @@ EVALUATED_FILE_PATTERN = re.compile(
 )
 """Matches the pseudo file names of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
+"""Kinds of bindings: by `def` or `class`, or in any other way."""
 BLOCK_FIELDS = ("body", "orelse", "finalbody", "handlers", "cases")
 """Syntax node fields that contain statements."""
 

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     Record = list[Any]
 
 MAX_RECORDED_CALLS = 10_000
-"""Maximum number of recorded calls. Each takes about 250 bytes for each of two events."""
+"""Maximum number of recorded calls. A call has two events of about 250 bytes each."""
 MAX_CALLS_PER_FUNCTION = 200
-"""Maximum number of recorded calls to each function. A limit on the total would not limit the time."""
+"""Maximum number of recorded calls to each function.
+
+It keeps the recording from slowing down a function that is called often, which a limit on the total would not do.
+"""
 MAX_EXTRA_ARGUMENTS = 8
 """Maximum number of extra arguments of a Lisp function that are recorded."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)

@@ -29,6 +29,7 @@ if hasattr(ast, "TryStar"):
 FUNCTION, CLASS, VALUE, IMPORT, GUARD, OTHER, DOCSTRING = (
     "function", "class", "value", "import", "guard", "other", "docstring",
 )  # fmt: skip
+"""Kinds of statements. A `GUARD` is a compound statement, such as `if` or `try`, without its inner statements."""
 NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "name",
     "body",
@@ -37,6 +38,7 @@ NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "bases",
     "the guard around it",
 )
+"""The parts in which two versions of a statement may differ."""
 MAX_LINE_CHARACTERS = 60
 """Maximum number of characters in a source line that is displayed instead of a name."""
 PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
