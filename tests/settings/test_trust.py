@@ -359,8 +359,8 @@ def test_the_trust_command_can_accept_list_and_remove_workspaces(workspace):
     assert run("config", "check", cwd=workspace).returncode == 0
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
     write_setting(workspace, "repl", ["sh -c y"])
-    assert 'the accepted value is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
-    assert 'the accepted value is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
+    assert 'The accepted value is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
+    assert 'The accepted value is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
     assert "no longer accepted" in run("trust", "--remove", cwd=workspace).stdout
     assert run("trust", "--list", cwd=workspace).returncode == 0

@@ -246,7 +246,7 @@ class TestRefusals:
         for name in ("a.js", "Makefile", "new.txt"):
             [(_, reported)] = await refusal(editor, (name, CreateFile("(x)", overwrite=True)))
             assert reported.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
-            assert reported.endswith("edit the file as text with your client's own editing tool")
+            assert reported.endswith("Edit it as text with your client's own editing tool")
 
     async def test_directories_pipes_and_other_non_text_files_are_refused(self, editor, workspace):
         (workspace / "folder.clj").mkdir()

@@ -36,7 +36,7 @@ def test_a_refusal_names_the_working_tree_the_argument_and_the_port_file():
     repl = discovered_repl()
     with refused_as("other-worktree") as refused:
         check_working_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
-    assert "runs in the working tree /w/main, and" in refused.value.message
+    assert "runs in the working tree /w/main. This workspace is in another working tree" in refused.value.message
     assert "pass replSessionKey py." in refused.value.hint
     assert "/w/main/trees/b/.nrepl-port" in refused.value.hint
 

@@ -137,7 +137,7 @@ def test_old_types_and_what_refers_to_them_are_reported(live, client):
     notes = load(live, client, "low")
     message = {
         f"shop.high/Circle is still the old {CIRCLE[live.kind]}: load shop.high as well",
-        "shop.high/Square implements the old protocol shop.low/Shape: load shop.high as well",
+        "shop.high/Square implements the old protocol shop.low/Shape. Load shop.high as well",
     }
     for found in (notes, differences(client)):
         [living] = set(found) - message - {HINT}

@@ -121,7 +121,7 @@ def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpre
     result = interpreter.run("eval", python_programs.loading_code(str(path), path.read_text(), None, "batch"))
     assert result == f"<module 'shapes' from {str(path)!r}>"
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(4, False)"
-    rows = interpreter.query("drift", root=str(directory), only="")["data"]["rows"]
+    rows = interpreter.query("drift", root=str(directory), only="old")["data"]["rows"]
     assert {(row["name"], row["kind"]) for row in rows} == {("sides", "renewed"), ("left", "removed")}
     assert interpreter.query("drift", root=str(directory), only="")["data"]["rows"] == []
     assert interpreter.query("restore", hold="batch", keep=False)["data"]["left"] == []

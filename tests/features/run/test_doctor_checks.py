@@ -54,6 +54,6 @@ def test_an_alternative_command_is_suggested_on_other_systems(tmp_path, monkeypa
     write(tmp_path, report="print(1)\n")
     (check,) = check_programs(tmp_path)
     assert check.text == (
-        "`codriver run` works only on Linux and macOS; "
+        "`codriver run` works only on Linux and macOS. "
         "On other systems, a program can call codriver_seam.start_repl(True)"
     )

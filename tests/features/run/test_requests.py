@@ -96,7 +96,7 @@ async def test_a_peer_with_a_wrong_or_replayed_secret_is_disconnected(directory,
         return {"secret": seen[-2], "applications": []}
 
     for _ in range(2):
-        with pytest.raises(ReplUnreachableError, match="call start_repl"):
+        with pytest.raises(ReplUnreachableError, match="Call start_repl"):
             await answered(directory, hello)
     assert len(set(seen)) == 3, "each request has a secret of its own"
 
@@ -165,7 +165,7 @@ async def test_a_directory_of_another_user_is_refused(directory, monkeypatch):
 @pytest.mark.parametrize(
     ("state", "phase", "reason"),
     [
-        ({"is_ready": True}, "unnoticed", "the main thread ran no Python code for 3 s: either it is in C code"),
+        ({"is_ready": True}, "unnoticed", "the main thread ran no Python code for 3 s. Either it is in C code"),
         ({"is_ready": True}, "accepted", "it may be very busy"),
         ({"is_ready": True}, "delayed", "still importing modules"),
         ({"is_ready": True, "is_blocking": True}, "unnoticed", "the program blocks SIGURG"),

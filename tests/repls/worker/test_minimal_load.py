@@ -441,7 +441,7 @@ def test_an_argparse_argument_that_conflicts_with_its_previous_version_is_report
     module = project.load("arguments_c", text)
     rows = project.edit("arguments_c", ("const=0", "const=9"), ("LIMIT = 1", "LIMIT = 2"))
     reasons = [reason for _, kind, reason in rows if kind == "stays"]
-    start = "line 6: the statement was not applied, because its previous version still is"
+    start = "line 6: the statement was not applied, because its previous version is still in effect"
     assert any(reason.startswith(start) for reason in reasons)
     assert module.parser.parse_args(["--all"]).all == 0
     assert module.LIMIT == 2
