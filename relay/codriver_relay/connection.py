@@ -22,7 +22,7 @@ LOST_CONNECTION_TEMPLATE = (
     'Check what ran before you repeat the call. status with about: "activity" lists evaluations and edits, even '
     "after a new server has started. A test run ends with its server. The relay reconnects automatically"
 )
-"""Template of the error for a request whose connection was lost. Its placeholder is for the cause."""
+"""Template of the error for a request whose connection was lost, with a placeholder for the cause."""
 
 
 class Connection:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 FIRST_CALL_TIMEOUT_MS = 300
-"""Timeout of the first call, the same as without the fast path."""
+"""Timeout of the first call, in milliseconds. `codriver eval` has the same one when it does not use this fast path."""
 
 
 def main() -> None:

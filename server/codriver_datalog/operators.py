@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 Step = Callable[[Rows], Iterator[Rows]]
+"""A step of a query. It transforms a batch of rows into batches of new rows."""
 Expression = tuple[int | None, Any]
 """A column of the row and None, or None and a constant value."""
 

@@ -50,7 +50,10 @@ MAX_MATCHES = 100_000  # of a re-seq
 SHORT_TEXT_CHARACTERS = 4096
 """Maximum length of a string that is first searched without letting other threads run, because that is faster."""
 BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
-"""Time limit, in seconds, for a search that blocks other threads. It equals Python's own switch interval."""
+"""Time limit, in seconds, for a search that blocks other threads.
+
+Python lets another thread run after the same time by default.
+"""
 # The package counts seconds of CPU time, each of which may take several seconds of real time on a busy machine. So a
 # search that has not finished after this many is started again with the remaining time, at the observed pace.
 TRIAL_S = 0.1

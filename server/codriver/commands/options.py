@@ -150,7 +150,7 @@ def quiet_option(text: str) -> Callable[[F], F]:
 
 
 STRICT_CHOICE = "strict"
-"""The choice that requires an image to be reproduced byte by byte."""
+"""The choice that requires an image to be reproduced byte for byte."""
 images_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT_CHOICE]),

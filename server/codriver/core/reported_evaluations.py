@@ -24,7 +24,7 @@ MAX_CALLERS = 64
 MAX_SESSIONS = 64
 """Maximum number of sessions whose reported status is remembered per caller."""
 MAX_UNRECORDED_EVALUATIONS = 16
-"""Number of new evaluations after which a further report to the same caller is recorded."""
+"""Number of evaluations since a caller's last recorded report after which the next report is recorded."""
 NO_KNOWLEDGE = CallerKnowledge(0, frozenset())
 """The knowledge of a caller that has not received an answer yet."""
 _EVALUATION_NUMBER = attrgetter("number")

@@ -67,7 +67,7 @@ HARMLESS_FILES: Final = frozenset(
 )
 """Names of hidden files that cannot make a program run."""
 LINTER_DIRECTORY: Final = ".clj-kondo"
-"""Directory of a linter's settings, which are EDN data. Its hooks are code that editors run."""
+"""Directory of clj-kondo's settings, which are EDN data, and of its hooks, which are code that editors run."""
 
 
 def guard_reason(workspace: Path, change: Change) -> str:

@@ -32,8 +32,8 @@ LINK_FILE_RULES: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES)
 GRANTING_LINK_RULES: Final = FileRules(Links.NEVER, MAX_LINK_FILE_BYTES, is_granting=True)
 """Rules for reading a file that refers to another git directory, if it decides which program is run.
 
-    The file must then belong to the user.
-    """
+The file must then belong to the user.
+"""
 MAX_SEARCHED_PARENTS: Final = 64
 """Maximum number of directories that are searched for a `.git`, from the given one upwards."""
 

@@ -29,7 +29,7 @@ MAX_RESERVED_LINES = 2**17
 FAST_USE_THRESHOLD_S = 1.0
 """If the reserved lines are used up within this many seconds, twice as many are reserved next time."""
 MAX_RESERVATION_WAIT_S = 0.05
-"""Maximum time, in seconds, to wait for reserved lines. This happens once each time that the disk blocks."""
+"""Maximum time, in seconds, to wait for reserved lines. Only one such wait is needed each time the disk blocks."""
 MAX_UNREPORTED_LINES = 64
 """Maximum number of lines that are added to the log between two calls of `record_used_line`."""
 SKIPPED_LINES = 200_000

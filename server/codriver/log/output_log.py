@@ -47,7 +47,7 @@ DEFAULT_MAX_ROWS = 10_000
 DEFAULT_QUERY_TIMEOUT_S = 2.0
 """Default maximum duration of a query."""
 MAX_DEFERRED_CHARACTERS = 2**12
-"""Maximum length of an entry's text for which the entry's addition may be deferred."""
+"""Maximum length of the text of an entry that may be added to the log with a delay."""
 MAX_WAITING_ENTRIES = 32
 """Maximum number of entries waiting to be added. Adding them all takes one or two milliseconds."""
 MAX_CACHED_QUERIES = 64  # parsed queries are cached because most are repeated

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from anyio.abc import SocketStream
 
 Verdict = Literal["json", "wait", "refuse"]
+"""What to do with a connection after its first bytes. See `classify_first_bytes`."""
 
 JSON_WHITESPACE = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"

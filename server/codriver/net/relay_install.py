@@ -41,7 +41,10 @@ DIGEST_PATTERN: Final = re.compile(r"[0-9a-f]{16}")
 MAX_RETAINED_VERSIONS: Final = 4
 """Number of the newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE_FILE: Final = "in-use"
-"""The name of the file that `codriver_relay.command_line` locks. The server does not import that module."""
+"""The name of the file that a running relay locks.
+
+`codriver_relay.command_line` uses the same name, but the server does not import that module.
+"""
 LOCK_FILE: Final = "codriver_relay.lock"
 LOCK_TIMEOUT_S: Final = 10.0
 """Maximum time, in seconds, to wait for another server's installation, which takes a few milliseconds."""

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 
 MAX_UNFINISHED_LINES = 4
-"""Number of maximum-length lines that fit into the limit for unfinished lines from all clients together."""
+"""Limit for the incomplete lines from all clients together, as a multiple of the maximum length of a line."""
 MIN_UNFINISHED_BYTES = 2**20
-"""Minimum limit for the bytes of incomplete lines from all clients together."""
+"""Lower bound for this limit, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ LONE_SURROGATE_MESSAGE = (
     "whole character, or its escape sequence if the argument is code"
 )
 MAX_UNSCANNED_BYTES = 64 * 1024
-"""Maximum size of a line that is parsed without scanning its content first. This takes milliseconds at most."""
+"""Maximum size of a line that is parsed without scanning its content first, which takes milliseconds at most."""
 MAX_INLINE_PARSE_BYTES = 2**20
 """Maximum size of a line that is parsed on the event loop. Longer lines are parsed in a thread, one at a time."""
 BOM = b"\xef\xbb\xbf"

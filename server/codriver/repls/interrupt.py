@@ -24,7 +24,10 @@ REPLY_TIMEOUT_S = 3.0
 """Seconds to wait for the reply to an interrupt."""
 
 STACKS_AT_INPUT_TIMEOUT_S = 0.5
-"""Seconds to wait for the stacks of code that is waiting for input. Its position matters less."""
+"""Seconds to wait for the stacks of code that is waiting for input.
+
+The time is short, because it matters less where such code is.
+"""
 
 
 INTERRUPTED_MESSAGE: Final = "the REPL interrupted the evaluation"

@@ -29,7 +29,7 @@ NREPL_PROTOCOL: Final = "nrepl"
 """
 
 NREPL_VERSION: Final = "1.3.1"
-"""The nREPL version that is added to a Clojure project's classpath. It can interrupt code on recent JVMs."""
+"""The nREPL version that is added to a Clojure project's classpath. This version can interrupt code on recent JVMs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ WORKFLOW_SENTENCES: Final = (
     ("status", STATUS_SENTENCE),
     ("", "A refusal's hint says what to do."),
 )
-"""Sentences about how to work, each with its tool. They complement the descriptions of the tools."""
+"""Sentences about how to work with Codriver, each with the tool that it requires."""
 EDIT_SENTENCE: Final = 'edit_files can load and test its edits: load: true, test: ["affected"].'
 """The most useful sentence from the skills."""
 NO_GUIDES: Final[Mapping[str, str]] = MappingProxyType({})

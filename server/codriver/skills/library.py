@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LIVE_REPL_SKILL: Final = "live-repl"
 EDITING_SKILL: Final = "editing-lisp-files"
 LIVE_APP_SKILL: Final = "live-app"
-"""The skill that is hidden while no application can be inspected. Its guide can nevertheless be read by name."""
+"""The skill that is hidden while no application can be inspected. It can still be read by its name."""
 URI_PREFIX: Final = "skill://"
 DEPENDENCY_PREFIX: Final = "lib."
 """Prefix of the first path segment in addresses of dependencies' skills. Skill names contain no full stop."""

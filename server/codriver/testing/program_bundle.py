@@ -51,7 +51,7 @@ _RUNNER_INDEPENDENT_PROGRAMS: Final = (
     "testing.programs.bytecode",
     "testing.programs.process",
 )
-"""Programs that every run uses. They need neither the test runner nor anything that it imports."""
+"""Programs that every run uses. They import neither the test runner nor its dependencies."""
 _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
 """Programs for every run that the event writers use."""
 _FAILURE_PROGRAMS: Final = (

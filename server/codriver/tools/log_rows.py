@@ -29,6 +29,7 @@ MIN_FULLY_SHORTENED_ROWS: Final = 10
 Fitted: TypeAlias = tuple[object, list[str], int]
 """A truncated result, notes about the omitted parts, and the number of omitted rows."""
 Fitting: TypeAlias = "Callable[[object], Fitted]"
+"""A function that truncates a result to the size of an answer."""
 
 
 def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: int | None) -> tuple[int, int]:

@@ -17,6 +17,7 @@ ObstacleKind = Literal[
     "variable", "file", "directory", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger",
     "logger class", "module", "replaced", "subclasses", "drawn", "startup",
 ]  # fmt: skip
+"""The kinds of reasons for not preloading a module."""
 
 MAX_FILE_CHANGES: Final = 3
 """Maximum number of changes to a file that a module reads during import. After that, the module is not preloaded."""

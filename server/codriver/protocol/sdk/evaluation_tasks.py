@@ -67,7 +67,7 @@ VERSIONS_BY_METHOD: Mapping[str, frozenset[str]] = MappingProxyType(
         "tasks/update": frozenset({MODERN}),
     }
 )
-"""For each method for requests about tasks, the protocol versions that have it."""
+"""The protocol versions that support each method for tasks."""
 
 
 def supports_tasks(ctx: Context) -> bool:

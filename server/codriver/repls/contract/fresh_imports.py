@@ -22,7 +22,10 @@ RowKind = Literal["leaf", "code", "cache", "failed"]
 DIFFERENCE_KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache", "failed")
 """The kinds of differences, for validating an answer."""
 REQUESTED_COMPARISON_TIMEOUT_S: Final = 150.0
-"""Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
+"""Seconds that a requested comparison may take.
+
+The comparison imports everything that depends on the edited modules twice.
+"""
 _DIGEST_PATTERN: Final = re.compile(r" [0-9a-f]{16}$")
 """Matches a digest at the end of a description."""
 _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {

@@ -432,7 +432,10 @@ CHECKS_PER_RESCAN: Final = 4
 MAX_PORT_CHARS: Final = 32
 """Maximum number of characters considered in a port file."""
 PORT_FILE_RULES: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
-"""Rules for reading a port file. It decides where code is sent, so it must be small and in the workspace itself."""
+"""Rules for reading a port file.
+
+The file decides where code is sent, so it must be small and in the workspace itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 MAX_ERR_CHARS: Final = 64 * 1024
-"""Maximum number of characters kept from `err` for parsing a failure. It exceeds any known traceback."""
+"""Maximum number of characters stored from `err` for parsing a failure, more than any known traceback has."""
 
 TRUNCATED_STATUS: Final = "nrepl.middleware.print/truncated"
 """The status of a value that the server truncated."""

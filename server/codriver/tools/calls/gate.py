@@ -55,7 +55,7 @@ Attempts to connect to a port that does not answer take 5 s.
 PREPARE_INTERVAL_S = 0.1
 """Interval for checking whether a session has become available, in seconds."""
 SEARCH_TIMEOUT_S = 10.0
-"""Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
+"""Time limit for the first search for REPLs. Unless the disk hangs, a search takes at most a second."""
 
 
 def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:

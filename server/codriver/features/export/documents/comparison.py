@@ -44,7 +44,10 @@ _VARYING_PATTERNS: Final = {
 _ANY_VARYING_PART: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING_PATTERNS.items()))
 """Matches any of the varying parts. The name of the matching group is the name of the pattern."""
 _DAY_DEPENDENT_NAMES: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""Names of patterns whose matches depend on the day. Such values may be equal on one day but not on the next."""
+"""Names of the patterns for values that depend on the day.
+
+Two such values may be equal on one day and different on the next.
+"""
 _MS_PER_DAY: Final = 86_400_000
 _MAX_SEARCHED_CHARACTERS: Final = 20_000
 """Length above which a value is not searched for varying parts."""

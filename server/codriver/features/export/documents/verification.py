@@ -178,6 +178,7 @@ class CheckedStep:
 
 
 Verifying = Generator[StepRequest, StepResult, tuple[CheckedStep, ...]]
+"""A check of a document's steps. It yields requests to run steps, and returns the checked steps."""
 
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 """Namespaces in which REPLs start. The empty name is for logs without namespaces."""

@@ -26,7 +26,10 @@ CellOutput = dict[str, object]
 MAX_WAITING_CELLS: Final = 100
 """Maximum number of cells whose outputs are waiting to be collected."""
 MAX_OUTPUT_CHARACTERS: Final = 16 * 2**20
-"""Maximum number of characters in a cell's outputs. It keeps endless printing from filling the memory or a notebook."""
+"""Maximum number of characters in a cell's outputs.
+
+The limit keeps endless printing from filling the memory or the notebook.
+"""
 
 
 @dataclass(frozen=True, slots=True)

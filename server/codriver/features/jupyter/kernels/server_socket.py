@@ -58,7 +58,7 @@ MESSAGE_TOO_BIG_STATUS: Final = 1009
 Source: RFC 6455, "Defined Status Codes".
 """
 MAX_QUEUED_FRAMES: Final = 2
-"""Maximum number of frames waiting to be read. Further frames wait in the system, and then in the server."""
+"""Maximum number of frames waiting to be read. Further frames wait in the socket, and then on the server."""
 MAX_PINGS_PER_SECOND: Final = 100
 """Maximum number of pings from a server per second. Servers normally send one every 30 s."""
 PING_CHUNK_BYTES: Final = 4096

@@ -48,7 +48,10 @@ RECEIVE_BUFFER_BYTES: Final = 4 * 2**20
 The buffer fills up while this process is not running, which can take seconds on an overloaded machine.
 """
 MAX_JOINED_BYTES: Final = 64 * 1024
-"""Maximum size up to which queued reads are joined. Otherwise, each small read would occupy a page of memory."""
+"""Maximum size up to which queued reads are joined.
+
+If they were not joined, each small read would occupy a page of memory.
+"""
 SLICE_BYTES: Final = 2 * 1024
 """Number of bytes to decode from small parts between two checks of the time."""
 LONG_SLICE_BYTES: Final = 64 * 1024

@@ -22,8 +22,10 @@ MAX_TEXT_CHARACTERS = 2000
 MAX_HTML_CHARACTERS = 20 * MAX_TEXT_CHARACTERS
 """Maximum length of HTML from which text is extracted."""
 BARE_OBJECT_PATTERN = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
-"""Matches a representation that contains only the class of an object and its address, which IPython's own display
-objects omit."""
+"""Matches a representation that contains only an object's class and possibly its address.
+
+IPython's display objects omit the address.
+"""
 BUNDLE, PRETTY = "_repr_mimebundle_", "_repr_pretty_"
 PLAIN, MARKDOWN, LATEX, HTML = "text/plain", "text/markdown", "text/latex", "text/html"
 DISPLAY_METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html_"}

@@ -23,7 +23,7 @@ MAX_VALUE_NESTING = 50
 COMPARED_SIZE_LIMIT = 20_000
 """Number of elements above which collections count as different, because comparing them would take too long."""
 MAX_CLOSURE_DEPTH = 8
-"""Maximum nesting of closures that are compared. It is limited because a function may enclose itself."""
+"""Maximum nesting of closures that are compared. A function may enclose itself, so there must be a limit."""
 
 CACHE_ATTRIBUTES = {
     "django.urls.resolvers": (

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 DYNAMIC_WORDS = frozenset({"vars", "dir", "__dict__", "__annotations__", "inspect", "fields", "signature"})
 """Words in a hook that may read any name of a class."""
 ATTRIBUTE_FUNCTIONS = frozenset({"getattr", "hasattr"})
+"""Functions that look up an attribute by a name that may be computed."""
 LOOKUP_METHODS = frozenset({"get", "pop", "setdefault"})
 """Methods of the namespace of a class that look up one name."""
 CREATING_METHODS = frozenset({"__new__", "__init__", "__prepare__"})
+"""Methods of a metaclass that run when a class is created."""
 NAMESPACE_POSITION = 3
 """The position of the namespace among the parameters of a metaclass's `__new__` and `__init__`."""
 

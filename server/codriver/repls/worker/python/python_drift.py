@@ -45,6 +45,7 @@ MAX_EDITED_NAMES = 5
 MAX_SEARCHED_INSTANCES = 20
 """Maximum number of instances of one class whose references are searched for."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
+"""Kinds of differences: a name has another value, has left the file, or has no value in the REPL."""
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
 """Kinds of remains from a previous load.
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from ..basics.held_definitions import UndoRecord
 
 _successors: dict[int, object] = {}
-"""The latest new object for each previous one, by its id. They are kept because libraries may refer to them weakly."""
+"""The latest new object for each previous one, by the previous object's id.
+
+The new objects are stored because libraries may only have weak references to them.
+"""
 
 
 def share_attributes(old: Any, new: Any, undo: UndoRecord) -> bool:

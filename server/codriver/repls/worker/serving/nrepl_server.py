@@ -39,7 +39,10 @@ if TYPE_CHECKING:
     from .standard_streams import Output
 
 WORKER_VERSION = "0.1.0"
-"""The version reported by `describe`. It is Codriver's, which is not installed in the worker's interpreter."""
+"""The version reported by `describe`.
+
+It is the version of Codriver, repeated here because Codriver is not installed in the worker's interpreter.
+"""
 WORKER_PACKAGE = sys.modules[__package__.partition(".serving")[0]]
 """The worker's package, which counts refused calls to `start_repl`."""
 ORIGINAL_EXCEPTHOOK = sys.excepthook

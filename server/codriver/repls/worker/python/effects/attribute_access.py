@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .workspace_code import WorkspaceCode
 
 ABC_REGISTER: Any = vars(abc.ABCMeta)["register"]
-"""The method that registers a virtual subclass. It does not read the attributes of the abstract class."""
+"""The method that registers a virtual subclass of an abstract class. It does not read any attributes of that class."""
 
 
 class AttributeAccess:

@@ -24,10 +24,12 @@ PLAIN_TYPES = frozenset(
 )
 """Types whose special methods are implemented by the interpreter."""
 COMPARISON_METHODS = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
+"""Special methods that a comparison may call."""
 UNARY_OPERATOR_METHODS: dict[type, tuple[str, ...]] = {
     ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
     ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
 }  # fmt: skip
+"""Special methods that an operator calls on each operand by itself, by the operator's class in `ast`."""
 METHODS_CALLED_BY: dict[str, tuple[str, ...]] = {
     "str": ("__str__", "__repr__"), "repr": ("__repr__",), "format": ("__format__", "__str__", "__repr__"),
     "ascii": ("__repr__",), "len": ("__len__",), "bool": ("__bool__", "__len__"), "hash": ("__hash__",),
@@ -49,6 +51,7 @@ ITERATING_FUNCTIONS = frozenset({
     "all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed", "set",
     "sorted", "sum", "tuple", "zip",
 })  # fmt: skip
+"""Built-in functions that iterate over their arguments."""
 OPERATOR_METHOD_NAMES = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Mod: "mod", ast.BitOr: "or",
     ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
