@@ -9,15 +9,16 @@ from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_ROWS_IN_MEMORY = (
-    600_000  # about 100 MB, and enough for a rule that relates each entity in a full log to all later ones
-)
-"""Maximum number of rows that a query may have in memory at the same time."""
+MAX_ROWS_IN_MEMORY = 600_000
+"""Maximum number of rows that a query may have in memory at the same time, which is about 100 MB.
+
+This is enough for a rule that relates each entity in a full log to all later ones.
+"""
 MAX_CREATED_BYTES = 256 * 2**20
 """Maximum total size of the values that functions create during a query."""
-MAX_UNCOUNTED_LENGTH = 256  # characters or items; values up to here weigh at most the row that holds them
+MAX_UNCOUNTED_LENGTH = 256
 """Values with at most this many characters or items are not counted, because they are no larger than their rows."""
-ITEM_BYTES = 40  # of a number in a tuple
+ITEM_BYTES = 40
 """Approximate size of a number in a tuple, in bytes."""
 
 

@@ -21,8 +21,8 @@ from typing import Any, Literal
 from codriver_datalog.errors import InvalidPatternError, QueryError
 from codriver_datalog.regexes import Pattern, compile_pattern
 
-MAX_TEXT_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
-"""Maximum length of an EDN text."""
+MAX_TEXT_CHARACTERS = 64 * 2**10
+"""Maximum length of an EDN text. Queries are written by hand or by a model, and are never this long."""
 MAX_DEPTH = 64
 """Maximum nesting depth of the forms in an EDN text."""
 MAX_NUMBER_DIGITS = 400
@@ -263,14 +263,14 @@ class _Reader:
         )
 
 
-MAX_COLLECTION_ITEMS = 100_000  # of a collection made by a function
+MAX_COLLECTION_ITEMS = 100_000
 """Maximum number of items in a collection that a function or a binding creates."""
-MAX_STRING_CHARACTERS = 2**20  # of a string made by a function
+MAX_STRING_CHARACTERS = 2**20
 """Maximum number of characters in a string that a function creates."""
 MAX_NESTING_DEPTH = 32
 """Maximum nesting depth of a collection that a function creates."""
-INTEGER_LIMIT = 2**1024  # about where floats end, too
-"""Exclusive upper limit for the absolute value of an integer that a function computes."""
+INTEGER_LIMIT = 2**1024
+"""Exclusive upper limit for the absolute value of a computed integer. Floats have about the same limit."""
 
 TYPE_RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
 """The rank of each kind of value, by which values of different kinds are sorted."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from codriver_datalog.rows import Row
 
 
-LINE_INDEX = 0  # the position of the line in a record; a line is an entity's id
-"""The position of an entity's line in its record."""
+LINE_INDEX = 0
+"""The position of an entity's line in its record. The line is also the entity's id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver_datalog.rows import Rows
 from codriver_datalog.query import parse_rules
 
-MAX_INPUT_ROWS = 100_000  # that inputs are destructured into, all together
+MAX_INPUT_ROWS = 100_000
 """Maximum total number of rows that the inputs of a query bind."""
 
 

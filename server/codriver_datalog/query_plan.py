@@ -50,9 +50,9 @@ Unit = Group | Clause
 SWAPPED_COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """Comparisons that are equivalent after their arguments are swapped."""
 
-CALLS_PER_CHECK = 512  # of a function between two checks of the clock; one may take a few milliseconds
+CALLS_PER_CHECK = 512
 """Number of calls to a function between two checks of the time limit. A single call may take a few milliseconds."""
-MAX_VALUE_CHARACTERS = 60  # of a value in an error
+MAX_VALUE_CHARACTERS = 60
 """Maximum length of a value in an error message."""
 
 

@@ -42,14 +42,14 @@ REPEAT_PATTERN = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
 """Matches a quantifier that may repeat more than once."""
 VERBOSE_SPACE_PATTERN = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
-MAX_PATTERN_CHARACTERS = 1000  # of a pattern
+MAX_PATTERN_CHARACTERS = 1000
 """Maximum length of a regular expression, in characters."""
-MAX_MATCHES = 100_000  # of a re-seq
+MAX_MATCHES = 100_000
 """Maximum number of matches that `re-seq` returns."""
 # Letting other threads run costs more than a typical search in a short text, so a short text is first searched without.
 SHORT_TEXT_CHARACTERS = 4096
 """Maximum length of a string that is first searched without letting other threads run, because that is faster."""
-BLOCKING_SEARCH_LIMIT_S = 0.005  # no longer than Python itself lets a thread run before another may
+BLOCKING_SEARCH_LIMIT_S = 0.005
 """Time limit, in seconds, for a search that blocks other threads.
 
 Python lets another thread run after the same time by default.

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 Cut = Literal["rows", "time"]
 """The limit that made an answer incomplete."""
 
-MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
-"""Maximum total number of characters of text in an answer."""
+MAX_ANSWER_CHARACTERS = 16 * 2**20
+"""Maximum total number of characters of text in an answer, as much as the log itself may have by default."""
 PLAIN_TYPES = frozenset({str, int, type(None)})
 """Types whose values need no conversion to JSON."""
 NUMBER_TYPES = frozenset({int, float})

@@ -50,7 +50,8 @@ MAX_DEFERRED_CHARACTERS = 2**12
 """Maximum length of the text of an entry that may be added to the log with a delay."""
 MAX_WAITING_ENTRIES = 32
 """Maximum number of entries waiting to be added. Adding them all takes one or two milliseconds."""
-MAX_CACHED_QUERIES = 64  # parsed queries are cached because most are repeated
+MAX_CACHED_QUERIES = 64
+"""Maximum number of parsed queries that are cached, because most queries are repeated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,10 @@ SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 """Endings of the names of environment variables whose values are secrets."""
 SECRET_KEY_ENDINGS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
 """If a secret contains a line `key: word` whose key has one of these endings, the word is a secret, too."""
-MIN_SECRET_CHARACTERS = 8  # shorter values are words such as "true" or "dev" that occur in ordinary text
-MIN_SECRET_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
+MIN_SECRET_CHARACTERS = 8
+"""Minimum length of a secret. Shorter values, such as "true" and "dev", occur in ordinary text."""
+MIN_SECRET_LINE_CHARACTERS = 20
+"""Minimum length of a line in a value that is always a secret. A shorter line may be an ordinary word."""
 LINE_END_PATTERN = re.compile(r"[\r\n]+|(?:\\r)?\\n")
 r"""Matches line endings within a value, including `\n` as two characters, which some configuration files require."""
 BEGIN_OR_END_MARK = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")

@@ -45,7 +45,8 @@ The maximum size is computed from this number.
 """
 MAX_FILES_PER_STREAM = 16
 """Maximum number of files for one string. The string's oldest part is dropped one file at a time."""
-MAX_JOINED_CHARACTERS = 4096  # copying this many characters is faster than iterating over many small chunks
+MAX_JOINED_CHARACTERS = 4096
+"""Maximum length up to which chunks are joined. Copying is then faster than iterating over many small chunks."""
 MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
 """Maximum number of characters waiting to be written, across all strings.
 

@@ -27,9 +27,11 @@ ENTRY_LINE_START: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{
 UNPAIRED_SURROGATE_PATTERN: Final = re.compile("[\ud800-\udfff]")
 CHUNK_BYTES: Final = 256 * 2**10
 """Approximate size of the chunks in which a file is written."""
-MAX_LINE_OR_TIME: Final = 10**17  # for line numbers and times, so that incremented ones still have 18 digits
+MAX_LINE_OR_TIME: Final = 10**17
+"""Limit for line numbers and times, so that incremented ones still have at most 18 digits."""
 
-MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever stored whole
+MAX_LINE_BYTES = 8 * 2**20
+"""Maximum size of a line, far more than an entry needs."""
 MAX_BROKEN_LINES: Final = 1000
 """Maximum number of broken lines in a file that still counts as a history."""
 MAX_UNQUOTED_CHARACTERS: Final = 10_000

@@ -42,8 +42,10 @@ LOAD_KINDS = ("load-file", "load-forms")
 """Kinds of evaluations that load code."""
 MAX_SEARCHED_EVALUATIONS = 5
 """Maximum number of earlier evaluations that are searched for the same code."""
-MAX_COMPARED_CHARACTERS = 4 * 2**20  # comparing this many characters blocks the server for a few milliseconds
-MAX_COUNTED_CHARACTERS = 256 * 2**10  # lower, because splitting a text into lines and counting them takes longer
+MAX_COMPARED_CHARACTERS = 4 * 2**20
+"""Maximum length of texts that are compared, which blocks the server for a few milliseconds."""
+MAX_COUNTED_CHARACTERS = 256 * 2**10
+"""Maximum length of a text whose lines are counted, which takes longer than comparing."""
 
 
 @dataclass(slots=True)
