@@ -52,7 +52,10 @@ EVENT_NAMES_BY_CLIENT: Mapping[str, Mapping[str, str]] = {
     "cline": {"started": "TaskStart", "writing": "PreToolUse", "edited": "PostToolUse"},
     "opencode": {"started": "started", "writing": "writing", "edited": "edited", "stopping": "stopping"},
 }
-"""The names of the events that each client supports. Source: the programs, observed; Cursor's and Cline's pages."""
+"""The client's name for each kind of event that it supports.
+
+Source: the programs, observed; Cursor's and Cline's documentation.
+"""
 CALLER_NAMES = {"copilot": "copilot-cli"}
 """Caller names of the clients whose name differs from their id. Source: `codriver.tools.calls.call`, `who`."""
 HOOK_CLIENT_NAME = "codriver-hook"

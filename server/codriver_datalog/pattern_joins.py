@@ -146,9 +146,9 @@ def make_group_step(
 
 
 MIN_ENTITIES_PER_ROW = 8
-"""Minimum number of entities per row for which rows are looked up in the index.
+"""Minimum number of entities per row for which each row is looked up in the index.
 
-Otherwise, reading all entities once is faster.
+With fewer entities per row, reading all entities once is faster.
 """
 
 

@@ -25,7 +25,7 @@ _BLANK_CHARACTERS = " \t\f,"
 _HINT_PATTERN = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")
 """Matches the start of a hint to a linter or formatter.
 
-It is a discarded keyword with a namespace, or a discarded map that starts with one.
+A hint is a discarded keyword with a namespace, or a discarded map that starts with such a keyword.
 
 Sources: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 TOOL_ID = 4
-"""The tool id for `sys.monitoring`, one that no convention reserves."""
+"""The tool id for `sys.monitoring`. By convention, it is not reserved for any kind of tool."""
 
 
 def trace_calls(*functions: Callable[..., Any]) -> str:

@@ -39,7 +39,7 @@ TEXT_INDENT = 40
 MAX_KEY_CHARACTERS = 40
 """Maximum number of characters of a session key that are displayed. Keys of notebooks often start alike."""
 MAX_DISPLAY_BYTES = 2**18
-"""Maximum size of text requested at once for display. More would delay the server, and nobody could read it."""
+"""Maximum size of text requested at once for display. Larger requests would delay the server."""
 COLORS_BY_CATEGORY = {
     "evaluatedCode": "cyan",
     "evaluationResults": "green",

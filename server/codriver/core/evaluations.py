@@ -8,7 +8,7 @@ from codriver.core.records import dataclass
 from codriver.core.requests import Kind, Request, execution_session_for
 
 TEST_JOBS_REPL = "tests"
-"""The pseudo REPL, and session key, for test runs in separate processes."""
+"""The id and session key of the pseudo REPL for test runs in separate processes."""
 EXTERNAL_CALLER = "jupyter"
 """The `who` of code that was run in a REPL without this server, usually by a person in a document."""
 

@@ -27,8 +27,8 @@ Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
 """The phase of a REPL's connection.
 
-`starting`: its process is starting; `connecting`: an attempt to connect is running; `waiting`: the next attempt is
-scheduled; `stopped`: it was given up on.
+`starting` means that its process is starting, `connecting` that an attempt to connect is running, `waiting` that the
+next attempt is scheduled, and `stopped` that there will be no further attempt.
 """
 
 MAX_NEARBY_PROGRAMS = 2

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MAX_OPEN_DIRECTORIES: Final = 32
 """Maximum number of directories that a batch keeps open.
 
-Others are reopened when needed, after checking that they are the same.
+Other directories are reopened when needed, after checking that they have not been replaced.
 """
 
 

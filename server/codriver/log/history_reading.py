@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_READ_BYTES = 256 * 2**20
-"""Maximum size of a file to read, unless the history's limit requires more. Reading it takes about 5 s."""
+"""Maximum size of a file to read, unless the history's limit requires more. Reading so much takes about 5 s."""
 
 
 HEADER_READ_BYTES = 4096

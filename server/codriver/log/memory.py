@@ -57,7 +57,7 @@ LOCK_TIMEOUT_S = 5.0
 LOCK_POLL_INTERVAL_S = 0.01
 """Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
-"""The directory with a file for each run, and the tables in such a file: about the run, and of its entries."""
+"""Names: of the directory with a file for each run, and of the tables in such a file for the run and its entries."""
 NUMBER_FIELDS = frozenset({"line", "timestamp"})
 """Numeric fields of log entries."""
 

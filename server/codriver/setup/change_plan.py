@@ -52,7 +52,10 @@ PROGRAM_MODE: Final = 0o755
 """Mode of new executable files."""
 
 State = Literal["add", "replace", "remove", "same", "absent", "refused", "skipped"]
-"""What a change does. `same` and `absent` require nothing; `refused` and `skipped` are explained in `Change`."""
+"""What a change does.
+
+`same` and `absent` mean that nothing needs to be changed. For `refused` and `skipped`, see `Change`.
+"""
 
 
 def find_entry(client: Client, text: str, name: str) -> Any:

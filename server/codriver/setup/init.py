@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     """Returns a project that is preferred to a plain Python project: see `Feature.project`."""
 
 ANY_IMAGE_DIRECTORY: Final = "~/.local/state/codriver/workspaces/*/pictures"
-"""The placeholder in `clients.toml` for the directories of image files; see `codriver.log.image_files`."""
+"""The placeholder in `clients.toml` for the directories of image files. See `codriver.log.image_files`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codriver_lisp.edit import EditEffect
 
 MAX_DIFF_CHARACTERS = 12_000
-"""Maximum total number of characters in an answer's diffs, about as much as an agent reads at once."""
+"""Maximum total number of characters of the diffs in an answer, about as many as an agent reads at once."""
 TEXT_TYPE = "text"
 """Type of an edit whose caller sent both the old and the new text."""
 VERBATIM_TYPES = frozenset({TEXT_TYPE, "append", "create", "replace_def", "insert_def"})

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from codriver_datalog.entity_store import Value
 
 BASE_CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
-"""Categories of entities, except for those in features' growing logs."""
+"""Categories of entities in the log. Features' event logs add others."""
 # The categories of features' logs are named where they are useful.
 AnyCategory = Annotated[str, WithJsonSchema({"enum": list(BASE_CATEGORIES), "type": "string"})]
 
 SESSION_ATTRIBUTE: Final = "repl-session-key"
 """The attribute with the key of an entity's session."""
 EVALUATION_ATTRIBUTES: Final = frozenset({"who", "timestamp", "ns", SESSION_ATTRIBUTE})
-"""Attributes that are the same for all of an evaluation's entities, so agents need them only once."""
+"""Attributes that are the same for all entities of an evaluation, so answers contain them only once."""
 PRINTED_CATEGORIES: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
 """Categories of text printed by code."""
 LISTENING_PREFIX: Final = "nREPL server started on port "

@@ -36,7 +36,7 @@ T = TypeVar("T")
 STOPPING_CHECK_INTERVAL_S = 0.5
 """Interval for checking whether the server is stopping, in seconds. No log entry announces that."""
 COALESCING_S = 0.05
-"""Time in seconds after a new line during which further lines are collected for the same run of a query."""
+"""Seconds after a new line in which further lines are collected before the query runs again."""
 MIN_TURN_TIMEOUT_S = 5.0
 """Minimum time in seconds that a call waits for its turn to query, even beyond the call's time limit."""
 MAX_NOTES = 5

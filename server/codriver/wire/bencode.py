@@ -29,14 +29,14 @@ memory.
 """
 
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
-"""Maximum size of one string. A printed value is one string, and a longer one means an attack or a corrupt length."""
+"""Maximum size of one string, such as a printed value. A longer one means an attack or a corrupt length."""
 
 MAX_HEAD_BYTES: Final = 8 * 1024 * 1024
 """Maximum number of bytes to store from the start of a string received in chunks."""
 MAX_TAIL_BYTES: Final = 4 * 1024 * 1024
 """Maximum number of bytes to store from the end of a string received in chunks.
 
-Nobody reads more of one value, and decoding a complete string of 256 MiB takes four times as much memory.
+Decoding a complete string of 256 MiB would take four times as much memory, and callers do not read so much of a value.
 """
 
 MAX_INTEGER_DIGITS: Final = 1000

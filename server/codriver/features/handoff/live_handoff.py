@@ -29,7 +29,7 @@ DRIFT_TIME_FRACTION: Final = 0.2
 SEARCH_TIME_FRACTION: Final = 0.5
 """Fraction of the time limit that may be spent on reading the log and searching source files."""
 MAX_ENTITIES: Final = 4000
-"""Maximum number of log entities to process. This many take about a tenth of a second."""
+"""Maximum number of log entities to process, which takes about a tenth of a second."""
 
 
 async def write_handoff(

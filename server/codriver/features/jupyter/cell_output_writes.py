@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_REMEMBERED_RUNS: Final = 1000
-"""Maximum number of remembered runs, the same as for evaluations."""
+"""Maximum number of runs of cells to remember. The server remembers as many evaluations."""
 CHECK_INTERVAL_S: Final = 5.0
 """Maximum time between two checks for the end of an evaluation, which may end without printing anything."""
 WRITE_TIMEOUT_S: Final = 10.0

@@ -46,7 +46,10 @@ def _parse_names(value: object) -> object:
 
 
 Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_parse_names), WithJsonSchema({"type": "string"})]
-"""The names whose calls are recorded. An empty tuple means all functions of the project; None means no recording."""
+"""The names whose calls are recorded.
+
+An empty tuple means all functions of the project, and None means that nothing is recorded.
+"""
 
 
 class TraceArguments(ArgumentModel):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 SOURCE_SUFFIXES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
-"""Suffixes of the files to compare to find out whether two runs had the same sources.
+"""Suffixes of the files that are compared to determine whether two runs had the same sources.
 
 Other files are ignored, because tests may write them.
 """

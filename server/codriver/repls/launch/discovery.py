@@ -33,7 +33,7 @@ RECHECK_INTERVAL_S = 0.25
 CONNECT_TIMEOUT_S = 3.0
 """Seconds to wait for a connection to a port. Windows takes two seconds to report that nothing is listening."""
 SETTLED_RECHECK_INTERVAL_S = 10.0
-"""Seconds between checks while nothing is pending. They are only a safety net."""
+"""Seconds between checks while nothing is pending. The checks only find changes that were missed otherwise."""
 
 
 class Discovery:

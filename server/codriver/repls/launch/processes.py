@@ -68,7 +68,7 @@ MAX_TAIL_LINES: Final = 8
 CRASH_REPORT_PREFIX: Final = "Fatal Python error: "
 """The start of the report that Python's `faulthandler` prints for a crash."""
 MAX_CRASH_LINES: Final = 2000
-"""Maximum number of crash report lines that are kept. The stack of the crashed thread may come last."""
+"""Maximum number of lines to store from a crash report. The stack of the crashed thread may come last."""
 MAX_CRASH_FRAMES: Final = 3
 """Maximum number of frames quoted from a crash report."""
 MAX_LINE_CHARS: Final = 4096

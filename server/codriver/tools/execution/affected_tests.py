@@ -427,7 +427,7 @@ MAX_SCANNED_ENTRIES: Final = 20_000
 BASILISP_SUFFIX: Final = ".lpy"
 """Suffix of Basilisp files."""
 DEFTEST_MARKER: Final = "(deftest"
-"""Text by which a file that the REPL has not loaded is recognized to have tests."""
+"""Text that identifies a file with tests if the REPL has not loaded the file."""
 SOURCE_DIRECTORY_NAME: Final = "src"
 """Name of the directory that contains a distribution's packages, if it has one."""
 DISTRIBUTION_FILE_NAMES: Final = ("pyproject.toml", "setup.py")

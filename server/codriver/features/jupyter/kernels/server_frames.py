@@ -35,7 +35,7 @@ SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
 """The WebSocket subprotocol with binary frames."""
 
 MAX_FRAME_BYTES: Final = 32 * 2**20
-"""Maximum size of a frame: far more than anybody reads, and small enough to fit in memory three times."""
+"""Maximum size of a frame. Up to three copies of it are in memory at the same time."""
 TOO_LONG_MESSAGE: Final = f"the Jupyter Server sent a message of more than {MAX_FRAME_BYTES:,} bytes"
 MAX_FRAME_BUFFERS: Final = 1024
 """Maximum number of buffers in a frame."""

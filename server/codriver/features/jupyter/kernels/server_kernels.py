@@ -49,7 +49,7 @@ SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 DELETE_TIMEOUT_S: Final = 5.0
 """Maximum time to delete a kernel when Codriver's server ends."""
 LOCAL_SERVER_TIMEOUT_S: Final = 2.0
-"""Maximum time to wait for a server on this machine when searching for the one that started a kernel."""
+"""Maximum time to wait for each server on this machine in the search for the server that started a kernel."""
 
 logger = logging.getLogger(__name__)
 

@@ -27,18 +27,19 @@ if TYPE_CHECKING:
 DELIMITER: Final = b"<IDS|MSG>"
 """The part of a message between the identities and the signature."""
 MAX_CONTENT_BYTES: Final = 12 * 2**20
-"""Maximum size of content to store completely: far more than anybody reads, and small enough to fit in memory twice."""
+"""Maximum size of content to store completely. Up to two copies of it are in memory at the same time."""
 MAX_CONTENT_HEAD_BYTES: Final = 2 * 2**20
 """Maximum size of the stored head of larger content."""
 MAX_CONTENT_TAIL_BYTES: Final = 2**20
-"""Maximum size of the stored tail of larger content, which nobody reads completely."""
+"""Maximum size of the stored tail of larger content."""
 MAX_HEADER_BYTES: Final = 64 * 1024
 """Maximum size of a header or parent header."""
 MAX_METADATA_BYTES: Final = 2**20
 """Maximum size of the metadata. Larger metadata is dropped."""
 MAX_SIGNATURES: Final = 8192
-"""Maximum number of latest signatures to remember. A second message with the same signature is a replay of an earlier
-one.
+"""Maximum number of latest signatures to remember.
+
+A second message with the same signature is a replay of the first one.
 """
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)

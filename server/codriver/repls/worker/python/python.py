@@ -67,7 +67,7 @@ For a file with 300,000 lines, parsing would take 7 of 9 s.
 MAX_SOURCE_LINE_CHARACTERS = 500
 """Maximum number of characters in the source line sent with a syntax error."""
 COROUTINE_FLAG = 128
-"""The same as `inspect.CO_COROUTINE`. Importing `inspect` takes long."""
+"""The value of `inspect.CO_COROUTINE`. It is repeated here because importing `inspect` takes long."""
 
 
 class Python(Dialect):

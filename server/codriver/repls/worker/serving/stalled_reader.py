@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 CHECK_INTERVAL_S = 0.5
-"""Seconds between two checks. If the unread bytes are the same, the reader does not get to run."""
+"""Seconds between two checks. If the unread bytes have not changed, the reading thread is considered stalled."""
 MAX_PEEKED_BYTES = 65536
 """Maximum number of unread bytes that are searched for a request to interrupt."""
 INTERRUPT_FIELD = encode({"op": "interrupt"})[1:-1]
