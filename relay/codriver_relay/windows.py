@@ -105,7 +105,7 @@ if sys.platform == "win32":
         return True
 
     def is_open(_status: os.stat_result, _rights: int) -> bool:
-        """Return False, because the modes of files are not real."""
+        """Return False, because Windows has no permission bits. See `codriver_relay.safe_files.is_open`."""
         return False
 
     def try_lock(file: int) -> bool:

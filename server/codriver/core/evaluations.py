@@ -59,7 +59,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Lane:
-    """The owner of a lane: the client's name, the caller, and the conversation, if the client names one.
+    """A lane, identified by its owner: the client's name, the caller, and the conversation, if the client names one.
 
     A lane is the session that a caller uses by default in a REPL.
     """

@@ -387,7 +387,7 @@ class ReplSteps(Protocol):
         ...
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests that were requested with the edit."""
+        """Run the tests that were requested with the edit, and return false if it broke one."""
         ...
 
     async def commit(self) -> None:

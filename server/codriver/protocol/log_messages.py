@@ -38,7 +38,7 @@ ROOT_LOGGER_NAME = "codriver"
 MAX_STORED_MESSAGES = 64
 """Maximum number of messages stored for clients that enable messages later."""
 MAX_MESSAGE_CHARACTERS = 1000
-"""Maximum length of a message."""
+"""Maximum length of the text of a log message. Longer texts are cut."""
 MAX_BURST_MESSAGES = 20
 """Maximum number of messages that a client receives at once."""
 MAX_MESSAGES_PER_S = 1.0

@@ -240,7 +240,10 @@ class Settings(BaseModel):
         description="Number of lines above and below the line of an edit in which its target is searched for.",
     )
     line_context_response_padding: int = Field(
-        10, ge=0, le=100, description="Number of lines shown above and below the line of a target that was not found."
+        10,
+        ge=0,
+        le=100,
+        description="Number of lines shown above and below the given line if the target of an edit was not found.",
     )
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
         "auto", description="The server's event loop. auto uses uvloop if it is installed."

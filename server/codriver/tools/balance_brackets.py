@@ -32,7 +32,7 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
         raise refused(
             "unbalanced",
             f"the brackets cannot be balanced by indentation: {balanced.error.message}",
-            hint="Correct the text at the line and column in error.",
+            hint="Correct the text at the line and column named in `error`.",
             details={
                 "error": {
                     "message": balanced.error.message,

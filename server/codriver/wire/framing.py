@@ -94,7 +94,7 @@ class LineDecoder:
         if not newline:
             self._append(data)
             return []
-        first = self._completed(head)
+        first = self._complete_first_line(head)
         *whole, last = rest.split(b"\n")
         for line in whole:
             self._check(len(line))
@@ -129,7 +129,8 @@ class LineDecoder:
         self._reserved_bytes = line_bytes
         self._count()
 
-    def _completed(self, head: bytes) -> bytes:
+    def _complete_first_line(self, head: bytes) -> bytes:
+        """Return the buffered start of a line with its end, and empty the buffer."""
         self._check(len(self._buffer) + len(head))
         if not self._buffer:
             return head

@@ -37,11 +37,13 @@ def started(tmp_path_factory):
     arguments = [word for name, word in WORDS.items() if not real_kernels.missing(name)]
     with variables(JUPYTER_PATH=directory / "specs"):
         live = Live(directory, "--python", PYTHON, *(part for word in arguments for part in ("--repl", word)))
-    with live.client(name="codriver-tests") as client:  # which is told each session whole
-        keys = [row["key"] for row in client.call("list_sessions")["sessions"]]
-        until(lambda: all_connected(client, keys), "all kernels")
-        yield live, client
-    live.stop()
+    try:
+        with live.client(name="codriver-tests") as client:  # which is told each session whole
+            keys = [row["key"] for row in client.call("list_sessions")["sessions"]]
+            until(lambda: all_connected(client, keys), "all kernels")
+            yield live, client
+    finally:
+        live.stop()
 
 
 @pytest.mark.parametrize("name", WORDS)

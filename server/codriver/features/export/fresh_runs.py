@@ -440,10 +440,11 @@ async def _run_request(
         limits=agent_limits if request.prints_for_agents else COMPLETE_LIMITS,
         is_partial=request.is_partial,
     )
-    return _to_observed(ran, clean)
+    return _to_step_result(ran, clean)
 
 
-def _to_observed(ran: EvaluationOutcome, clean: Callable[[str], str]) -> StepResult:
+def _to_step_result(ran: EvaluationOutcome, clean: Callable[[str], str]) -> StepResult:
+    """Convert the outcome of an evaluation, with `clean` applied to all texts."""
     failure = ran.failure
     raised = RaisedError(failure.type, clean(failure.message), failure.phase or "") if failure else None
     *displays, value = map(clean, ran.values) if ran.values else (None,)

@@ -93,9 +93,11 @@ def fit_sections(head: str, sections: Sequence[Section], most_bytes: int) -> str
     while True:
         sections_text = [section.text(count) for section, count in zip(sections, counts, strict=True)]
         text = "\n".join([head, *sections_text])
-        if _bytes(text) <= most_bytes:
+        if _byte_count(text) <= most_bytes:
             return text
-        longest = max(range(len(sections_text)), key=lambda index: (counts[index] > 1, _bytes(sections_text[index])))
+        longest = max(
+            range(len(sections_text)), key=lambda index: (counts[index] > 1, _byte_count(sections_text[index]))
+        )
         if counts[longest] <= 1:
             return text.encode("utf-8", "replace")[: most_bytes - 3].decode("utf-8", "ignore") + "…"
         counts[longest] -= 1
@@ -315,5 +317,5 @@ def _shorten(text: str) -> str:
     return truncate(escape_to_one_line(" ".join(text.split())), MAX_PART_CHARACTERS)
 
 
-def _bytes(text: str) -> int:
+def _byte_count(text: str) -> int:
     return len(text.encode("utf-8", "replace"))

@@ -63,9 +63,9 @@ async def add_text(
 ) -> list[str]:
     """Add values, output and stacks to the fields of an answer, and return notes about omitted parts.
 
-    The text has at most `max_bytes` bytes, or slightly more if nothing has to be left out then. Output and stacks that
-    `delivery` has already delivered are left out, and all output unless `has_output`. Images in values are collected in
-    `images`.
+    The text has at most `max_bytes` bytes, or slightly more if that makes it complete. Output and stacks that
+    `delivery` has already delivered are left out. Without `has_output`, all output is left out. Images in values are
+    collected in `images`.
     """
     if _is_short(transcript, max_bytes):
         _add_short_text(fields, transcript, images, delivery, has_output=has_output)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
@@ -17,6 +17,7 @@ import anyio.to_thread
 from codriver import files
 from codriver.errors import StartError
 from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX
+from codriver.features.jupyter.kernels.kernel_ports import choose_ports
 from codriver.files import Links
 from codriver.systems.other_processes import is_running
 
@@ -47,7 +48,8 @@ def prepare_connection_file(file: Path, *, is_first: bool) -> None:
         _remove_stale_files(file.parent)
         with contextlib.suppress(FileNotFoundError):
             _remove(file)
-        write_connection_file(str(file), key=secrets.token_hex(32).encode())
+        content: dict[str, Any] = {"key": secrets.token_hex(32).encode(), **choose_ports()}
+        write_connection_file(str(file), **content)
     except OSError as error:
         raise StartError(f"the kernel's connection file {file} cannot be written: {error}") from error
 

@@ -34,8 +34,9 @@ OPEN_TIMEOUT_S: Final = 2.0
 RETRY_INTERVAL_S: Final = 0.02
 """Interval between attempts to connect. A kernel that is starting is not listening on all sockets yet."""
 MAX_BACKLOG_BYTES: Final = 16 * 1024
-"""Maximum number of bytes waiting to be decoded, apart from the last read. Further bytes wait in the system, and then
-in the kernel.
+"""Maximum number of bytes waiting to be decoded, apart from the last read.
+
+Further bytes wait in the buffers of the operating system, and then in the Jupyter kernel.
 """
 MAX_PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
 """Maximum number of published bytes waiting to be decoded, enough for about 20,000 printed lines.

@@ -44,7 +44,7 @@ def _install_signal_handler(home):
             count = len(passed)
 
     def report_failure(path, text):
-        """Report to the server why there is no REPL, unless that fails as well."""
+        """Report to the server why there is no REPL. Errors in doing so are ignored."""
         try:
             with open(path, "w") as file:
                 file.write(text)

@@ -101,7 +101,7 @@ def mount_overlays(directories: Sequence[str]) -> None:
         "",
     )
     if not scratch:
-        raise OSError(f"none of {', '.join(SCRATCH_DIRECTORIES)} is free for the upper layer")
+        raise OSError(f"none of {', '.join(SCRATCH_DIRECTORIES)} can hold the upper directory of an overlay")
     target = os.fsencode(scratch)
     _check(_libc().mount(b"tmpfs", target, b"tmpfs", 0, f"size={MAX_WRITTEN_SIZE}".encode()), "mount tmpfs")
     try:
