@@ -1,4 +1,4 @@
-"""Track which evaluations of other callers each caller has been told about.
+"""Track which evaluations of other callers have been reported to each caller.
 
 Every answer informs its caller of other callers' evaluations that started or finished since its previous answer.
 """

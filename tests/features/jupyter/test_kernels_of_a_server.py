@@ -38,7 +38,7 @@ def started(tmp_path_factory):
     with variables(JUPYTER_PATH=directory / "specs"):
         live = Live(directory, "--python", PYTHON, *(part for word in arguments for part in ("--repl", word)))
     try:
-        with live.client(name="codriver-tests") as client:  # which is told each session whole
+        with live.client(name="codriver-tests") as client:  # a client of this name gets all fields of a session
             keys = [row["key"] for row in client.call("list_sessions")["sessions"]]
             until(lambda: all_connected(client, keys), "all kernels")
             yield live, client

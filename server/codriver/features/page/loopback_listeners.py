@@ -24,7 +24,7 @@ Address = tuple[socket.AddressFamily, str]
 IPV4_LOOPBACK: Final[Address] = (socket.AF_INET, "127.0.0.1")
 IPV6_LOOPBACK: Final[Address] = (socket.AF_INET6, "::1")
 MAX_TRIED_PORTS: Final = 64
-"""Maximum number of ports to try. So many are in use only if another program deliberately blocks them."""
+"""Maximum number of ports to try. If all of these are in use, another program probably blocks them on purpose."""
 MAX_WAITING_CONNECTIONS: Final = 128
 """Maximum number of connections waiting to be accepted."""
 IN_USE_ERRORS: Final = frozenset({errno.EADDRINUSE, errno.EACCES})

@@ -1,6 +1,6 @@
 """Register models with the admin sites of Django under the classes that a load has created again.
 
-The statements that have registered the previous classes do not run again. Source: `AdminSite._registry` and
+The statements that registered the previous classes do not run again. Source: `AdminSite._registry` and
 `all_sites` in `django.contrib.admin.sites` of Django 5.2.
 """
 
@@ -26,7 +26,7 @@ def registers_model(call: Any) -> bool:
 
 
 def renew_admin_models(classes: Mapping[int, Any], undo: UndoRecord) -> None:
-    """Replace previous models in admin sites with the classes in `classes`, which are given by the previous ids."""
+    """Register the classes in `classes`, by the ids of their previous versions, in all admin sites."""
     library: Any = sys.modules.get(ADMIN_LIBRARY + ".sites")
     for site in list(library.all_sites) if library is not None and classes else ():
         registry = site._registry  # noqa: SLF001  # no other way
