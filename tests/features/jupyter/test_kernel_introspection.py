@@ -84,6 +84,20 @@ async def test_completions_include_the_kernels_own_and_other_modules(adapter):
     assert "'a'.upper" in [completion.candidate for completion in await adapter.query(Complete("'a'.upp"))]
 
 
+@python_kernels
+async def test_ipython_completes_without_jedi(name):
+    """The first completion by Jedi may take longer than a query may."""
+    events = []
+    async with connected(real_kernels.kernel(name), lambda _evaluation, event: events.append(event)) as adapter:
+        await evaluate(adapter, Request("define", "import sys\ncounts = {'key one': 1}"))
+        for prefix, candidate in [("counts['key", "counts['key one"), ("[1].app", "[1].append")]:
+            assert candidate in [completion.candidate for completion in await adapter.query(Complete(prefix))]
+        events.clear()
+        parsed_files = "len(getattr(sys.modules.get('parso.cache'), 'parser_cache', ()))"
+        await evaluate(adapter, Request("check", parsed_files))
+        assert [event.text for event in events if isinstance(event, Value)] == ["0"]
+
+
 READABLE = ["x = 1", "%time 1", "!true", "x?", "await f()", "def f():\n    return 1", "%%bash\nls", ""]
 UNREADABLE = [("a b", 1, 3), ("x = 1\ny = = 2", 2, 5), ("def f(", 1, 6), ("%time 1\nfor i in 1", 2, 11)]
 

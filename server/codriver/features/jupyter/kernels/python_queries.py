@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.jupyter.kernels.kernel_queries import MAX_CHECKED_CHARACTERS, KernelQueries
+from codriver.features.jupyter.kernels.kernel_queries import MAX_CHECKED_CHARACTERS, KernelQueries, read_completions
 from codriver.features.jupyter.kernels.python_programs import (
     EDITED_EXPRESSION,
     answer_data,
@@ -152,11 +152,13 @@ class PythonQueries:
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
         """Return the fields of the kernel's answer to a query.
 
-        IPython completes only prefixes that are not dotted names, because its first completion may take seconds, and
-        concurrent completions in a notebook may make it fail.
+        IPython completes prefixes that are not dotted names, such as magics.
         """
         is_main = query.namespace in MAIN_NAMESPACES
         if isinstance(query, Complete) and is_main and not _DOTTED_NAME.fullmatch(query.prefix):
+            content = await self._call_modules("ipython_complete", prefix=query.prefix)
+            if isinstance(content, dict):
+                return {"completions": read_completions(query.prefix, content)}
             return await self._queries.complete(query.prefix)
         if isinstance(query, LastError):
             return await self._last_error(query)

@@ -89,6 +89,7 @@ class KernelAnswers:
         """Rows about objects updated by the last load, until they are reported."""
         self._functions: dict[str, Callable[..., object]] = {
             "complete": self._complete,
+            "ipython_complete": _ipython_completions,
             "lookup": self._lookup,
             "names": self._names,
             "source": self._source,
@@ -384,6 +385,34 @@ def _ipython_names() -> set[str]:
     """Return the names that IPython has added to the user's namespace and that are still unchanged."""
     hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home_module().__dict__
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
+
+
+def _ipython_completions(prefix: str) -> dict[str, object] | None:
+    """Return IPython's completions without Jedi, as the content of a `complete_reply`.
+
+    Jedi may take more than ten seconds for the first completion in a kernel. Return None if IPython cannot do without
+    it: before version 8.8, it only completes names, and runs properties.
+    """
+    shell = _shell()
+    if not hasattr(getattr(shell, "Completer", None), "evaluation"):
+        return None
+    from IPython.core.completer import IPCompleter, provisionalcompleter, rectify_completions
+
+    # The shell's own completer may be in use in another thread.
+    completer = IPCompleter(
+        shell=shell, namespace=shell.user_ns, global_namespace=shell.user_global_ns, parent=shell, use_jedi=False
+    )
+    completer.custom_completers = shell.Completer.custom_completers
+    completer.custom_matchers = shell.Completer.custom_matchers
+    with provisionalcompleter():
+        found = list(rectify_completions(prefix, completer.completions(prefix, len(prefix))))
+    return {
+        "matches": [completion.text for completion in found],
+        "cursor_start": found[0].start if found else len(prefix),
+        "metadata": {
+            "_jupyter_types_experimental": [{"text": completion.text, "type": completion.type} for completion in found]
+        },
+    }
 
 
 def _find_source(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
