@@ -118,7 +118,7 @@ def test_only_the_files_package_keeps_directories_open():
 REMOVING = ("unlink", "rename", "rmtree", "removedirs")
 AT_ONCE = {
     "net/relay_install.py": "a file that somebody holds says that its folder is in use",
-    "testing/plain_process.py": "the directory of a run that is over",
+    "testing/running_process.py": "the directory of a run that is over",
     "features/warm_tests/starter.py": "the directory of a run that is over",
 }
 """The modules that remove a file without waiting for whoever holds it, and why."""

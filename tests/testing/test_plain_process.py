@@ -11,13 +11,8 @@ import process_runs
 import pytest
 from process_runs import run, write_project
 
-from codriver.testing import plain_process, runs
-from codriver.testing.plain_process import (
-    TimeSinceFinished,
-    has_exit_time_left,
-    has_grace_time_left,
-    poll_interval_s,
-)
+from codriver.testing import exit_deadlines, runs
+from codriver.testing.plain_process import poll_interval_s
 from codriver.testing.program_bundle import script_command
 
 PLAIN = ("-p", "no:cacheprovider")
@@ -323,22 +318,6 @@ def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
     assert report.running == ("test_it.py::test_slow",)
 
 
-@pytest.mark.parametrize(
-    ("elapsed_s", "starved_s", "may_go_on"),
-    [(4.9, 0, True), (5.1, 0, False), (9, 5, True), (11, 5, False), (29, 29, True), (31, 31, False)],
-)
-def test_time_spent_waiting_for_a_processor_extends_the_grace_time_after_an_interrupt(elapsed_s, starved_s, may_go_on):
-    assert has_grace_time_left(elapsed_s, starved_s) is may_go_on
-
-
-@pytest.mark.parametrize(
-    ("elapsed_s", "starved_s", "may_go_on"),
-    [(9.9, 0, True), (10.1, 0, False), (29, 20, True), (31, 20, False), (59, 59, True), (61, 61, False)],
-)
-def test_time_spent_waiting_for_a_processor_extends_the_grace_time_after_the_last_test(elapsed_s, starved_s, may_go_on):
-    assert has_exit_time_left(elapsed_s, starved_s) is may_go_on
-
-
 def test_a_second_interrupt_does_not_break_off_the_teardown(project):
     folder = project(
         "import pathlib, pytest, time\n\n@pytest.fixture\ndef torn():\n    yield\n    pathlib.Path('tearing').touch()\n"
@@ -468,7 +447,7 @@ def test_pytest_exit_ends_the_run_with_its_reason(project):
 
 
 def test_a_process_that_does_not_exit_is_killed(project, monkeypatch):
-    monkeypatch.setattr(plain_process, "EXIT_GRACE_S", 0.5)
+    monkeypatch.setattr(exit_deadlines, "EXIT_GRACE_S", 0.5)
     folder = project(
         "import threading, time\n\ndef test_it():\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     )
@@ -480,18 +459,3 @@ def test_a_run_is_polled_less_often_the_longer_it_takes():
     assert poll_interval_s(0) == 0.005
     assert poll_interval_s(0.4) == 0.01
     assert poll_interval_s(600) == 0.05
-
-
-def test_time_while_the_server_was_suspended_does_not_reduce_the_time_to_exit():
-    finished = TimeSinceFinished()
-    for now_s, starved_s in ((100.0, 3.0), (100.5, 3.25), (700.0, 4.0), (700.5, 4.0)):
-        finished.advance(now_s, starved_s)
-    assert (finished.elapsed_s, finished.starved_s) == (2.0, 1.0)
-
-
-def test_the_time_that_an_ended_process_waited_for_a_processor_still_counts():
-    """Its exit may be noticed later, and the wait of a process that does not exist is unknown."""
-    finished = TimeSinceFinished()
-    for now_s, starved_s in ((100.0, 30.0), (100.5, 30.25), (101.0, 0.0)):
-        finished.advance(now_s, starved_s)
-    assert (finished.elapsed_s, finished.starved_s) == (1.0, 0.25)

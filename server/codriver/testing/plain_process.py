@@ -8,28 +8,29 @@ leads a process group, which is killed when the run has finished or the server h
 from __future__ import annotations
 
 import codecs
-import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
-from ast import literal_eval
-from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import to_thread
 
-from codriver.errors import refused
-from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree, processor_wait_s
+from codriver.systems.other_processes import HAS_GROUPS, ProcessTree, processor_wait_s
 from codriver.systems.other_processes import interrupt as send_interrupt
-from codriver.testing import program_bundle
-from codriver.testing.event_stream import EventStream, read_retained_failure
+from codriver.testing import exit_deadlines, program_bundle
+from codriver.testing.event_stream import EventStream
+from codriver.testing.exit_deadlines import KILL_TIMEOUT_S, TimeSinceFinished, has_exit_time_left, has_grace_time_left
+from codriver.testing.process_guard import start_guard
+from codriver.testing.retained_process import RetainedRun
+from codriver.testing.running_process import (
+    OpenProcess,
+    RunningProcess,
+    end_process,
+    open_plain_process,
+    remove_directory,
+)
 from codriver.testing.runs import (
     NO_TESTS_STATUS,
     Interruption,
@@ -39,13 +40,15 @@ from codriver.testing.runs import (
     RunFinished,
     SecretsFound,
 )
+from codriver.testing.start_files import make_directory, process_environment, write_start_files
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from anyio.abc import Process
 
-    from codriver.testing.runs import Event, FailureFrame, RetainedProcess, RunSpec, TestProcess
+    from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess
 
 MAX_POLL_INTERVAL_S: Final = 0.05
 """Maximum interval, in seconds, for reading new output and events and for checking if an interrupted run has ended."""
@@ -53,42 +56,8 @@ MIN_POLL_INTERVAL_S: Final = 0.005
 """Minimum interval, in seconds, for reading new output and events."""
 POLLS_PER_DURATION: Final = 40
 """The polling interval is the time since the start of the run divided by this, so it is shorter for a short run."""
-TEARDOWN_GRACE_S: Final = 5.0
-"""Time for an interrupted run to tear down its fixtures, in seconds.
-
-Time spent waiting for a processor does not count.
-"""
-MAX_TEARDOWN_GRACE_S: Final = 30.0
-"""Maximum time, in seconds, for an interrupted run to tear down its fixtures, including waits for a processor."""
-KILL_TIMEOUT_S: Final = 5.0
-"""Maximum time to wait for a killed process, in seconds."""
-EXIT_GRACE_S: Final = 10.0
-"""Time for a process to join its threads, run its exit handlers and exit after its last test, in seconds.
-
-Time spent waiting for a processor does not count.
-"""
-MAX_EXIT_TIMEOUT_S: Final = 60.0
-"""Maximum time, in seconds, for a process to exit after its last test, including waits for a processor."""
-MAX_COUNTED_GAP_S: Final = 1.0
-"""Maximum time between two polls, in seconds, that is counted as time of the run.
-
-If more time passes, this process itself was not running.
-"""
 MAX_READ_BYTES: Final = 2**20
 """Maximum number of bytes of output or events to read at once."""
-GUARD_SCRIPT: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
-"""Shell script that kills a process group and removes its files when its stdin ends without a line.
-
-That happens when the server is gone.
-"""
-SOURCES_DIRECTORY: Final = "sources"
-"""Name of the directory with the content that a run sees in place of the files on disk."""
-RETAINED_PROCESS_PROGRAMS: Final = "kept process"
-"""Name of the additional programs that keep the process of a failed run alive."""
-ANSWER_POLL_INTERVAL_S: Final = 0.02
-"""Interval, in seconds, for checking whether a retained process has answered."""
-EXIT_HANDLERS_TIMEOUT_S: Final = 2.0
-"""Maximum time, in seconds, for a retained process to run its exit handlers."""
 TEXT_OPTIONS: Final = frozenset({"--version", "-V", "-VV", "--help", "-h"})
 """Options with which a test runner prints its version or help instead of running tests."""
 _HINT_TEMPLATES: Final = {
@@ -102,22 +71,6 @@ _HINT_TEMPLATES: Final = {
 def poll_interval_s(elapsed_s: float) -> float:
     """Return the interval until output and events are read again, given the time since the start of the run."""
     return min(MAX_POLL_INTERVAL_S, max(MIN_POLL_INTERVAL_S, elapsed_s / POLLS_PER_DURATION))
-
-
-def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
-    """Return whether an interrupted run may continue to tear down its fixtures.
-
-    `starved_s` is the part of `elapsed_s` during which its process waited for a processor.
-    """
-    return elapsed_s - starved_s < TEARDOWN_GRACE_S and elapsed_s < MAX_TEARDOWN_GRACE_S
-
-
-def has_exit_time_left(elapsed_s: float, starved_s: float) -> bool:
-    """Return whether a process may continue to exit after its last test.
-
-    The arguments are those of `has_grace_time_left`.
-    """
-    return elapsed_s - starved_s <= EXIT_GRACE_S and elapsed_s <= MAX_EXIT_TIMEOUT_S
 
 
 class PlainRun:
@@ -188,7 +141,7 @@ class PlainRun:
             status = end.status if end is not None else None
             error = error or RunError(
                 "lingers",
-                f"the tests have finished, but their process did not exit within {EXIT_GRACE_S:g} s",
+                f"the tests have finished, but their process did not exit within {exit_deadlines.EXIT_GRACE_S:g} s",
                 "A non-daemon thread or an exit handler is still running.",
             )
         elif end is None and error is None and not self._is_interrupted:
@@ -258,136 +211,6 @@ class PlainRun:
         return self._retained
 
 
-class TimeSinceFinished:
-    """Measures the time since the last test in a process.
-
-    Long intervals in which the server itself did not run are only counted in part.
-    """
-
-    def __init__(self) -> None:
-        self._checked_s: float | None = None
-        self._starved_before_s = 0.0
-        self.elapsed_s = 0.0
-        self.starved_s = 0.0
-        """The part of this time in which the process waited for a processor."""
-
-    def advance(self, now_s: float, starved_s: float) -> None:
-        """Add the time since the previous call.
-
-        `starved_s` is the time that the process has waited for a processor since its start, or 0 if the process is
-        gone.
-        """
-        if self._checked_s is None:
-            self._starved_before_s = starved_s
-        else:
-            self.elapsed_s += min(now_s - self._checked_s, MAX_COUNTED_GAP_S)
-        self._checked_s = now_s
-        self.starved_s = max(self.starved_s, starved_s - self._starved_before_s)
-
-
-class RetainedRun:
-    """The retained process of a failed run. It is stopped except while it evaluates code."""
-
-    def __init__(
-        self,
-        process: RunningProcess,
-        tree: ProcessTree,
-        guard: Process | None,
-        directory: Path,
-        retained: Mapping[str, Any],
-    ) -> None:
-        self._process, self._tree, self._start_guard, self._directory = process, tree, guard, directory
-        self._nodeid, self._frames = read_retained_failure(retained)
-        self._is_closed = False
-        self._lock = anyio.Lock()
-        self._interrupted = anyio.Event()
-        self._number = 0
-
-    @property
-    def pid(self) -> int:
-        """Return the process id."""
-        return self._process.pid
-
-    @property
-    def nodeid(self) -> str:
-        """Return the id of the first test that failed."""
-        return self._nodeid
-
-    @property
-    def frames(self) -> tuple[FailureFrame, ...]:
-        """Return the frames of the failure, innermost first."""
-        return self._frames
-
-    async def evaluate(self, code: str, frame: int, *, timeout_s: float) -> Mapping[str, Any]:
-        """Evaluate code in a frame, where 0 is the innermost. Return `output` and either `value` or `error`.
-
-        Raises:
-            RefusedError: the process has exited, or was ended because it did not respond to an interrupt.
-        """
-        async with self._lock:
-            number, self._number = self._number, self._number + 1
-            self._interrupted = anyio.Event()
-            await to_thread.run_sync(self._write_request, number, (frame, code))
-            answer = await self._wait_for_answer(number, timeout_s)
-            if answer is None and self._process.returncode is None:
-                send_interrupt(self.pid, is_group=False)
-                self._interrupted = anyio.Event()
-                answer = await self._wait_for_answer(number, EXIT_HANDLERS_TIMEOUT_S)
-        if answer is None:
-            await self.aclose()
-            raise refused("no-frame", f"the process of {self._nodeid} has ended", hint="Run the test again.")
-        return answer
-
-    async def interrupt(self) -> None:
-        """Interrupt the code that is being evaluated. If it does not stop within 2 s, end the process."""
-        self._interrupted.set()
-
-    def _write_request(self, number: int, request: tuple[int | None, str]) -> None:
-        """Write a request with a frame and code for the process. A frame of None ends the process. Blocks."""
-        path = self._directory / f"question-{number}"
-        new = path.with_suffix(".new")
-        new.write_text(ascii(request), "ascii")
-        new.replace(path)
-
-    async def _wait_for_answer(self, number: int, timeout_s: float) -> Mapping[str, Any] | None:
-        """Resume the process until it has answered a request.
-
-        Return None if it exits, is interrupted, or does not answer in time.
-        """
-        path = self._directory / f"answer-{number}"
-        with anyio.move_on_after(timeout_s):
-            while self._process.returncode is None and not self._interrupted.is_set():
-                self._resume()
-                if path.exists():
-                    found = literal_eval(path.read_text("ascii"))
-                    return found if isinstance(found, dict) else None
-                with anyio.move_on_after(ANSWER_POLL_INTERVAL_S):
-                    await self._interrupted.wait()
-        return None
-
-    def _resume(self) -> None:
-        """Resume the process after it has stopped itself."""
-        if sys.platform != "win32":
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGCONT)
-
-    async def aclose(self) -> None:
-        """End the process and its child processes. Has no effect if it was already closed."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        with anyio.CancelScope(shield=True):
-            if self._process.returncode is None:
-                with suppress(OSError):
-                    await to_thread.run_sync(self._write_request, self._number, (None, ""))
-                with anyio.move_on_after(EXIT_HANDLERS_TIMEOUT_S):
-                    while self._process.returncode is None:
-                        self._resume()
-                        with anyio.move_on_after(ANSWER_POLL_INTERVAL_S):
-                            await self._process.wait()
-            await _end_process(self._process, self._tree, self._start_guard, self._directory)
-
-
 class _Tail:
     """Reads the data that is appended to a run's output and event files."""
 
@@ -437,36 +260,6 @@ class _NoProcess:
         return None
 
 
-class RunningProcess(Protocol):
-    """The process of a test run. It leads a process group."""
-
-    @property
-    def pid(self) -> int:
-        """Return the process id."""
-        ...
-
-    @property
-    def returncode(self) -> int | None:
-        """Return the exit status as defined by `subprocess`, or None while the process is running."""
-        ...
-
-    async def wait(self) -> int:
-        """Wait until the process exits, and return the exit status."""
-        ...
-
-    def kill(self) -> None:
-        """Kill the process."""
-        ...
-
-    async def aclose(self) -> None:
-        """Release the resources of the process."""
-        ...
-
-
-OpenProcess = Callable[["RunSpec", "Sequence[str]", Path], "Awaitable[RunningProcess]"]
-"""A function that starts a command, whose output goes to the file `output` in the given directory."""
-
-
 @asynccontextmanager
 async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
     """Start a test run in a new process. End it and remove its files when the context is left."""
@@ -477,193 +270,29 @@ async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
 @asynccontextmanager
 async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
     """Start a test run in a process that `open_process` opens. End it and remove its files when the context is left."""
-    directory = await to_thread.run_sync(_make_directory)
+    directory = await to_thread.run_sync(make_directory)
     try:
         try:
-            programs = await to_thread.run_sync(_write_start_files, spec, directory)
+            programs = await to_thread.run_sync(write_start_files, spec, directory)
             command = [spec.python, str(program_bundle.BOOT_SCRIPT), str(programs), str(directory / "request")]
             process = await open_process(
-                replace(spec, environment=_process_environment(spec, directory)), command, directory
+                replace(spec, environment=process_environment(spec, directory)), command, directory
             )
         except OSError as error:
-            await to_thread.run_sync(_remove_directory, directory)
+            await to_thread.run_sync(remove_directory, directory)
             yield _NoProcess(RunError("no-python", f"{spec.python} cannot be started: {error.strerror or error}"))
             return
         run = PlainRun(spec, directory, process)
         is_detached = False
         try:
-            run.guard = await _start_guard(process.pid, directory)
+            run.guard = await start_guard(process.pid, directory)
             yield run
             is_detached = run.is_detached
         finally:
             if not is_detached:
                 with anyio.CancelScope(shield=True):
-                    await _end_process(process, run.tree, run.guard, directory)
+                    await end_process(process, run.tree, run.guard, directory)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(_remove_directory, directory)
+            await to_thread.run_sync(remove_directory, directory)
         raise
-
-
-async def _end_process(process: RunningProcess, tree: ProcessTree, guard: Process | None, directory: Path) -> None:
-    """End a process and its child processes, and remove the run's files."""
-    if process.returncode is None and not tree.kill():
-        process.kill()
-    with anyio.move_on_after(KILL_TIMEOUT_S):
-        await process.wait()
-    tree.kill()
-    await process.aclose()
-    await _release_guard(guard)
-    await to_thread.run_sync(_remove_directory, directory)
-
-
-def _remove_directory(directory: Path) -> None:
-    """Remove the directory of a run. Errors are ignored. Blocks."""
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-def _make_directory() -> Path:
-    """Create a temporary directory for a run's files. Blocks."""
-    return Path(tempfile.mkdtemp(prefix="codriver-tests-"))
-
-
-def _write_start_files(spec: RunSpec, directory: Path) -> Path:
-    """Write the files that the process reads when it starts. Return the file with its programs. Blocks."""
-    for name in ("output", "events"):
-        (directory / name).touch(mode=0o600)
-    if spec.sources:
-        _write_sources(spec, directory / SOURCES_DIRECTORY)
-    programs = program_bundle.bundle_programs(
-        spec.runner,
-        (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else [])),
-        run_directory=directory,
-    )
-    (directory / "request").write_text(ascii(_build_request(spec, directory, programs)), "ascii")
-    return programs
-
-
-def _write_sources(spec: RunSpec, run_directory: Path) -> None:
-    """Write the contents that the process sees in place of files, and the program that replaces them. Blocks."""
-    run_directory.mkdir(mode=0o700)
-    table: dict[str, str | None] = {}
-    for path, content in spec.sources.items():
-        content_file = run_directory / f"content-{len(table)}"
-        table[path] = None if content is None else str(content_file)
-        if content is not None:
-            content_file.write_bytes(content)
-            for parent in Path(path).parents:
-                if parent.exists() or str(parent) in table:
-                    break
-                directory = run_directory / f"directory-{len(table)}"
-                directory.mkdir()
-                table[str(parent)] = str(directory)
-    (run_directory / "table").write_text(ascii(table), "ascii")
-    shutil.copyfile(program_bundle.REPLACED_FILES_SCRIPT, run_directory / "sitecustomize.py")
-
-
-def _build_request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any]:
-    """Return the request that the process reads when it starts: what to run and record, and the paths of its files."""
-    arguments = list(spec.arguments)
-    recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorder_options(spec).items()]
-    request: dict[str, Any] = {
-        "events": str(directory / "events"),
-        "without_runner": program_bundle.runner_independent_programs(),
-        "plugin": program_bundle.plugin_program(spec.runner),
-        "recorders": recorders,
-        "path": str(directory / "request"),
-        "boot": str(program_bundle.BOOT_SCRIPT),
-        "programs": str(programs),
-        "has_sources": bool(spec.sources),
-        "is_isolated": spec.is_isolated,
-        "chosen": None if spec.chosen is None else (list(spec.chosen.functions), list(spec.chosen.files)),
-        "script": "",
-    }
-    if spec.runner == "django":
-        script = "manage.py"
-        words = [script, "test", *arguments]
-        return {
-            **request,
-            "imports": ["django"],
-            "package": "django",
-            "module": "",
-            "script": script,
-            "argv": words,
-        } | {"orig_argv": [spec.python, *words]}
-    return {
-        **request,
-        "imports": ["runpy", spec.runner],
-        "package": spec.runner,
-        "module": spec.runner,
-        "argv": ["-m", *arguments],
-        "orig_argv": [spec.python, "-m", spec.runner, *arguments],
-    }
-
-
-def _retains_process(spec: RunSpec) -> bool:
-    """Return whether the process is to be retained if the run fails."""
-    return spec.retains_failed_process or "--pdb" in spec.arguments
-
-
-def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
-    """Return the options for each recorder in a run, by the recorder's name."""
-    roots = list(spec.roots or (str(spec.directory),))
-    return {name: {"roots": roots, **options} for name, options in spec.recorders.items()}
-
-
-def _process_environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
-    """Return the environment variables of the process, with PWD set to its directory, as in a shell."""
-    environment = dict(spec.environment)
-    if spec.is_isolated:
-        environment = {name: value for name, value in environment.items() if not name.startswith("PYTHON")}
-        environment["PYTHONNOUSERSITE"] = "1"
-    if "PWD" in environment:
-        environment["PWD"] = str(spec.directory)
-    if spec.sources:
-        others = [path for path in [environment.get("PYTHONPATH")] if path]
-        environment["PYTHONPATH"] = os.pathsep.join([str(run_directory / SOURCES_DIRECTORY), *others])
-    return environment
-
-
-async def open_plain_process(spec: RunSpec, command: Sequence[str], run_directory: Path) -> Process:
-    """Run a command in a new process, with its output written to a file. See `OpenProcess`."""
-    with (run_directory / "output").open("ab") as output:
-        return await anyio.open_process(
-            program_bundle.script_command(*command),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=spec.directory,
-            env=spec.environment,
-            start_new_session=sys.platform != "win32",
-            creationflags=NEW_CONSOLE,
-        )
-
-
-async def _start_guard(pid: int, directory: Path) -> Process | None:
-    """Start a process that kills a process group when the server exits.
-
-    Return None on Windows, where the process tree ends together with the server.
-    """
-    if not HAS_GROUPS:
-        return None
-    try:
-        return await anyio.open_process(
-            ["/bin/sh", "-c", GUARD_SCRIPT, "sh", str(pid), str(directory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError:
-        return None
-
-
-async def _release_guard(guard: Process | None) -> None:
-    """End the guard of a process group that has ended."""
-    if guard is None or guard.stdin is None:
-        return
-    with suppress(OSError, anyio.BrokenResourceError):
-        await guard.stdin.send(b"\n")
-    with anyio.move_on_after(KILL_TIMEOUT_S):
-        await guard.wait()
-    await guard.aclose()

@@ -37,7 +37,8 @@ from codriver.features.warm_tests.stamps import (
     workspace_modules,
 )
 from codriver.features.warm_tests.warm_process import RECORDER_SCRIPT, WarmProcess, WarmProcessError
-from codriver.testing.plain_process import open_plain_process, start_in_process
+from codriver.testing.plain_process import start_in_process
+from codriver.testing.running_process import open_plain_process
 from codriver.testing.runs import Collected, ReportBuilder, RunError, RunFinished, StartState, TestStarted
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.features.warm_tests.saved_plans import SavedPlans
-    from codriver.testing.plain_process import RunningProcess
+    from codriver.testing.running_process import RunningProcess
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
 
 logger = logging.getLogger(__name__)
