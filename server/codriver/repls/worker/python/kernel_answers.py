@@ -396,16 +396,15 @@ def _ipython_completions(prefix: str) -> dict[str, object] | None:
     shell = _shell()
     if not hasattr(getattr(shell, "Completer", None), "evaluation"):
         return None
-    from IPython.core.completer import IPCompleter, provisionalcompleter, rectify_completions
-
+    library: Any = sys.modules["IPython.core.completer"]
     # The shell's own completer may be in use in another thread.
-    completer = IPCompleter(
+    completer = library.IPCompleter(
         shell=shell, namespace=shell.user_ns, global_namespace=shell.user_global_ns, parent=shell, use_jedi=False
     )
     completer.custom_completers = shell.Completer.custom_completers
     completer.custom_matchers = shell.Completer.custom_matchers
-    with provisionalcompleter():
-        found = list(rectify_completions(prefix, completer.completions(prefix, len(prefix))))
+    with library.provisionalcompleter():
+        found = list(library.rectify_completions(prefix, completer.completions(prefix, len(prefix))))
     return {
         "matches": [completion.text for completion in found],
         "cursor_start": found[0].start if found else len(prefix),
