@@ -1,8 +1,8 @@
 """Entry point of the command `codriver` and of `python -m codriver`.
 
-Scripts may evaluate thousands of times, and parsing a command line with click takes longer than the evaluation. So a
-plain `codriver eval` is sent from here, and an answer with only output and values is printed here. Everything else is
-handled by `codriver.commands.cli`, which continues with the call that was already made, so that code is never sent
+A script may evaluate code thousands of times, and parsing a command line with click takes longer than the evaluation.
+So a plain `codriver eval` is sent from here, and an answer with only output and values is printed here. Everything else
+is handled by `codriver.commands.cli`, which continues with the call that was already made, so that code is never sent
 twice.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 FIRST_CALL_TIMEOUT_MS = 300
-"""Timeout of the first call, in milliseconds. `codriver eval` has the same one when it does not use this fast path."""
+"""Timeout of the first call, in milliseconds. `codriver eval` uses the same one without this fast path."""
 
 
 def main() -> None:

@@ -58,7 +58,7 @@ class Report(Generic[T]):
 
     name: str
     part: type[T]
-    """The kind of the part that receives it."""
+    """The type of the part that receives the report."""
     receive: Callable[[T, str, str | None, str], None]
     """Called with the part, the REPL's id, the evaluation's id if it belongs to one, and the report's text.
 
@@ -148,7 +148,7 @@ class AcceptedRepls(Generic[T]):
 
     protocol: str
     part: type[T]
-    """The kind of the part that accepts them."""
+    """The type of the part that accepts the connections."""
     accept: Callable[[T, str], Coroutine[Any, Any, AcceptedStream]]
     """Called with the part and the location: have the REPL connect, check its peer, and return the stream.
 
@@ -199,4 +199,4 @@ class ServerHooks:
     resources: tuple[ResourceFamily, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     query_sources: tuple[tuple[QuerySource, type[Queryable]], ...] = ()
-    """Sources of Datalog queries, each with the kind of the part that has its records."""
+    """Sources of Datalog queries, each with the type of the part that stores its records."""

@@ -43,7 +43,7 @@ EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
 
 
 class StoredLists:
-    """Stores first answers to clients in the background, for the lifetime of a server. Errors are ignored.
+    """Stores clients' lists of tools and greetings in the background, for the lifetime of a server. Errors are ignored.
 
     An entry is identified by the client's name, the protocol version that it requests, whether it performs a handshake,
     and whether it accepts skills.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 HISTORY_KIND = "history"
-"""The argument of `codriver forget` for the history."""
+"""The argument of `codriver forget` that selects the history."""
 
 MAX_PARSED_EVALUATIONS = 20
 """Maximum number of a session's evaluations that are parsed to determine its language."""

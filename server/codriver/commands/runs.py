@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.log.memory import Memory, Run
 
 RUNS_KIND = "runs"
-"""The argument of `codriver forget` for the logs of earlier runs."""
+"""The argument of `codriver forget` that selects the logs of earlier runs."""
 
 STORE_DELAY_TEXT = "a server stores its log within 30 s of a change, usually within 2 s, and when it stops"
 

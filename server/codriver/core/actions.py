@@ -61,7 +61,7 @@ class ReplSearchChanged(Action):
 class PortFilesScanned(Action):
     """Dispatched after a scan for port files.
 
-    `has_unread` is true if some of them were not read yet, because the REPLs that write them may still be starting.
+    `has_unread` is true if some of them have not been read yet because the REPLs that write them may still be starting.
     """
 
     has_unread: bool
@@ -268,7 +268,7 @@ class RetryDue(Action):
 
     id: str
     failures: int
-    """The number of consecutive failures when the pause began. If there are more by now, this retry is ignored."""
+    """The number of consecutive failures when the pause began. If it has changed since, this retry is ignored."""
     now: ValueReference[int] = from_context("now")
 
 
@@ -282,7 +282,7 @@ class RestartRepl(Action):
 
 @dataclass(frozen=True)
 class SessionOpened(Action):
-    """Dispatched when a session was opened for a caller. It is closed when the caller's client disconnects."""
+    """Dispatched when a session has been opened for a caller. It is closed when the caller's client disconnects."""
 
     id: str
     name: str
@@ -378,7 +378,7 @@ class EvaluationFinished(Action):
     summary: str | None = None
     """One line for the log."""
     data: str | None = None
-    """The facts behind `summary`, as a JSON object."""
+    """The data that `summary` describes, as a JSON object."""
     now: ValueReference[int] = from_context("now")
 
 
@@ -424,7 +424,7 @@ class AddServerLine(Action):
     kind: str | None = None
     """The kind of event that the line reports, such as `edit`."""
     data: str | None = None
-    """The facts that the text reports, as a JSON object."""
+    """The data that the text describes, as a JSON object."""
 
 
 @dataclass(frozen=True)

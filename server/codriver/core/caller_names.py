@@ -1,7 +1,7 @@
-"""Remember the last name of each caller, and attribute its evaluations from before it had a name.
+"""Remember the latest name of each caller, and attribute the evaluations that it started before it had one.
 
-A name stays valid until the caller gives another. Evaluations from the same conversation before the first name was
-given belong to that caller too. Sub-agents that use names of their own remain separate callers.
+A name stays valid until the caller gives a different one. Evaluations that the same conversation started before the
+first name was given also belong to that caller. Sub-agents that use names of their own remain separate callers.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Effect:
     """Base class of effects, which are instructions for code outside the core.
 
-    `then` has the actions to dispatch with the result of the effect, if it has one.
+    `then` contains the actions to dispatch afterwards. They can refer to the effect's result, if it has one.
     """
 
     then: tuple[Action, ...] = ()
@@ -69,13 +69,13 @@ class ShutDownServer(Effect):
 
 @dataclass(frozen=True)
 class StoreDocument(Effect):
-    """An instruction to store a document beyond the lifetime of this server, by its kind and name."""
+    """An instruction to store a document under its kind and name, so that it outlives this server."""
 
     kind: str
     name: str
     text: str
     data: str = ""
-    """The facts behind the text, as a JSON object."""
+    """The data that the text describes, as a JSON object."""
     now: ValueReference[int] = from_context("now")
 
 
@@ -109,7 +109,7 @@ class EndRepl(Effect):
 
 @dataclass(frozen=True)
 class RetryRepl(Effect):
-    """An instruction to dispatch `then` after `delay_s` seconds."""
+    """An instruction to retry a connection after `delay_s` seconds, by dispatching `then`."""
 
     id: str
     delay_s: float
@@ -222,7 +222,7 @@ class UnresolvedReferenceError(CodriverError):
 class Outcome:
     """The result of a handler.
 
-    It has the new state, the effects to perform, and the actions to dispatch before the effects.
+    It consists of the new state, the effects to perform, and the actions to dispatch before the effects.
     """
 
     state: State

@@ -2,9 +2,9 @@
 
 A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Only REPLs that isolate sessions and
 run them concurrently have lanes. A lane is created on the client's first evaluation in the REPL. A client that
-reconnects under the same names gets its lane back. A lane is closed when its client has disconnected, the grace period
-has passed and nothing is running in it. If a REPL has its maximum number of lanes, further clients use the shared
-session.
+reconnects under the same client and caller names gets its lane back. A lane is closed when its client has disconnected,
+the grace period has passed and nothing is running in it. If a REPL has its maximum number of lanes, further clients use
+the shared session.
 """
 
 from __future__ import annotations

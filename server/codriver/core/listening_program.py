@@ -12,6 +12,6 @@ class ListeningProgram:
     pid: int
     address: str
     can_connect: bool = False
-    """Whether the program gives Codriver a REPL when asked, because a feature started it."""
+    """Whether the program provides a REPL to Codriver on request, because a feature started it."""
     start_advice: str = ""
-    """A clause on how to start the program so that it gives Codriver a REPL, or an empty string."""
+    """A clause on how to start the program so that it provides a REPL to Codriver, or an empty string."""

@@ -1,6 +1,6 @@
 """Structured data in the log entries that describe the server's own actions.
 
-Code that reads the log uses these and never parses the text, which is for people.
+Code that reads the log uses this data and never parses the text, which is for people.
 """
 
 from __future__ import annotations

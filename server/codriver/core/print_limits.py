@@ -26,9 +26,9 @@ NO_PRINT_LIMITS = PrintLimits()
 class ValuePart:
     """A part of a stored value to print: the path to it, the first element, and the limits.
 
-    A step in the path is an index in a sequence, a key, or the name of a field. Keys that are strings are used as they
-    are, and others as printed. If the first step is `$2`, the path starts at the evaluation's second value instead of
-    its last.
+    A step in the path is an index in a sequence, a key, or the name of a field. String keys are used as they are, and
+    other keys in their printed form. If the first step is `$2`, the path starts at the evaluation's second value
+    instead of its last.
     """
 
     path: tuple[int | str, ...] = ()

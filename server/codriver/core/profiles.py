@@ -53,7 +53,7 @@ class Profile:
     shares: str = ""
     """A description of what an isolated session shares with the others."""
     runs_concurrently: bool = False
-    """Whether the REPL can run code in a session of its own while other code is running."""
+    """Whether the REPL can run code in one session while code is running in another."""
     is_serial: bool = False
     """Whether the REPL runs only one evaluation at a time across all sessions."""
     reads_itself: bool = False

@@ -64,7 +64,7 @@ class _Factory:
 
 
 FACTORY_PLACEHOLDER = _Factory()
-"""Default in generated signatures for fields whose default is created by a function."""
+"""Placeholder, in generated signatures, for a default value that a function creates."""
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:

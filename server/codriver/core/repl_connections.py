@@ -1,9 +1,10 @@
 """Handle the life cycle of REPL connections, from discovery and retries to giving up.
 
 A REPL that cannot be reached is retried after 0.25 s, then after pauses that double up to 10 s. A process that Codriver
-started is restarted the same way when it ends. After four starts within a minute, it is given up on, with the reason. A
-REPL that was only discovered is given up on after five attempts and without an error, as the file that led to it may be
-left over from a process that has ended. Whenever it is discovered again, it is tried once.
+started is restarted the same way when it ends. After four starts within a minute, Codriver gives up on it and reports
+the reason. For a REPL that was only discovered, Codriver gives up after five attempts without reporting an error,
+because the file that led to it may be left over from a process that has ended. Whenever the REPL is discovered again,
+one attempt is made.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ FIRST_RETRY_PAUSE_S = 0.25
 MAX_RETRY_PAUSE_S = 10.0
 """Maximum pause between attempts to connect, in seconds."""
 MAX_STALE_RETRY_PAUSE_S = 60.0
-"""Maximum pause, in seconds, if nothing is listening on a port file's port. A rewritten file is read immediately."""
+"""Maximum pause, in seconds, while nothing is listening on a port file's port. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4
 """Maximum number of starts of a process within a minute. After that, Codriver gives up on it."""
 MAX_DISCOVERED_REPL_ATTEMPTS = 5

@@ -99,13 +99,13 @@ class Request:
     part: str | None = None
     """The id of the part of `file` that the code comes from, for a file with parts that run separately."""
     is_partial: bool = False
-    """Whether more requests of the same evaluation follow, in which case figures must be displayed only at its end."""
+    """Whether more requests of the same evaluation follow. If so, its figures are not displayed before the last one."""
     description: str | None = None
     """One line for the log."""
     background: bool = False
     """Whether to run the code concurrently with all other code, in a session that exists only for it."""
     who: str = ""
-    """The caller, to whom the REPL's companions attribute the code's effects."""
+    """The caller. Features that observe the REPL attribute the effects of the code to it."""
     max_length: int | None = None
     """The maximum number of elements to print per collection, if the caller gives one."""
     max_depth: int | None = None

@@ -172,14 +172,14 @@ class Origin:
     is_of_unverified_file: bool = False
     """Whether the REPL was found through a file that is not a port file and may not have been written by this user."""
     has_several_processes: bool = False
-    """Whether all processes of one program have this text. A caller that names none of them gets the first one."""
+    """Whether several processes of one program share this text. A caller that names none of them gets the first one."""
     stand_in_note: str = ""
     """The note about a stand-in: which REPL Codriver started, and why the project's own cannot be started."""
 
     is_unasked: bool = False
     """Whether Codriver started the REPL although nobody requested it, because none was found."""
     named_by: str = ""
-    """The tool that an agent named the address with. Empty for an address that a person named."""
+    """The tool with which an agent named the address. Empty if a person named it."""
 
     @property
     def needs_verification(self) -> bool:

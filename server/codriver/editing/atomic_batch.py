@@ -1,7 +1,7 @@
 """Change several files atomically, and detect concurrent changes.
 
-Paths contain no links, as returned by `editable_path`. Links that are created on the path later are not followed: each
-directory is opened relative to its parent and kept open, and all operations use its descriptor.
+The paths come from `editable_path` and contain no links. Links that are created on the path later are not followed:
+each directory is opened relative to its parent and kept open, and all operations use its descriptor.
 
 A record of each running batch is stored on disk, so that the next server can revert the batch. It is a file in the
 workspace's state directory, written before the batch touches anything, and starts with a marker for a running batch. At
@@ -196,7 +196,7 @@ class _Batch:
 
 
 class _OpenDirectories:
-    """The directories of one batch. Each directory is opened once, so that a replacement can be detected.
+    """The directories of one batch. Each directory is opened only once, so that its replacement can be detected.
 
     If there are too many, the directories opened first are closed.
     """

@@ -157,7 +157,7 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True)
 class FileResult:
-    """The result of a batch for one file: the change, the effects of the edits by their index, and the diff."""
+    """The result of a batch for one file: the change, the effect of each edit by the edit's index, and the diff."""
 
     change: Change
     display_path: str

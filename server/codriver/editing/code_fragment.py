@@ -1,4 +1,4 @@
-"""Indent new Python code to fit its position: its lines move together, while lines inside strings stay."""
+"""Indent new Python code to fit its position. Lines inside strings are left unchanged."""
 
 from __future__ import annotations
 

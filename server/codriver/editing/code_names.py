@@ -43,7 +43,7 @@ TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S"
 IMPORT_PATTERN: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
 """Matches the start of code that imports names in Lisp or Python."""
 MAX_DELTA_CHARACTERS: Final = 40
-"""Maximum length of removed and of added code for which the description of a change contains both."""
+"""Maximum length of the removed code, and of the added code, for a description of a change to contain both."""
 MAX_DIFF_CHARACTERS: Final = 600
 """Maximum length of a diff that describes a change."""
 PARSE_ERRORS: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)

@@ -27,7 +27,7 @@ _SHORT_NAME_PATTERN = re.compile(r"git~\d+")
 """Matches the alternative name that Windows gives to `.git`."""
 
 _SCRIPT_LINE_PATTERN = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|lumo|planck|plk)\b")
-"""Matches the first line of a script without a suffix."""
+"""Matches the first line of a Lisp script, which identifies the language of a file without a suffix."""
 
 
 class NotEditableError(Exception):

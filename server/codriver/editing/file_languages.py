@@ -2,7 +2,7 @@
 
 Lisp files are decoded as UTF-8, and Python files with the encoding declared in their first lines. In any file, a string
 that occurs once can be replaced, leaving every other byte unchanged. The edits to a file are applied in order, each to
-the result of the previous one. A line ending in the string matches any line ending in the file. Source: PEP 263.
+the result of the previous one. Line endings in the string match line endings of any kind in the file. Source: PEP 263.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
 """A function that returns the text of a file after string edits, or the errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
-"""The languages with edits of their own if no feature adds any."""
+"""An empty mapping, for a server whose features add no languages."""
 
 
 def is_python(path: Path) -> bool:

@@ -1,8 +1,8 @@
 """Detect files that other programs run or obey automatically, such as git hooks and build scripts.
 
-The rule is closed, so that it can be documented exactly: the names in the tables of this module, hidden files, and
-everything in a Python environment. Python and Lisp files are guarded only if they are hidden or in an environment,
-because the tools are made for editing them.
+These are the files named in the tables of this module, hidden files, and everything in a Python environment. The list
+is fixed, so that it can be documented exactly. Python and Lisp files are guarded only if they are hidden or in an
+environment, because the tools are made for editing them.
 """
 
 from __future__ import annotations

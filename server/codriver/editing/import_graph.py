@@ -1,6 +1,6 @@
-"""Find out which files in a project import each other, without running code.
+"""Find out which files in a project import each other, directly or indirectly, without running code.
 
-Files are matched by name, directly or not, and only changed files are read again. Files with the same name in several
+An import is matched to files by name, and only changed files are read again. Files with the same name in several
 directories are not distinguished, because running too many tests does no harm.
 """
 

@@ -1,8 +1,9 @@
 """Find the folders that Visual Studio Code or a related editor has open, by reading the editor's state files.
 
 Unsaved changes to an open notebook conflict with a write to its file, and there is no way to find out which notebooks
-are open. Source: VS Code, `environmentMainService` for `code.lock`, which has the main process's id while the editor is
-running; `backupMainService` and `windowsStateHandler` for the folders of open windows in `globalStorage/storage.json`.
+are open. Source: VS Code, `environmentMainService` for `code.lock`, which contains the main process's id while the
+editor is running; `backupMainService` and `windowsStateHandler` for the folders of open windows in
+`globalStorage/storage.json`.
 """
 
 from __future__ import annotations

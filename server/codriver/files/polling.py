@@ -37,9 +37,10 @@ class PollingStoppedError(Exception):
 class Poller(Generic[T]):
     """Repeats a blocking check in a thread while a caller waits for its result, one check at a time.
 
-    After a check, the poller pauses for `interval_s`, or for `rest_times` the duration of the check if that is longer.
-    The first check runs immediately unless `rests_first`. Checks without a relevant change, and the pauses between
-    them, do not involve the event loop: waking an idle server many times a second would cost more than the checks.
+    After a check, the poller pauses for `interval_s`, or for `rest_times` times the duration of the check if that is
+    longer. The first check runs immediately unless `rests_first`. Checks without a relevant change, and the pauses
+    between them, do not involve the event loop: waking an idle server many times a second would cost more than the
+    checks.
 
     Short checks of all pollers on an event loop are run together by one thread, because waking a thread takes ten times
     as long as such a check. A check for which `may_wait` returns True, for example on a network, runs in a thread of

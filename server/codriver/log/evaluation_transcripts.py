@@ -251,7 +251,7 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class LateExcerpt:
-    """Output that was printed after its evaluation had finished, or outside any evaluation."""
+    """An excerpt of output that was printed after its evaluation had finished, or outside any evaluation."""
 
     source: str
     """The id of the evaluation, or the key of the REPL if there is none."""

@@ -40,7 +40,8 @@ LINE_NUMBER_PATTERN = re.compile(rb"[0-9]{1,18}\n")
 class LineNumbers:
     """Allocates line numbers that are unique across all runs of a workspace's servers. Call `load` first.
 
-    A file stores a number above all used lines. Many lines are reserved at a time, so a crash skips some numbers.
+    A file stores a number higher than that of any used line. Many lines are reserved at a time, so a crash skips some
+    numbers.
     """
 
     def __init__(self, path: Path) -> None:

@@ -66,7 +66,7 @@ class Entry(NamedTuple):
     kind: str | None = None
     """The type of event that the server reports, such as `edit`, or None for text from REPLs."""
     data: str | None = None
-    """The facts of an entry with a `kind`, as a JSON object."""
+    """The structured data of an entry with a `kind`, as a JSON object."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:

@@ -57,7 +57,7 @@ LOCK_TIMEOUT_S = 5.0
 LOCK_POLL_INTERVAL_S = 0.01
 """Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
-"""Names: of the directory with a file for each run, and of the tables in such a file for the run and its entries."""
+"""Names of the directory of run files, and of the two tables in such a file, for the run and for its entries."""
 NUMBER_FIELDS = frozenset({"line", "timestamp"})
 """Numeric fields of log entries."""
 
@@ -85,7 +85,7 @@ class Document:
     time: int
     text: str = ""
     data: str = ""
-    """The facts behind the text, as a JSON object."""
+    """The data that the text describes, as a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +427,7 @@ def _line(record: Record) -> int:
 
 
 MIN_WRITE_PAUSE_S = 2.0
-"""Minimum pause between two writes of a run, in seconds. A crash can lose this much, even of a short log."""
+"""Minimum pause between two writes of a run, in seconds. A crash can lose the entries of this period."""
 MAX_WRITE_PAUSE_S = 30.0
 """Maximum pause between two writes of a run, in seconds."""
 WRITE_PAUSE_FACTOR = 50

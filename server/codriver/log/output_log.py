@@ -1,6 +1,6 @@
 """The output log: all text from the REPLs, as entities that Datalog queries can find.
 
-It is a limited store in memory, in which adding and evicting takes the same time whatever its size.
+It is a bounded in-memory store, in which adding and evicting entries takes constant time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MAX_CACHED_QUERIES = 64
 
 @dataclass(frozen=True, slots=True)
 class LogChange:
-    """A change of the log: the entries that were added, the lines that were evicted, and the current range of lines."""
+    """A change to the log: the entries that were added, the lines that were evicted, and the current range of lines."""
 
     added: tuple[Entry, ...]
     retracted: tuple[int, ...]

@@ -1,7 +1,8 @@
 """Write parts of long strings to disk to limit the memory that they use.
 
-Each server has a directory below one that all servers of the workspace share, and holds a lock file next to it while it
-runs. If a server is killed, the next one that starts recognizes its directory by the free lock, and removes it.
+All servers of a workspace share a parent directory. In it, each server has its own directory, and next to that a lock
+file, which it keeps locked while it runs. If a server is killed, the next one that starts recognizes the directory by
+the free lock, and removes it.
 """
 
 from __future__ import annotations

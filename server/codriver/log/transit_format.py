@@ -2,8 +2,8 @@
 
 The first line is `["^ ","~:format-version",2]`. Each other line is an entry as a map with keywords such as
 `:output/line` as keys. Lines are encoded independently, so each can be read without the others. They are read and
-written one at a time, as a file may be much larger than the part of it that is retained. No other module imports
-transit-python, which is imported with the first line so that it does not delay the start of the server.
+written one at a time, because a file may be much larger than the part of it that is retained. No other module imports
+transit-python. It is only imported for the first line, so that it does not delay the start of the server.
 """
 
 from __future__ import annotations

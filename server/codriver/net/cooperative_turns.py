@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class TurnTimer:
-    """Determines when a long computation should let other tasks run. The first turn starts on creation."""
+    """Determines when a long computation should let other tasks run. Creating a timer starts the first turn."""
 
     def __init__(self) -> None:
         self._ends = perf_counter() + MAX_TURN_S

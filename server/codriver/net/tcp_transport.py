@@ -1,8 +1,8 @@
 """A TCP connection that processes received bytes without waiting for another iteration of the event loop.
 
-Reading a stream in a task costs another iteration per message, and so does writing: together a tenth of an evaluation.
-So this is an asyncio protocol, which is called when bytes arrive and writes immediately. TCP keep-alive detects when
-the peer of an idle connection has disappeared.
+Reading from a stream in a task takes an additional iteration per message, and so does writing. Together, they take a
+tenth of the time of an evaluation. So this is an asyncio protocol, which is called when bytes arrive and writes
+immediately. TCP keep-alive detects when the peer of an idle connection has disappeared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Notify clients of changes to lists, skills or the output log, in either version of the protocol.
 
-Clients that made the handshake receive list changes without requesting them, and changes of resources that they
-subscribed to. Clients without a handshake receive what they requested on their `subscriptions/listen` streams.
+Clients that made the handshake are notified of changes to lists without requesting it, and of changes to resources to
+which they subscribed. Clients without a handshake receive what they requested on their `subscriptions/listen` streams.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The SDK passes each request through models, contexts and tasks, which takes longer than most requests themselves, and
 importing it takes as long as the rest of the startup. Therefore clients' first requests, and those in an agent's loop,
-are answered here. `results` creates the results for both. Anything unusual in a request, such as an unknown member or
-the wrong time, leaves the request to the SDK, which answers according to the protocol.
+are answered here. `results` creates the results for both. An unusual request, such as one with an unknown member or one
+at the wrong time, is left to the SDK, which answers it according to the protocol.
 
 A shape recognizes such a request. Shapes are stricter than the protocol where that is simpler: a request that does not
 match may still be valid, and is then read by the SDK. Unknown members, null for an absent member, or 1 for true match

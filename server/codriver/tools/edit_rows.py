@@ -1,4 +1,4 @@
-"""Describe edited files as rows in answers."""
+"""Describe edited files in an answer, with one object for each file."""
 
 from __future__ import annotations
 

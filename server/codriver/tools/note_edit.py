@@ -128,7 +128,7 @@ class NoteEditArguments(Arguments):
     before: str | None = Field(None, max_length=MAX_CONTENT_CHARACTERS)
     """Text of the file before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
-    """Text that the edit removed, each with its replacement."""
+    """Strings that the edit removed, each with its replacement."""
     source: str = Field("", max_length=MAX_PATH_CHARACTERS)
     """How the session started, in the client's terms: `startup`, `resume`, `clear` or `compact`."""
     is_again: str | bool = False

@@ -1,4 +1,4 @@
-"""Describe REPLs and sessions as rows in answers."""
+"""Describe REPLs and sessions in an answer, with one object for each."""
 
 from __future__ import annotations
 

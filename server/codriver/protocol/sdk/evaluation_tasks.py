@@ -499,7 +499,7 @@ class Task:
     request_number: int = 0
     """Number of the last request for input. Each request has a different number."""
     read_until: int = 0
-    """Length of the code's output at its last input."""
+    """Length of the code's output when input was last sent to the code."""
     answered: ToolAnswer | None = None
     """Answer to the call, once it has finished."""
     error: dict[str, Any] | None = None

@@ -44,9 +44,9 @@ Omitting so little would save less than the note about the omission and the call
 OUTPUT_STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 """Output streams, in the order of their fields in an answer."""
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
-"""Bytes displayed of a flood: of its beginning, and of its current end."""
+"""Number of bytes displayed from the beginning and from the current end of a flood."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
-"""Bytes displayed of a continuing flood to a caller that knows its beginning."""
+"""Number of bytes displayed from both ends of the new part of a flood, if the caller knows its beginning."""
 
 MAX_STACKS_BYTES = 8000
 """Maximum size of a thread dump in an answer, in bytes: about a hundred frames."""

@@ -1,7 +1,7 @@
-"""Advisers: functions that return the notes of one kind for the answer about an evaluation.
+"""Collect the notes in an answer about an evaluation, with one function, called an adviser, for each kind of note.
 
-The advisers for the evaluation's status are called in the order of their notes in an answer, each with the same
-arguments.
+All advisers have the same parameters. Those that may have notes for the status of the evaluation are called in the
+order in which their notes appear in the answer.
 """
 
 from __future__ import annotations

@@ -1,13 +1,22 @@
 """Shorten the description of an evaluation to the parts that its reader does not know yet.
 
-These are omitted: `status` for `done`, or if the reason says that the evaluation failed; `evaluationId` if the reader
-passed it, or if the evaluation is done and no note but a repetition needs it; `sessionKey` if the reader passed it, or
-would get that session by default; `who` if that is the reader; `generation` and `ns` if they equal those of the
-reader's last answer about this session, or the namespace that it passed; empty `notes`; `elapsedMs` below 100, and that
-of an unfinished evaluation in later answers; `outputLines`; Python's `None` as `result` and among `values`, and the
-name that a load returns; from an error `form` 1, frames outside the project, and its report in `stderr`; the hint of
-`evaluation-failed`, except for the second failure of the same code. With `detail: true`, and in answers to the command
-line, nothing is omitted.
+These fields are omitted:
+
+- `status` if it is `done`, or if the reason says that the evaluation failed
+- `evaluationId` if the reader passed it, or if the evaluation is done and no note needs it, except one about a
+  repetition
+- `sessionKey` if the reader passed it, or would get that session by default
+- `who` if that is the reader
+- `generation` and `ns` if they equal those in the reader's last answer about this session, or the namespace that it
+  passed
+- `notes` if there are none
+- `elapsedMs` below 100, and that of an unfinished evaluation in later answers
+- `outputLines`
+- Python's `None` as `result` and among `values`, and the name that a load returns
+- in an error: `form` if it is 1, frames outside the project, and the report of the error in `stderr`
+- the hint of `evaluation-failed`, except for the second failure of the same code
+
+With `detail: true`, and in answers to the command line, nothing is omitted.
 
 A REPL describes a failure twice: in fields, and in the report that it prints. The answer has one line for each of the
 project's frames, the chain, and no report that repeats them. If the fields have no chain, the causes are parsed from
@@ -78,7 +87,7 @@ class AnswerReader:
     workspace: str = ""
     reads_python: bool = False
     loads: bool = False
-    """Whether the request was to load a file rather than for a value."""
+    """Whether the request was to load a file rather than to compute a value."""
 
     @property
     def namespace_seen(self) -> str | None:

@@ -1,8 +1,9 @@
 """Track which output each caller has received, so that answers contain only new output.
 
-A caller is a connection, the client's conversation if it has a name, and `who` if given. Each one starts at the
-beginning. Content counts as delivered when the answer is sent, not when it is created. Answers that may be fetched
-twice, such as those of MCP tasks, and answers to the command line contain everything, and do not count.
+A caller is identified by its connection, by its conversation if the client names one, and by `who` if it is given. Each
+caller first receives output from the beginning. Content counts as delivered when the answer is sent, not when it is
+created. Answers that may be fetched twice, such as those of MCP tasks, and answers to the command line contain
+everything, and do not count.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Answer:
     ok: bool = True
     images: tuple[Image, ...] = ()
     has_numbers: bool = False
-    """Whether the answer may contain numbers of any size, as results of queries."""
+    """Whether the answer may contain numbers of any size, as the results of queries do."""
     is_bare: bool = False
     """Whether the answer has the format of another program, without Codriver's usual fields."""
     handed_out: Callable[[], None] | None = None

@@ -81,7 +81,7 @@ class ExpectedValues:
 
     accepts_text: bool = False
     accepts_anything: bool = False
-    """Whether the argument has its own reader for any value."""
+    """Whether any value is accepted, and left to the argument's own validator."""
     scalars: tuple[type, ...] = ()
     """Accepted types among numbers and booleans."""
     item: ExpectedValues | None = None

@@ -77,10 +77,10 @@ class CallHooks:
     sessions: tuple[Callable[[Call], Awaitable[AddRows]], ...] = ()
     """Called before `list_sessions` describes the REPLs: return the function that adds fields and rows to its rows."""
     prepare: tuple[Callable[[Call, Repl | None], object | None], ...] = ()
-    """Called before code or tests are sent to a REPL: return the extra of the request, or None, or refuse by raising.
+    """Called before code or tests are sent to a REPL: return the feature's data for the request, or None.
 
-    Called only if the caller passed an argument that a feature added. The REPL is None for code in a frame of a failed
-    test's process.
+    May refuse the request by raising an error. Called only if the caller passed an argument that a feature added. The
+    REPL is None for code in a frame of a failed test's process.
     """
     recorders: tuple[Callable[[Call], Mapping[str, Mapping[str, Any]]], ...] = ()
     """Return the recorders of a test run in a separate process, with their options, by name."""
@@ -129,7 +129,7 @@ class AnswerAddition:
 
 @dataclass(frozen=True, slots=True)
 class StatusSubject:
-    """A subject about which a feature lets callers query `status`, as a value of the argument `about`."""
+    """A subject that a feature adds to `status`, as a value of the argument `about`."""
 
     summary: str
     """The subject, as listed in the description of `status`."""

@@ -38,7 +38,7 @@ class CapabilitySource:
     """Determines which REPLs can provide a capability, and how to get one of them."""
 
     may_have: Callable[[Repl], bool]
-    """Return whether a REPL that is starting may have it."""
+    """Return whether a REPL that is starting may have the capability."""
     advice: Callable[[State], str]
     """Describe how to get the capability if no such REPL is starting."""
 

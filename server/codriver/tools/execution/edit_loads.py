@@ -73,7 +73,8 @@ class ChangedCode:
 class EditLoads:
     """Loads the files of one edit for the caller `who`.
 
-    `rows` has an answer row for each file, by its index. `failure` has the answer fields about a failed load, if any.
+    `rows` contains what the answer reports about each file, by the file's index. `failure` contains the fields of the
+    answer that describe a failed load, if there was one.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class EditLoads:
         """Whether all loads finished."""
         self.failure: dict[str, object] = {}
         self.unserved: dict[str, object] = {}
-        """Answer fields about code that was not loaded because no session serves it."""
+        """Fields of the answer about code that was not loaded because no session serves it."""
         self._call = call
         self._who = who
         self._arguments = arguments

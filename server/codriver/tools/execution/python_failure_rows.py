@@ -1,4 +1,4 @@
-"""Describe failed Python tests as rows of an answer, with the values and code behind a failure."""
+"""Describe failed Python tests in an answer, with the values and the code behind each failure."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ Variables = Annotated[
 UNITTEST_ID_PATTERN: Final = re.compile(
     r"unittest\.loader\._FailedTest\.(?P<module>\w+)|\w+ \((?P<place>[\w.]+)\)|(?!.*\.py$)\w+(?:\.\w+)+"
 )
-"""Matches the ids of results in unittest: of a module that cannot be imported, of the setup of a class, of a test."""
+"""Matches the id of a unittest result for a module that cannot be imported, the setup of a class, or a test."""
 
 
 class TestArguments(Evaluating):

@@ -50,7 +50,7 @@ class ReplNotes:
     """
 
     notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
-    """Evaluation whose answer has the note, however often it is fetched, by client, `who` and note."""
+    """The evaluation whose answer contains the note each time it is fetched, by client, `who` and note."""
     generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MAX_RECORD_ENTRIES))
     """Generation of the REPL in the caller's last answer about it, by client, `who` and key."""
 

@@ -1,12 +1,12 @@
 """Detect drift in Lisp code: compare loaded definitions with the forms in their files.
 
-A REPL does not retain forms. The form of a var is known from the evaluation in the log that defined it, or from the
-var's file, if that was not written after a time at which the var was still different. Any other form is reported as
-unknown.
+A REPL does not retain forms. The form of a var is known from the evaluation in the log that defined it. It is also
+known from the var's file, if the var was still seen with a different definition after the file was last written. Any
+other form is reported as unknown.
 
 A ledger of definitions is computed from evaluations in order: the last evaluated form of each name, its caller and its
-evaluation. Evaluations that have left the log are missing from it. An evaluation that failed or was interrupted may or
-may not have reached a definition, in which case the definition is not `is_sure`.
+evaluation. Evaluations that have left the log are missing from it. `is_sure` is false for a definition that may not
+have been reached, because its evaluation failed or was interrupted.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class RecordedDefinition:
 class DefinitionHistory:
     """The definitions made in one process of a REPL.
 
-    `once` has the dialect's macros that have no effect if the name is already defined. The second of these macros has
-    no effect only if the name was defined by that same macro.
+    `once` contains the dialect's macros that have no effect if the name is already defined. These are `defonce` and, in
+    Clojure, `defmulti`, which only has no effect if the name was itself defined by `defmulti`.
     """
 
     def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE_HEADS) -> None:
@@ -412,7 +412,7 @@ class LispRecords:
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
     """Sources by path and by the features for which the file was read."""
     drifts: dict[str, LispDrift] = field(default_factory=dict)
-    """Drift by REPL id, for the present generation or an earlier one that has ended."""
+    """Drift by REPL id, for the current generation or an earlier one that has ended."""
 
 
 class _Comparison:
