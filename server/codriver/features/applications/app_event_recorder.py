@@ -52,7 +52,7 @@ class AppEventRecorder:
     """
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, workspace: Path) -> None:
-        """Create a recorder that makes paths in the `workspace` relative to it."""
+        """Create a recorder. Paths in recorded events are made relative to `workspace`."""
         self._core = core
         self._log = log
         self._tasks = tasks

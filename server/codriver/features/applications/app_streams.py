@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 CALLS_TOPIC: Final = "calls"
 """The topic of call traces. A stream with this topic ends after a maximum number of events."""
 OPS_BY_TOPIC: Final[Mapping[str, str]] = MappingProxyType({CALLS_TOPIC: "call"})
-"""Op types of the events of a topic, by topic. Other topics use their own name as the op type."""
+"""Maps topics to the op types of their events. The op type of any other topic is the topic's name."""
 RENEWAL_INTERVAL_S: Final = 20.0
 """Interval between renewals: a third of a stream's lease in the application, which allows two renewals to fail."""
 
@@ -55,7 +55,7 @@ class AppStream:
 
 
 class QuerySeam(Protocol):
-    """A function that calls an accessor of the application in a REPL, and returns its answer as JSON."""
+    """A function that calls an accessor of an application's seam in a REPL, and returns the result as JSON."""
 
     async def __call__(self, repl: str, accessor: str, arguments: str) -> str:
         """Call an accessor with arguments in JSON.

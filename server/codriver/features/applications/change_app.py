@@ -1,4 +1,4 @@
-"""The tool `change_app`: send an event to an application or set its state, in the form of an evaluation."""
+"""The tool `change_app`: send an event to an application or set its state. Each change is an evaluation."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 WORKER_PROVIDER: Final = "codriver"
-"""Name of the provider of the seam in Codriver's worker."""
+"""Name of the seam provider that Codriver's worker uses."""
 REPLACED_FIELDS: Final = frozenset({"result", "values"})
-"""Fields of an evaluation's answer that are replaced by the seam's answer."""
+"""Fields of an evaluation that the answer omits, because it contains the seam's own result instead."""
 
 
 class ChangeAppArguments(Evaluating):
@@ -55,7 +55,7 @@ class ChangeAppArguments(Evaluating):
 
 
 async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
-    """Evaluate a change in the application, wait for the result, and return the seam's answer."""
+    """Change the application by evaluating code in its REPL, wait for the evaluation, and return the result."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
     if refusal := seam_providers.accessor_refusal(_provider(repl), arguments.what):
@@ -106,7 +106,7 @@ def _provider(repl: Repl) -> Provider:
 
 
 async def _read_answer(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
-    """Return the seam's answer, parsed from the string literal that the evaluation returned as its only value."""
+    """Return the result of calling an accessor, parsed from the string literal that the evaluation returned."""
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # the evaluation has just finished
     [location] = transcript.values()[-1:]
@@ -115,7 +115,7 @@ async def _read_answer(call: Call, evaluation: Evaluation, repl: Repl, accessor:
 
 
 def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, object]:
-    """Return the seam's answer with the changes formatted as lines."""
+    """Convert the result of a change to fields of the tool's answer, with the changes formatted as lines."""
     fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
     if "changes" in answer:
         lines, note, omitted = fit_rows([format_change(row) for row in answer["changes"]], max_bytes)

@@ -1,7 +1,8 @@
 """Extract frames of application events from the output of a REPL.
 
 Each frame is a line of JSON after a record separator. Chunks of output may end anywhere, and may contain other output
-between frames. Only Codriver's worker has a field for frames. Source: RFC 7464, and `codriver_seam.streams`.
+between frames. Codriver's worker sends frames in a separate message field and does not need this module. Source: RFC
+7464, and `codriver_seam.streams`.
 """
 
 from __future__ import annotations

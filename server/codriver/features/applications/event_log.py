@@ -7,4 +7,4 @@ from typing import Final
 from codriver.log.event_logs import EventLog
 
 APP_EVENTS: Final = EventLog("appEvent", "$app", "appEvents", "appLog", "applications", "magenta", "~")
-"""The log of the events of applications."""
+"""The log of application events."""

@@ -38,7 +38,7 @@ _ENTRY_FUNCTION: Final = "answering"
 _JSON_CODE_BY_DIALECT: Final = {
     dialect.name: dialect.as_json_code for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)
 }
-"""Functions that return code for a value as JSON, by dialect."""
+"""Functions that wrap an expression in code that converts its value to JSON, by dialect."""
 BROWSER_DIALECT: Final = "clojurescript"
 """The dialect in which code cannot resolve or define names at run time."""
 
@@ -54,7 +54,7 @@ class Implementation:
 
 
 Roles = Mapping[str, tuple[Implementation, ...]]
-"""The implementations of each role, the preferred one first. The versions of a framework need different ones."""
+"""Maps each role to its implementations, in order of preference. Versions of a framework need different ones."""
 
 
 def letfn_clauses(text: str) -> dict[str, str]:
@@ -87,12 +87,12 @@ KNOWN_DEFINITIONS: Final = {
     BROWSER_DIALECT: "(known [name] (js/goog.getObjectByName name))",
     "clojure": "(known [name] (when-let [found (resolve name)] (when-not (:macro (meta found)) found)))",
 }
-"""Definitions of `known`, which looks up a function by its name at run time, by dialect.
+"""Definitions of the function `known`, by dialect. It looks up another function by name at run time.
 
 A direct reference to a missing function would make the compiler emit a warning.
 """
 _MUNGED_CHARACTERS: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
-"""Replacements of characters in names that ClojureScript compiles to JavaScript."""
+"""Replacements for characters in names that ClojureScript compiles to JavaScript."""
 
 
 def to_javascript_name(name: str) -> str:
@@ -105,7 +105,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """The code that calls a framework, by the name of the accessor. The source files are read on first access."""
+    """A mapping from accessor names to the code that calls a framework. The source files are read on first access."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str

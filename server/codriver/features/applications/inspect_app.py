@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NO_EVENTS_MESSAGE: Final = (
     "there are no events yet. To record some, call watch_logging(), watch_threads() or a similar function"
 )
-"""Note on an empty list of events. Nothing is recorded at first if the seam is installed in a running application."""
+"""Note for an empty list of events. Nothing is recorded at first if the seam is installed in a running application."""
 
 
 class InspectAppArguments(Arguments):
@@ -54,7 +54,7 @@ class InspectAppArguments(Arguments):
 
 
 async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
-    """Query the application in a REPL, and return the seam's answer formatted as lines."""
+    """Query the application in a REPL, and return the result formatted as lines."""
     shows_sensitive = arguments.include_sensitive
     if shows_sensitive and not call.services.live.settings.value_of(SENSITIVE_READS_SETTING):
         raise switched_off_error("includeSensitive", SENSITIVE_READS_SETTING.name, call.services.live.settings)
@@ -85,7 +85,7 @@ def _check_path_support(arguments: InspectAppArguments, answer: SeamAnswer) -> S
 
 
 def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) -> dict[str, object]:
-    """Return the fields of the tool's answer, with the rows of the seam's answer formatted as lines."""
+    """Convert the result of a query to fields of the tool's answer, with the rows formatted as lines."""
     hidden = ("ok", *_OMITTED_HEALTH_FIELDS) if kind == "health" else ("ok", *_ROW_FIELDS)
     fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
     if kind == "state":
@@ -160,7 +160,7 @@ _ROW_FORMATS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""For each kind of query, the field of the seam's answer with the rows, and the function that formats a row."""
+"""Maps each kind of query to the field of the result that contains the rows, and the function that formats a row."""
 _OMITTED_HEALTH_FIELDS: Final = frozenset({"contract", "enabled", "installedMs", "language"})
 """Fields of `health` that agents do not need."""
 _EVENT_QUERIES: Final = frozenset({"trace", "issues"})

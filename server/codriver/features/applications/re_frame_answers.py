@@ -12,7 +12,7 @@ Fields = Mapping[str, Any]
 
 
 def convert_answer(accessor: str, answer: object) -> Fields:
-    """Convert the data returned by a form to the answer of its accessor."""
+    """Convert the data that a form returned to the result of its accessor."""
     if not isinstance(answer, dict):
         return {"ok": False, "reason": "accessor-failed", "hint": f"the application returned {str(answer)[:200]!r}"}
     if not answer.get("ok"):
@@ -112,7 +112,7 @@ _REDUNDANT_TAGS: Final = frozenset(
 def format_event(row: Fields, *, with_position: bool = False) -> str:
     """Format an event as one line.
 
-    It contains the id, op-type, operation, frame, event, dispatch, time, origin, failure and tags.
+    The line contains the id, op-type, operation, frame, event, dispatch, time, origin, failure and tags.
     """
     words = [row["id"], row["opType"], row["operation"]]
     if row.get("frame") or row.get("eventId"):
@@ -170,4 +170,4 @@ _READERS_BY_ACCESSOR: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     "issues": _issue_lines,
     "dispatch": _changed,
 }
-"""Functions that convert answers of the forms, by accessor."""
+"""Functions that convert the results of the forms to the format of the seam, by accessor."""

@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import ReplSupervisor
 
 SEAM_CAPABILITY: Final = "seam"
-"""The capability of a REPL whose application has a seam. Also the name of the report with the seam's session id."""
+"""The capability of a REPL whose application exposes its state through a seam.
+
+The report with the seam's session id has the same name.
+"""
 SEAM_OP: Final = "codriver/seam"
-"""The worker's op that calls the seam, and the field of its messages that contains the session id."""
+"""The worker's op that calls the seam, and the field of the worker's messages that contains the seam's session id."""
 CALL_SUBJECT: Final = "the application's seam"
 """The name for the seam in error messages about failed calls."""
 SEARCH_TIMEOUT_S: Final = 1.0
@@ -52,13 +55,13 @@ _REQUEST_READING_DIALECTS: Final = frozenset({"clojure", "hy", "python"})
 
 
 class Seam:
-    """The seam of the application in one REPL, as a companion of the REPL's adapter.
+    """Accesses the seam of the application in one REPL. It is a companion object of the REPL's adapter.
 
     A seam is the interface through which an application exposes its state and events to agents.
     """
 
     def __init__(self, access: ReplAccess, steps: EvaluationSteps) -> None:
-        """Create the companion without querying the REPL. Use `attach`."""
+        """Create an instance without querying the REPL. Use `attach` instead."""
         self._access = access
         self._steps = steps
         self._is_native = SEAM_OP in access.ops
@@ -71,7 +74,7 @@ class Seam:
 
     @classmethod
     async def attach(cls, access: ReplAccess, steps: EvaluationSteps) -> Seam:
-        """Create the companion of a connected REPL, and search for an application. Never raises."""
+        """Create the instance for a connected REPL, and search for an application. Never raises."""
         seam = cls(access, steps)
         if seam._is_native:
             seam.record_session_id(text_or_none(access.description.get(SEAM_OP)))
@@ -99,7 +102,7 @@ class Seam:
         self.session_id = session_id or self.session_id
 
     async def call(self, accessor: str, arguments: str) -> str:
-        """Call an accessor of the seam with JSON arguments, and return its answer as JSON.
+        """Call an accessor of the seam with JSON arguments, and return the result as JSON.
 
         Accessors only read, and can be called while other code is running.
 

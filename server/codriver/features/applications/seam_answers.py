@@ -51,7 +51,7 @@ REFUSAL_REASONS: Final = frozenset(
         "capability-missing",
     }
 )
-"""All values that `reason` can have in a seam's refusals."""
+"""All values of `reason` in the refusals of an application's seam."""
 
 MAX_REMEMBERED_PAIRS: Final = 1000
 """Maximum number of (client, REPL) pairs to remember."""
@@ -65,9 +65,9 @@ class LastApplications:
     """Session id of the application's seam, by client and REPL."""
 
     def replace(self, client: str, repl: str, application: str | None) -> bool:
-        """Record the application of an answer. Return whether the client's last answer was from a different one.
+        """Record which application answered a client. Return whether a different one answered the client before.
 
-        Nothing is recorded if the application is None, which means unknown.
+        If the application is None, it is unknown, and nothing is recorded.
         """
         if application is None:
             return False
@@ -107,7 +107,7 @@ def app_repl(call: Call, key: str | None) -> Repl:
 
 
 def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> SeamAnswer:
-    """Parse a seam's answer and redact secrets. Secrets must be redacted before texts are shortened.
+    """Parse the answer of an application's seam, and redact secrets. This must be done before texts are shortened.
 
     With `shows_sensitive`, values that the application declares as sensitive are not redacted.
     """

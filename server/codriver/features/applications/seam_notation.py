@@ -24,7 +24,7 @@ JSON_CODE_BY_DIALECT: Final[Mapping[str, Callable[[str], str]]] = {
     **{dialect.name: dialect.as_json_code for dialect in _JSON_DIALECTS},
     "python": "__import__('json').dumps({})".format,
 }
-"""Functions that return code for an expression's value as a JSON string, by dialect."""
+"""Functions that wrap an expression in code that converts its value to a JSON string, by dialect."""
 
 
 def encode_data(dialect: str, value: object) -> str:

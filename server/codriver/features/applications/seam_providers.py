@@ -47,9 +47,9 @@ class Provider:
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Expressions that are true if an accessor's form can be evaluated, by accessor. Sent with the sentinel."""
     read: Callable[[str, object], Fields] | None = None
-    """Converts the data returned by an accessor's form to its answer. None if forms return the answer as JSON."""
+    """Converts the data that a form returns to the accessor's result. None if forms return the result as JSON."""
     returns_json: bool = False
-    """Whether forms return their data as JSON. If not, Codriver adds code for that."""
+    """Whether forms return their data as JSON. If not, Codriver adds code that converts it."""
     mentioned_by: re.Pattern[str] | None = None
     """Matches code that may load the seam."""
 
@@ -128,7 +128,7 @@ def _providers_of(dialect: str) -> tuple[Provider, ...]:
 def find_provider(name: str, dialect: str) -> Provider:
     """Return the provider with this name for a dialect.
 
-    By default, return Codriver's provider for Python, which is also used for unknown REPLs.
+    If there is none, return Codriver's provider for Python, which is also used for unknown REPLs.
     """
     return next((provider for provider in _providers_of(dialect) if provider.name == name), PROVIDERS[-1])
 
@@ -167,7 +167,7 @@ def reports_sensitive_values(provider: Provider) -> bool:
 
 
 def accessor_refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
-    """Return a refusal if the provider has no form for an accessor, or None.
+    """Return a refusal if the provider has no form for an accessor, or None if it has one.
 
     A provider that cannot push events refuses to subscribe and suggests reading the trace.
     """
@@ -212,7 +212,7 @@ def accessor_code(
 
 
 def read_answer(provider: Provider, accessor: str, text: str) -> str:
-    """Convert the value of a provider's form to the answer of the accessor as JSON."""
+    """Convert the value of a provider's form to the result of the accessor as JSON."""
     if provider.read is None:
         return text
     return json.dumps(provider.read(accessor, json.loads(text, strict=False)), ensure_ascii=False)

@@ -26,7 +26,7 @@ class SetupSteps:
 
     module: str
     function: str
-    """A function in the seam's module, named as in the language. If it is defined, the seam was imported."""
+    """A function in the seam's module, as spelled in the language. If it is defined, the seam was imported."""
     install: str
     """Code that installs the seam."""
     frame: str

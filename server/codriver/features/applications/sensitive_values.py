@@ -27,7 +27,7 @@ LEARN_TIMEOUT_S: Final = 1.0
 
 
 def sensitive_values(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the values in a seam's answer, each with its name. Long values are split into chunks."""
+    """Return the sensitive values that an application reported, with their names. Long values are split into chunks."""
     rows = answer.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
     return tuple(

@@ -1,4 +1,4 @@
-"""Add summaries of applications to the rows of `list_sessions`."""
+"""Add summaries of applications to the sessions that `list_sessions` returns."""
 
 from __future__ import annotations
 

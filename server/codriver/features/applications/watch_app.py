@@ -71,7 +71,7 @@ def _capture_line(capture: Mapping[str, Any]) -> str:
 
 
 async def _stop_stream(call: Call, stream_id: str) -> Answer:
-    """Stop a stream, regardless of who started it."""
+    """Stop a stream, even if another caller started it."""
     streams = call.services.part(AppStreams)
     has_existed = False
     for stream in [stream for stream in streams.active() if stream.id == stream_id]:

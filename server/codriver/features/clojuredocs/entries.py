@@ -57,7 +57,7 @@ class LookupEntry(Query[Entry | None]):
         return {"ns": space or "clojure.core", "sym": name or self.symbol}
 
     def read(self, answer: Mapping[str, object]) -> Entry | None:
-        """Parse the entry in an answer's field `clojuredocs`."""
+        """Parse the entry in the field `clojuredocs` of a response."""
         fields = mapping_or_empty(answer.get("clojuredocs"))
         if not fields:
             return None

@@ -28,7 +28,7 @@ SECONDS_PER_DAY: Final = 86_400
 
 
 async def describe_entry(services: Services, key: str | None, symbol: str) -> dict[str, object]:
-    """Return the entry for a symbol as answer fields.
+    """Return the entry for a symbol as fields of the tool's answer.
 
     A symbol without a namespace, or with a namespace alias, is first resolved in the session `key`, or in the only
     session if `key` is None.
@@ -79,7 +79,7 @@ def clojuredocs_name(qualified: str) -> str:
 
 
 def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
-    """Return an entry as answer fields. Texts beyond `max_bytes` are omitted and counted."""
+    """Convert an entry to fields of the tool's answer. Texts that exceed `max_bytes` are omitted and counted."""
     left = max_bytes
     fitting: dict[str, list[str]] = {"examples": [], "notes": []}
     omitted = 0

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FORMAT_NAMES = (*get_args(Format), "recording")
 """Valid values of the option `--format`."""
 FORMATS_BY_SUFFIX = {".ipynb": "notebook", ".jsonl": "recording"}
-"""Formats to use if no format is given, by the output file's suffix."""
+"""Formats to use if none is given, by the suffix of the output file."""
 MAX_SEARCHED_ENTRIES = 10_000
 """Maximum number of log entries to search for evaluations."""
 STDOUT_NAME = "-"

@@ -54,7 +54,7 @@ NREPL_ARGUMENTS_WITHOUT_PORT_FILE: Final = (
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""Arguments that start the same server without calling its `main`, which would overwrite an existing
+"""Arguments that start an nREPL server without its command line program, which would overwrite an existing
 `.nrepl-port`.
 """
 
@@ -235,7 +235,7 @@ async def fresh_repl(
     learn: Learn,
     on_output: OnOutput,
 ) -> AsyncIterator[FreshRepl]:
-    """Start a REPL in `workspace`, and end it when the context is left.
+    """Start a REPL in `workspace`, and end it when the context is exited.
 
     A REPL that would write a port file is started in a temporary directory with links to the workspace, so that other
     programs do not connect to it. `timeout_s` limits each evaluation. `learn` is called with strings that the

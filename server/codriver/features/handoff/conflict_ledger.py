@@ -108,7 +108,7 @@ class ReplHistory:
     based: int = 0
     """The number of the newest submission whose namespaces have been looked up on disk."""
     bases: dict[str, Submission | None] = field(default_factory=dict)
-    """The first submission of each namespace, or None once its original code is known."""
+    """The first submission in each namespace, or None once the namespace's original code has been added."""
 
     def add_original(self, base: Submission) -> None:
         """Add the code that a namespace had on disk before any caller sent code for it."""

@@ -36,7 +36,7 @@ class StatusArguments(ArgumentModel):
 class CellOfEdit(PartArguments):
     """The argument `cell` that the Jupyter feature adds to each edit of the tool `edit_files`.
 
-    To keep the tool's schema short, the argument is not part of it. Answers of `list_cells` mention it.
+    To keep the tool's schema short, the argument is not part of it. The answers of `list_cells` mention it.
     """
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"cell_id": "cell", "cellId": "cell"})

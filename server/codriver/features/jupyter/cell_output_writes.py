@@ -105,7 +105,7 @@ class CellOutputWrites:
         self._tasks.start_soon(self._follow, evaluation, write)
 
     def edited_cells(self, path: Path, cells: Iterable[Cell]) -> frozenset[int]:
-        """Return the indexes of the cells whose outputs were written by a run of other code than they have now."""
+        """Return the indexes of the cells whose source has changed since the run that wrote their outputs."""
         written = {
             (write.index, write.cell_id): write.source_digest
             for write in self.by_evaluation.values()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 IPYKERNEL_MODULE: Final = "ipykernel_launcher"
 PACKAGES_BY_MODULE: Final[Mapping[str, str]] = {IPYKERNEL_MODULE: "ipykernel", "xpython_launcher": "xeus-python"}
-"""Packages to install, by the module that starts the kernel, where the names differ."""
+"""Packages to install for a kernel, by the module that starts it. The two names may differ."""
 
 
 def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:

@@ -1,4 +1,4 @@
-"""Add the notebooks of kernels to the rows of `list_sessions`."""
+"""Add the notebooks of kernels to the sessions that `list_sessions` returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 async def add_notebooks(call: Call) -> AddRows:
-    """Return a function that adds the notebook of each kernel to its row."""
+    """Return a function that adds the notebook of each kernel to the kernel's entry in the list of sessions."""
     notebooks = notebooks_by_key(call.state)
 
     def add(rows: list[dict[str, object]]) -> list[dict[str, object]]:

@@ -244,7 +244,7 @@ def _shorten(text: str, most: int) -> str:
 
 
 def _caller_fields(entry: Entry) -> Row:
-    """Return row fields with the caller, the session and the namespace of an entry."""
+    """Return the fields of a row that contain the caller, the session and the namespace of an entry."""
     row = {}
     for name, value in (("who", entry.who), ("where", entry.session_key), ("ns", entry.namespace)):
         if value:
@@ -285,7 +285,7 @@ def _add_report(row: Row, entry: Entry) -> None:
 
 
 def _evaluation_status(evaluation: Evaluation | None) -> Row:
-    """Return row fields with the status of an evaluation.
+    """Return the fields of a row that contain the status of an evaluation.
 
     The status is `past` if the evaluation is no longer in the server's state.
     """

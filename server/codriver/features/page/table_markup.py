@@ -2,7 +2,7 @@
 
 The frame's policy forbids loading, but browsers still connect for some elements, such as `<link rel=preconnect>`,
 frames and prefetched links. The markup is therefore parsed, and only known elements and attributes without external
-addresses are written. The frame's policy (no scripts, forms, loads or origin) applies to the result. Pure.
+addresses are written. The frame's policy (no scripts, forms, loads or origin) applies to the result.
 
 Source: HTML Living Standard, "serializing HTML fragments"; Resource Hints.
 """

@@ -44,7 +44,7 @@ class RunProcess:
     executable: str = ""
     """The path of the program that the process executes."""
     isolation: str = ""
-    """How the process is isolated from this one, in which case it cannot read requests, or ""."""
+    """How the process is isolated from this one, so that it cannot read requests, or an empty string."""
     environ: Mapping[bytes, bytes] = field(default_factory=dict)
     has_unknown_environ: bool = False
     """Whether the system hides the environment, or the process has overwritten it."""
@@ -104,7 +104,7 @@ class RunProcess:
 
 
 def _isolating_option(words: Sequence[str]) -> str:
-    """Return the command-line option that makes Python ignore PYTHONPATH or `sitecustomize`, or ""."""
+    """Return the command-line option that makes Python ignore PYTHONPATH or `sitecustomize`, or an empty string."""
     rest = list(words[1:])
     while rest and rest[0].startswith("-") and not rest[0].startswith("--"):
         word = rest.pop(0)

@@ -1,4 +1,4 @@
-"""List the processes of programs started by `codriver run` among the sessions."""
+"""Add the processes of programs started by `codriver run` to the list of sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def find_programs(call: Call) -> AddRows:
 def _add_programs(
     call: Call, members: Mapping[str, Member], ports: Mapping[int, int], rows: list[dict[str, object]]
 ) -> list[dict[str, object]]:
-    """Add information about programs to the list of sessions, along with a row for each unconnected process.
+    """Add information about programs to the list of sessions, along with an entry for each unconnected process.
 
     `ports` contains the ports on which processes listen, by process id.
     """
@@ -53,7 +53,7 @@ def _add_programs(
 
 
 def _process_row(member: Member, ports: Mapping[int, int]) -> dict[str, object]:
-    """Return the row for a process in the list of sessions."""
+    """Return the entry for a process in the list of sessions."""
     process = member.named.process
     row: dict[str, Any] = {
         "key": member.named.key,

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 LEASE_S: Final = 60.0
 """Time within which the lease must be renewed. Otherwise, the REPL drops the programs."""
 RENEWALS_PER_LEASE: Final = 4
-"""Number of renewals per lease. With several, the lease survives a pause of the REPL, such as for garbage
-collection."""
+"""Number of renewals per lease. Several renewals let the lease survive a pause of the REPL, for example for garbage
+collection.
+"""
 PRINT_FIELD: Final = "nrepl.middleware.print/print"
 """The request field that names the print function."""
 
@@ -151,7 +152,7 @@ class CallTraces:
 
 
 def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return request fields whose evaluator and printer record calls.
+    """Return the fields of a request with an evaluator and a printer that record calls.
 
     Without a printer, calls made while a lazy value is printed are not recorded.
     """

@@ -45,7 +45,7 @@ RUN_SCHEMA: Final = Schema(
     indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
     only_in=(RUNS_SOURCE, 0),
 )  # fmt: skip
-"""The attributes of a call. From `of` on, they describe an argument: the row of its call, its name and its value."""
+"""The attributes of a call. Those from `of` on describe an argument: the row of its call, its name and its value."""
 QUERY_RULES: Final = """[
     [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
     [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
@@ -177,7 +177,9 @@ class Run:
     unrun: tuple[tuple[str, tuple[int, ...]], ...] | None = None
     """The changed lines that no code ran, by file; None if they were not requested."""
     profile: tuple[tuple[str, str, int, int, int, int], ...] | None = None
-    """The slowest functions: name, file, line, calls, own and total microseconds; None if not requested."""
+    """The slowest functions: name, file, line, number of calls, and microseconds without and with the functions that
+    they called; None if not requested.
+    """
 
     @property
     def count(self) -> str:

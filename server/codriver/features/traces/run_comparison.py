@@ -159,7 +159,7 @@ def _call_number(call: CallRecord | None) -> int:
 
 
 def _pair_calls(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
-    """Match the calls that a function made in two runs: first calls of another function, second calls, and so on.
+    """Pair the calls that a function made in two runs: the first calls to each other function, the second, and so on.
 
     The pairs are in the order of the new run, followed by calls that exist only in the old run.
     """

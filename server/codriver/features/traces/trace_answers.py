@@ -72,7 +72,7 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
 
 
 def _run_fields(run: Run, workspace: str) -> dict[str, object]:
-    """Return answer fields for a run: the outline, the changed lines that did not run, and the slowest functions."""
+    """Return a run as fields of an answer: an outline, changed lines that did not run, and the slowest functions."""
     fields: dict[str, object] = {}
     if run.is_traced or run.refused:
         fields["trace"] = "\n".join(outline_run(run))
@@ -100,7 +100,7 @@ async def describe_run_part(call: Call, evaluation: Evaluation, arguments: GetAr
 async def _run_part_fields(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
-    """Return answer fields for a part of a run, or for its differences from another run."""
+    """Return a part of a run, or its differences from another run, as fields of an answer."""
     run = await find_run(call, evaluation)
     if diff_with is not None:
         other = await find_run(call, diff_with)

@@ -59,7 +59,7 @@ class CandidateResult:
         return sum(how in ("passed", "xfailed") for how in self.outcomes.values())
 
     def to_json(self) -> dict[str, object]:
-        """Return the result as a row of the answer."""
+        """Return the result as an entry of the answer, which lists all candidates."""
         counts = {"passed": f"{self.passed} of {len(self.outcomes)} tests"} if self.outcomes else {}
         return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}
 

@@ -92,9 +92,9 @@ class WarmState:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision whether a run uses a fork of the warm process or a new, plain process.
+    """The decision on whether a run uses a fork of the warm process or a new, plain process.
 
-    For a plain process, `reason` is the reason.
+    If it uses a plain process, `reason` is why.
     """
 
     is_warm: bool
@@ -102,7 +102,7 @@ class Decision:
 
 
 WARM_START: Final = Decision(is_warm=True)
-"""The decision to start a run warm."""
+"""The decision to run tests in a fork of the warm process."""
 
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:

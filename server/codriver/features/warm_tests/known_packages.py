@@ -7,8 +7,8 @@ process does, and also the known packages that import one of those.
 
 To add a package, read what its modules do when they are imported, and add everything that they require. An import may
 read environment variables and files, issue warnings, create loggers, register functions and add entries to containers
-of other modules, because these are recorded (see `child.preload`). Do not add a package whose import does one of these
-things in a way that tests may notice. It
+of other modules, because these are recorded (see `child.preload`). Do not add a package whose import, in a way that
+tests may notice,
 
 - stores the time, random numbers, the process id, or a standard stream, as structlog does,
 - copies modules of the standard library, as coverage does,

@@ -110,7 +110,9 @@ class Plan:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables as set by the workspace's conftest."""
     unlearnable: frozenset[str] = frozenset()
-    """Variables that were not set when the run imported a module that reads them."""
+    """Variables whose values cannot be set in advance, because a run imported a module that reads them before they were
+    set.
+    """
     excluded: Mapping[str, str] = field(default_factory=dict)
     """Modules and packages that must not be preloaded, with the reasons."""
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

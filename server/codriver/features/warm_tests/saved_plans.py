@@ -123,7 +123,7 @@ def _from_data(data: Any, python: str, directory: Path, packages: frozenset[str]
 
 
 def _digest(packages: frozenset[str]) -> str:
-    """Return a digest of the packages that may be preloaded. Plans made for other ones are ignored."""
+    """Return a digest of the packages that may be preloaded. Plans made for different packages are ignored."""
     return hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:16]
 
 

@@ -712,7 +712,7 @@ async def _end_when_idle(process: WarmProcess) -> None:
 
 @asynccontextmanager
 async def warm_tests(options: WarmOptions, saved: SavedPlans | None = None) -> AsyncIterator[WarmTests]:
-    """Create a starter of test runs, and end its warm processes when the context is left."""
+    """Create a starter of test runs, and end its warm processes when the context is exited."""
     async with anyio.create_task_group() as tasks:
         try:
             yield WarmTests(lambda: options, tasks, saved)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_ROUNDS: Final = 12
 """Maximum number of attempts to create a document that passes.
 
-Each failed attempt removes an assertion, or everything from a test.
+After a failed attempt, the tests are merged into one, an assertion is weakened, or a step is left out.
 """
 
 
@@ -145,7 +145,7 @@ def _weaken_failed_steps(
 
 
 def _weaken(check: CheckedStep, error: str) -> CheckedStep:
-    """Weaken a step's assertion: first drop its error's class, then its value, and finally the step itself."""
+    """Weaken a step's assertion. Drop the class of the error first, then the whole assertion, and finally the step."""
     if check.verdict == "raises" and check.raised is not None and check.raised != RaisedError(""):
         return replace(check, raised=RaisedError(""))
     why = f"fails when it runs in a separate file: {error.splitlines()[0] if error else 'it failed'}"

@@ -1,7 +1,7 @@
 """Split evaluated code into steps: top-level forms or statements, with the names that each defines and uses.
 
-Lisp code is analyzed by its forms and symbols only, because their meaning is not known. Python code is analyzed by its
-syntax tree.
+For Lisp code, only forms and symbols are considered, because their meaning is not known. For Python code, the syntax
+tree is analyzed.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Step:
     gives: frozenset[str] = frozenset()
     """The names that the step binds."""
     uses: frozenset[str] = frozenset()
-    """The names that it mentions, including in function bodies."""
+    """The names that the step mentions, including in function bodies."""
     needs: frozenset[str] = frozenset()
-    """The names that must be defined when it runs."""
+    """The names that must be defined when the step runs."""
     awaits: bool = False
     """Whether the step uses `await` outside a function, which only a REPL allows."""
 

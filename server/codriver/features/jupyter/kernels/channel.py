@@ -127,7 +127,7 @@ class Channel(Protocol):
 
 
 Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
-"""Opens a channel to one kernel. Whoever opens it must leave the context.
+"""Opens a channel to one kernel. The caller must exit the context to close the channel.
 
 Raises:
     ReplUnreachableError: nothing listens at the kernel's address.

@@ -148,10 +148,9 @@ class RuntimeDirectory:
 
 
 def is_in_private_directory(file: Path) -> bool:
-    """Return whether a file is protected from other users.
+    """Return whether one of the directories above a file is closed to other users.
 
-    This requires that the file is not writable by everybody, and that one of the directories above it is closed to
-    other users.
+    Return False if everybody may write to the file itself.
     """
     try:
         is_for_everybody = bool(file.lstat().st_mode & stat.S_IWOTH)

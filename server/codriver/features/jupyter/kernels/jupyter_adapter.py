@@ -73,7 +73,7 @@ def connect_jupyter(
 async def connect(
     carrier: Carrier, *, listener: Listener, workspace: Path | None = None, hooks: AdapterHooks = NO_HOOKS
 ) -> AsyncIterator[Adapter]:
-    """Connect to a kernel and yield its adapter. The kernel continues to run when the context is left.
+    """Connect to a kernel and yield its adapter. The kernel continues to run when the context is exited.
 
     Stack frames in files under `workspace` are marked as the user's. `hooks` contains what features add to the adapter.
 

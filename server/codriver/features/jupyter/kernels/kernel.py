@@ -89,7 +89,7 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
 async def open_kernel(
     carrier: Carrier, *, on_foreign: OnMessage, connect_timeout_s: float = CONNECT_TIMEOUT_S
 ) -> AsyncIterator[Kernel]:
-    """Connect to a kernel, and disconnect when the context is left.
+    """Connect to a kernel, and disconnect when the context is exited.
 
     `on_foreign` is called with each message on iopub that does not belong to a request of this connection. That
     includes messages about requests that the connection no longer remembers.
@@ -127,7 +127,7 @@ class Kernel:
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: Recent[str, Exchange] = Recent(MAX_PAST_EXCHANGES)
         self.retained: dict[str, Exchange] = {}
-        """Completed exchanges that get late messages regardless of how many others follow, by id."""
+        """Completed exchanges that receive late messages, however many exchanges follow them, by id."""
         self._running: dict[str, Message] = {}
         """The request that the main shell is processing, by its id, according to the kernel's messages."""
         self._changed = anyio.Event()
@@ -210,7 +210,7 @@ class Kernel:
 
     @asynccontextmanager
     async def reserve_main_shell(self) -> AsyncIterator[None]:
-        """Wait until the main shell is free, and reserve it for a request until the context is left.
+        """Wait until the main shell is free, and reserve it for a request until the context is exited.
 
         Raises:
             ReplDisconnectedError: the connection has closed.
@@ -435,7 +435,7 @@ class Exchange:
     __slots__ = ("id", "idle", "on_message", "received", "replied", "replied_or_idle", "reply")
 
     def __init__(self, on_message: OnMessage | None = None) -> None:
-        """`on_message` gets every message about the request, including its reply."""
+        """Create an exchange. `on_message` is called with every message about the request, including its reply."""
         self.id = ""
         self.on_message = on_message
         self.reply: Message | None = None

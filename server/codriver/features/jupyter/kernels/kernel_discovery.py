@@ -1,7 +1,7 @@
 """Connect to running kernels in the workspace that other programs started.
 
-They are listed and connected, but still belong to the person who started them. Codriver never shuts them down, and
-restarts them only for a caller who names their session.
+Codriver lists these kernels and connects to them, but they still belong to the person who started them. It never shuts
+them down, and restarts them only for a caller who names their session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SEARCH_INTERVAL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
 """Interval between searches."""
 FIRST_RETRY_DELAY_S: Final = 15.0
-"""Delay before trying again to connect to a kernel that failed but is still listening. The delay doubles each time."""
+"""Delay before retrying a failed connection to a kernel that is still listening. The delay doubles each time."""
 MAX_RETRY_DELAY_S: Final = 600.0
 """Maximum delay before another attempt. A kernel with a different key prints a warning for each attempt."""
 NOT_INSTALLED_MESSAGE: Final = (

@@ -17,7 +17,7 @@ PORT_NAMES: Final = ("shell_port", "iopub_port", "stdin_port", "control_port", "
 MIN_PORT: Final = 20_000
 """The lowest port that is chosen for a kernel. Many well-known services use lower ones."""
 EPHEMERAL_PORTS_FILE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
-"""The range of ports that Linux assigns to outgoing connections. Source: ip(7)."""
+"""The file with the range of ports that Linux assigns to outgoing connections. Source: ip(7)."""
 FIRST_EPHEMERAL_PORT: Final = 49_152
 """The first port that other systems assign to outgoing connections. Source: RFC 6335, section 6."""
 MAX_PORT_ATTEMPTS: Final = 100
@@ -27,7 +27,7 @@ MAX_PORT_ATTEMPTS: Final = 100
 def choose_ports() -> dict[str, int]:
     """Return a free port for each of a kernel's sockets, by its name in the connection file.
 
-    If there are not enough ports, the result is empty, and `jupyter_client` has to choose any free ports.
+    If not enough of the tried ports are free, the result is empty, and `jupyter_client` has to choose the ports.
     """
     candidates = range(MIN_PORT, _first_ephemeral_port())
     chosen: list[int] = []

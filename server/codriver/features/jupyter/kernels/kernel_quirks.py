@@ -25,12 +25,14 @@ class Quirks:
     """The ways in which a kernel implementation deviates from the protocol."""
 
     interrupt_by: InterruptBy = "message"
-    """`message`: by an `interrupt_request` on control. `signal`: by SIGINT to its process group. `none`: not at all."""
+    """How the kernel is interrupted: by an `interrupt_request` on the control socket (`message`), by SIGINT to its
+    process group (`signal`), or not at all (`none`).
+    """
     interrupt_note: str = ""
     """The limits of interrupts, or why there are none."""
     survives_signal: bool = False
-    """Whether a signal interrupts the kernel as well. If its process is known, the signal also reaches child processes
-    that the kernel is waiting for.
+    """Whether SIGINT can be sent to the kernel as well without ending it. If the kernel's process is known, the signal
+    also reaches child processes that the kernel is waiting for.
     """
     late_value_s: float = 0.0
     """How long after its end an evaluation's value may still be received."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 SPEC_RULES: Final = FileRules(Links.ANY, 64 * files.KIBIBYTE)
-"""Limits for reading a specification. Links are allowed, because environments may consist of them. A separate check
-decides whether the program may be started.
+"""Limits for reading a specification. Links are allowed, because the files of an environment may be links. A separate
+check decides whether the program may be started.
 """
 
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._-]+")

@@ -43,7 +43,7 @@ class Message:
     content: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     metadata: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     parent_id: str = ""
-    """Empty for messages without a cause, such as those sent while a kernel is starting."""
+    """The id of the parent. Empty for messages without a cause, such as those sent while a kernel is starting."""
     parent_type: str = ""
     parent_session: str = ""
     """The session id of the client that sent the parent."""

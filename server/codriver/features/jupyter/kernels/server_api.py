@@ -102,7 +102,11 @@ class ServerApi:
         timeout_s: float = REQUEST_TIMEOUT_S,
         add_secret: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`timeout_s` applies to requests that start no process. `add_secret` gets the token before it is sent."""
+        """Create a client.
+
+        `timeout_s` applies to requests that start no process. `add_secret` is called with the token before the token is
+        sent.
+        """
         self.base = base
         self._timeout_s = timeout_s
         self._token = token

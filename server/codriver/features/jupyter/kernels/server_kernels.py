@@ -65,11 +65,11 @@ class ServerKernels:
         named: Callable[[], Iterable[NamedKernel]],
         hooks: AdapterHooks = NO_HOOKS,
     ) -> None:
-        """Create the owner of these kernels.
+        """Create an instance that owns no kernels yet.
 
-        `add_secret` gets each token and its name before the token is sent. `catch_up` waits until a kernel's messages
-        are stored, if they are received faster. `named` returns the kernels that the user has named, with their tokens
-        and variables. `hooks` contains what features add to adapters.
+        `add_secret` is called with each token and its name before the token is sent. `catch_up` waits until earlier
+        messages are stored, if they are received faster than they can be stored. `named` returns the kernels that the
+        user has named, with their tokens and variables. `hooks` contains what features add to adapters.
         """
         self._hooks = hooks
         self._environ = environ

@@ -112,7 +112,7 @@ def describe_server_with_notebook(notebook: Path, servers: Iterable[NotebookServ
 
 
 def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
-    """Parse the list of sessions that a server returned. Ignore invalid rows.
+    """Parse the list of sessions that a server returned. Ignore invalid entries.
 
     Raises:
         NotebookServerError: the response is not a list.

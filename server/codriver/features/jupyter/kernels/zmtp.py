@@ -55,7 +55,7 @@ class PartChunk(NamedTuple):
     ends_part: bool
     ends_message: bool
     part_bytes: int
-    """Size of the complete part in bytes, known as of its first chunk."""
+    """Size of the complete part in bytes, which is known from the first chunk on."""
 
 
 def is_greeting(first_bytes: bytes) -> bool:

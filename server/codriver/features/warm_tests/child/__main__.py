@@ -181,7 +181,7 @@ class Forker:
         return ""
 
     def import_pytest(self) -> Any:
-        """Import pytest and its plugins with assertion rewriting, and return the import hook that rewrites."""
+        """Import pytest and its plugins with assertion rewriting, and return pytest's hook that rewrites assertions."""
         try:
             config_module = import_module("_pytest.config")
             assertion = import_module("_pytest.assertion")

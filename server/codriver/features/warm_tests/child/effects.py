@@ -75,7 +75,7 @@ def logger_effects(previous: dict[Any, tuple[Any, ...]], present: dict[Any, tupl
 
 
 def set_logger_state(logger: Any, name: str, old: Any, new: Any) -> None:
-    """Set an attribute of a logger that was `old`, or replace the handlers or filters that were."""
+    """Set an attribute of a logger to `new`. For a list of handlers or filters, replace only the entries in `old`."""
     if name in LOGGER_ATTRIBUTES:
         setattr(logger, name, new)
         logger.manager._clear_cache()

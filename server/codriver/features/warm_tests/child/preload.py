@@ -342,8 +342,8 @@ class Preloader:
     def _record_stored_streams(self) -> None:
         """Record an obstacle if the current import stored a standard stream since the last call.
 
-        In a plain run, it stores the one with which pytest captures output. The standard library stores none in a way
-        that matters.
+        In a plain run, the module stores the stream with which pytest captures output. Modules of the standard library
+        do not store streams in a way that matters.
         """
         previous, self._stream_references = self._stream_references, stream_references()
         name = self._importing[-1] if self._importing else ""

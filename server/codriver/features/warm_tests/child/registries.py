@@ -52,7 +52,8 @@ def copy_of(container: Any) -> Any:
 def copy_containers(module: Any, others: set[int]) -> Containers:
     """Return the containers in a module by path, each with a copy.
 
-    `others` are the ids of those that other modules contain, too. Those of this module are added.
+    `others` contains the ids of the containers in other modules, which are not copied again. The ids of the containers
+    in this module are added to it.
     """
     name = getattr(module, "__name__", "")
     if not isinstance(name, str) or name.partition(".")[0] in INTERNAL_MODULES:
