@@ -1,7 +1,8 @@
 """Find the functions and classes in a Python file that an edit changes, by their lines.
 
-The project may be written for a newer Python than the server's, so its lines are not parsed to order tests: a line
-belongs to the definitions above it that are less indented. Tests are left out only after an edit that parses.
+The result determines the order in which tests run. It is computed from indentation, because the project may be written
+for a newer Python than the server's: a line belongs to the definitions above it that are less indented. Tests are left
+out of a run only if the server's Python can parse both versions of the file.
 """
 
 from __future__ import annotations

@@ -94,8 +94,9 @@ class RecordedExecutions:
     ) -> frozenset[str]:
         """Return the test files that a change in the bodies of functions does not affect. Blocks.
 
-        `before` maps changed files to their previous contents. A file is also returned if only its tests that executed
-        the changed functions are affected. If none did, its record remains valid for the new contents.
+        `before` maps changed files to their previous contents. A file that contains tests that executed the changed
+        functions is returned as well, because its other tests are not affected. If a file contains no such tests, its
+        record remains valid for the new contents.
         """
         if self._matching_functions(changed) & self._at_import or not self._preloaded.isdisjoint(before):
             return frozenset()
@@ -125,18 +126,18 @@ class RecordedExecutions:
 
 
 class _Contents:
-    """Digests of the files that the tests in one file used, and of other contents that are equivalent for them."""
+    """Digests of the files that the tests in one file used, and of other contents with which the tests run the same."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
         self._recorded = recorded
         self._accepted: set[tuple[str, str]] = set()
 
     def is_current(self, digest_of: Callable[[str], str]) -> bool:
-        """Return whether the tests execute the recorded functions with the current contents of the files."""
+        """Return whether the record is valid for the current contents of the files."""
         return all(
             (now := digest_of(file)) == then or (file, now) in self._accepted for file, then in self._recorded.items()
         )
 
     def accept(self, file: str, content: str) -> None:
-        """Record that the tests execute the same functions with different content in a file."""
+        """Record that the tests execute the same functions if a file has this content, which is given as a digest."""
         self._accepted.add((file, content))

@@ -262,14 +262,14 @@ class _NoProcess:
 
 @asynccontextmanager
 async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
-    """Start a test run in a new process. End it and remove its files when the context is left."""
+    """Start a test run in a new process. End it and remove its files when the context is exited."""
     async with start_in_process(spec, open_plain_process) as run:
         yield run
 
 
 @asynccontextmanager
 async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
-    """Start a test run in a process that `open_process` opens. End it and remove its files when the context is left."""
+    """Start a test run with `open_process`. End the process and remove its files when the context is exited."""
     directory = await to_thread.run_sync(make_directory)
     try:
         try:

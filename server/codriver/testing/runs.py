@@ -37,7 +37,7 @@ class ChosenTests:
     functions: tuple[str, ...] = ()
     """Test functions without parameters, in the order in which they run first."""
     files: tuple[str, ...] = ()
-    """Files whose other tests run after them."""
+    """Files whose remaining tests run after `functions`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,9 @@ class RunSpec:
     chosen: ChosenTests | None = None
     """Tests to run, each once, instead of all that are collected. Only supported by pytest."""
     sources: Mapping[str, bytes | None] = field(default_factory=dict)
-    """Content that the tests and their child processes see instead of files, by absolute path. None for no file."""
+    """Content that the tests and their child processes see in place of files on disk, by absolute path. None means that
+    the file does not exist.
+    """
     recorders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of recorders by name. Each recorder results in a `Recorded` event.
 
@@ -83,9 +85,9 @@ class FailureFrame:
     line: int
     function: str
     locals: Mapping[str, str] = field(default_factory=dict)
-    """Short representations of variables at the failure, only in project frames.
+    """Short representations of the variables at the time of the failure. Only frames in the project's code have them.
 
-    Created without running its code.
+    They are created without running that code.
     """
 
 
@@ -363,7 +365,7 @@ class StartState:
 
 
 class StartRun(Protocol):
-    """A function that starts a test run. The run is ended, and its files are removed, when the context is left."""
+    """A function that starts a test run. Exiting the context ends the run and removes its files."""
 
     def __call__(self, spec: RunSpec) -> AbstractAsyncContextManager[TestProcess]:
         """Start a run."""

@@ -104,7 +104,7 @@ class TestJob:
     paths: tuple[str, ...] | None = ()
     """Selected files, directories and tests. Empty for all, None if pytest options also select tests."""
     is_complete: bool = False
-    """Whether these are all tests that changes can break: all of the project's, or all affected ones."""
+    """Whether the selected tests are all that changes can break: all tests of the project, or all affected ones."""
     repeat: int = 1
     """The number of times that the tests run, each time in a separate process."""
 
@@ -119,7 +119,7 @@ class Repetitions:
     """The number of times that each test failed, by name."""
 
     def add(self, report: TestReport) -> Repetitions:
-        """Return the repetitions with another run."""
+        """Return a copy that also counts another run."""
         names = dict.fromkeys(failure.nodeid for failure in report.failures)
         failures = {**self.failures, **{name: self.failures.get(name, 0) + 1 for name in names}}
         return Repetitions(self.finished + 1, self.failed + (report.exit_status != 0), failures)
@@ -136,7 +136,7 @@ class JobReport:
     limit_passed: str = ""
     """The time limit that ended the run, as text."""
     is_longest_limit: bool = False
-    """Whether that is the limit of the settings for all runs, so that the run could not have had a longer one."""
+    """Whether the run was ended by the limit that the settings impose on all runs, so no longer limit is possible."""
     is_undone: bool = False
     """Whether the tested files have been reverted since."""
     suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
@@ -315,7 +315,7 @@ class TestJobs:
             tasks.cancel_scope.cancel()
 
     async def _repeat(self, job_id: str, running: _RunningJob) -> None:
-        """Run the tests of a job again until they ran as often as requested.
+        """Run the tests of a job again until they have run as often as requested.
 
         Only the process of the first failure is retained. The repetitions end if the job is stopped, or if its tests
         cannot run.

@@ -57,7 +57,7 @@ METHODS_OF_BUILTINS = {
     "round": ("__round__",),
     "format": ("__format__",),
 }
-"""Methods that built-in functions call on their first argument. Only the first one that its class has is called."""
+"""Methods that built-in functions call on their first argument. Only the first one that the class defines is called."""
 OPERATOR_METHODS = {
     "Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtE": "__le__", "Gt": "__gt__", "GtE": "__ge__",
     "Add": "__add__", "Sub": "__sub__", "Mult": "__mul__", "MatMult": "__matmul__", "Div": "__truediv__",
@@ -76,10 +76,10 @@ def called_function_locations(
 ) -> list[Values]:
     """Return the locations of the functions that a failed statement called, and of those that they call.
 
-    The last called function comes first. `frames` are frames with line numbers, innermost first, of which the first
+    The last called function comes first. `frames` contains frames with line numbers, innermost first. The first frame
     whose statement called functions is used. `is_project_file` returns whether a file belongs to the project and is not
-    a test file. `executed` are the functions that the test executed, last returned first, or None if they were not
-    recorded. `parsed` caches syntax trees.
+    a test file. `executed` contains the functions that the test executed, last returned first, or is None if they were
+    not recorded. `parsed` caches syntax trees.
     """
     parsed = parsed or ParsedFiles()
     ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
@@ -151,7 +151,7 @@ def _select_executed(ran: list[CodeType], statements: list[Statement], space: Va
     """Return the executed functions that the statements probably called.
 
     Functions called by the first statement that called any come first. They are followed by functions called by other
-    statements, by constructors, and by functions to whose names one of these functions refers. In both groups, the
+    statements, by constructors, and by functions whose names are used in one of these functions. In both groups, the
     function that returned last comes first.
     """
     by_statement = []

@@ -215,7 +215,7 @@ class DebuggerOptionPlugin:
 
     @early
     def pytest_cmdline_main(self, config: Any) -> None:
-        """Turn off the option."""
+        """Turn off the option `--pdb`."""
         if getattr(config.option, "usepdb", False):
             config.option.usepdb = False
 
@@ -253,7 +253,7 @@ class EventsPlugin:
         early_config.pluginmanager.register(DebuggerOptionPlugin(), "codriver-debugger-option")
 
     def write_usage_error(self, error: Any) -> None:
-        """Write the error of a run that ended before any test was collected, if it is one."""
+        """Write an error that kept the run from starting, such as wrong arguments or a failing `conftest` file."""
         if isinstance(error, pytest.UsageError):
             self.events.write("problem", kind="usage", message="\n".join(str(argument) for argument in error.args))
         elif type(error).__name__ == "ConftestImportFailure":
@@ -265,7 +265,7 @@ class EventsPlugin:
 
     @early
     def pytest_configure(self, config: Any) -> None:
-        """Store the configuration."""
+        """Store pytest's configuration for the other hooks."""
         self.config = config
 
     @early
@@ -623,7 +623,7 @@ class RecorderPlugin:
 
     @early
     def pytest_sessionstart(self, session: Any) -> None:
-        """Start the other recorders."""
+        """Start the recorders that do not record the import of `conftest` files."""
         if session.config.pluginmanager.has_plugin("dsession"):  # the workers of xdist run the tests
             for recorder in self.recorders:
                 recorder.finish()

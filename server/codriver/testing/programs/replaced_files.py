@@ -1,8 +1,8 @@
 """Make a Python process, and each Python that it starts, see different content in files, without changing the disk.
 
-It runs as `sitecustomize`, from a directory in PYTHONPATH that has the content and a table. Opening, stat, listings and
-imports see the content. A path without content does not exist. Programs other than Python see the disk. Code is neither
-read from caches nor written to them.
+It runs as `sitecustomize`, from a directory in PYTHONPATH that contains the replacement content and a table of paths.
+`open`, `stat`, directory listings and imports see this content. A path in the table without content does not exist.
+Programs other than Python see the disk. Bytecode is neither read from caches nor written to them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Replaced:
         self._content = locate
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Call the function with the file that has the content."""
+        """Call the wrapped function with the path of the replacement file."""
         if named.get("dir_fd") is not None:
             return self.__wrapped__(*given, **named)
         if given:
@@ -65,11 +65,11 @@ class Entry:
         return not os.path.isdir(self._content)
 
     def is_symlink(self) -> bool:
-        """Return False."""
+        """Return False, because an entry with replaced content is never a link."""
         return False
 
     def is_junction(self) -> bool:
-        """Return False."""
+        """Return False, because an entry with replaced content is never a junction."""
         return False
 
     def inode(self) -> int:

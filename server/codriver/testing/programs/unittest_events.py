@@ -98,7 +98,7 @@ def tests_in_suite(suite: Any) -> list[Case]:
 
 
 class Listener:
-    """Writes the calls that `unittest` makes to the result of a run as events."""
+    """Writes an event for each call that `unittest` makes to the result of a run."""
 
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
