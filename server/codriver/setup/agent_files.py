@@ -148,7 +148,7 @@ def _new_content(options: AgentFileOptions, text: str) -> str | None:
 
 
 def _plan_stale_removal(file: Path, workspace: Path) -> Change | None:
-    """Return the removal of a file that an older version wrote, or None if the user has changed the file."""
+    """Return the change that removes a file written by an older version, or None if the user has changed the file."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):

@@ -55,7 +55,7 @@ class HookFile:
         return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
-        """Return the content of a file that only has Codriver's hooks."""
+        """Return the content of a file that contains only Codriver's hooks."""
         command = quote_command_line(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = (

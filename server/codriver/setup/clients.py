@@ -1,6 +1,6 @@
 """The MCP clients that `codriver init` can configure, and the entries in their configuration files.
 
-`wrapper-config/` describes them. For some clients, the entry is only printed for pasting.
+`wrapper-config/` describes them. For some clients, the entry is only printed, and the user has to paste it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Client:
         return tuple(keys)
 
     def render(self, launch: Launch, name: str) -> str:
-        """Return the text of a configuration file that has only this entry."""
+        """Return the text of a configuration file that contains only this entry."""
         filled = {
             "name": name,
             "python": str(launch.python),

@@ -53,7 +53,7 @@ def plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple
 
 
 def plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without it."""
+    """Return the change that creates `codriver.toml`, if `--workspace auto` would not find the workspace without it."""
     needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
     if not needs_mark or is_workspace(str(launch.workspace)):
         return ()
@@ -63,7 +63,7 @@ def plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change,
 def plan_marker_removal(
     launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change], *, is_whole: bool
 ) -> tuple[Change, ...]:
-    """Return the removal of `codriver.toml` if only `init` has written to it and no other client needs it.
+    """Return the change that removes `codriver.toml`, if only `init` has written to it and no other client needs it.
 
     With `is_whole`, everything that `init` wrote to the workspace is removed, even if no client had an entry.
     """

@@ -105,9 +105,9 @@ class FeatureChecks:
     rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], CapabilityRow | None]] = field(
         default_factory=dict
     )
-    """By capability, the function that returns its row in the report of a session, instead of the usual row.
+    """Functions that replace the usual row of a capability in the report of a session, by capability.
 
-    The support is None if the REPL lacks the capability. Without a row the capability is not mentioned.
+    The support is None if the REPL lacks the capability. If the function returns None, the capability is not mentioned.
     """
 
 

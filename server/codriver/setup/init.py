@@ -72,7 +72,7 @@ class InitOptions:
     toolset: str | None = None
     """The toolset to write to `codriver.toml`, or None to leave it unchanged."""
     skills: bool = False
-    """Whether to also write skills as files. With `remove`, only the parts named this way are removed."""
+    """Whether to also write skills as files. With `remove`, only the parts selected by such options are removed."""
     agents_md: bool = False
     """Whether to also write the block in AGENTS.md. See `skills` for removal."""
     hooks: bool = False
@@ -424,7 +424,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 
 
 def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield lines about what a linked working tree does not share with the main one. Yields nothing for others."""
+    """Yield lines about what a linked working tree does not share with the main one. Yield nothing for other trees."""
     main = main_checkout(workspace)
     if main is None:
         return

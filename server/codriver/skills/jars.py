@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 READ_ERRORS: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
 """Errors raised for jars that are damaged, truncated, encrypted or compressed in an unknown way."""
 SUPPORTED_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The compression methods that are supported. The library decompresses others completely, even 1.3 KB into 3 GB."""
+"""The supported compression methods. `zipfile` decompresses others without a size limit, which may turn 1.3 KB into 3
+GB.
+"""
 MAX_LISTING_BYTES: Final = 4 * files.MEBIBYTE
 """Maximum number of bytes read to list a jar's entries, enough for about 40,000. The JDK's own jars have fewer."""
 

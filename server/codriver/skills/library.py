@@ -186,7 +186,7 @@ class SkillLibrary:
         return path, content
 
     def not_found_error(self, uri: str) -> RefusedError:
-        """Return the error that no skill, or no file in a skill, has this URI."""
+        """Return the error for a URI that does not belong to any skill or to any file in a skill."""
         names = ", ".join([skill.id for skill in self.skills()]) or "none"
         hint = f"skills/list and resources/list list the URIs of all skills: {names}"
         return refused("no-such-skill", f"there is no skill or file at {uri}", hint=hint)
@@ -261,7 +261,7 @@ def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
 
 
 def _bad_path_error(uri: str) -> RefusedError:
-    """Return the error that a path is malformed or leads out of its skill."""
+    """Return the error for a URI whose path is malformed or leads out of its skill."""
     return refused(
         "path-refused",
         f"{uri} is not the path of a file inside the skill's folder",

@@ -1,6 +1,6 @@
 """Query the machine's boot time, users and listening sockets, and configure the memory of this process.
 
-Only macOS is queried for the sockets of a process. On Linux, the socket tables are read elsewhere.
+Only macOS is queried for the sockets of a process. On Linux, `codriver.net.kernel_sockets` reads them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ FD_ENTRY_BYTES: Final = 8
 SOCKET_FD_KIND: Final = 2
 """The kind of descriptor that represents a socket in macOS's lists."""
 SOCKET_INFO_BYTES: Final = 792
-"""Size of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
+"""Size of the structure that describes one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
-"""Offsets of `soi_kind`, `insi_lport` and `tcpsi_state` in that answer. Each has 4 bytes, of which the port uses 2."""
+"""Offsets of `soi_kind`, `insi_lport` and `tcpsi_state` in the structure that describes a socket.
+
+Each has 4 bytes, of which the port uses 2.
+"""
 IS_TCP, LISTENS = 2, 1
 """The kind of a TCP socket, and the state of a listening one. Source: macOS, `sys/proc_info.h`."""
 
@@ -153,7 +156,7 @@ def socket_descriptors(rows: bytes) -> list[int]:
 
 
 def listening_port(info: bytes) -> int | None:
-    """Parse the facts about a socket. Return its port if it is a listening TCP socket, or else None."""
+    """Parse macOS's description of a socket. Return the port if it is a listening TCP socket, or else None."""
     if _number(info, KIND_AT) != IS_TCP or _number(info, STATE_AT) != LISTENS:
         return None
     return int.from_bytes(info[PORT_AT : PORT_AT + 2], "big")

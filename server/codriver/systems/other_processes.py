@@ -69,7 +69,7 @@ if sys.platform == "win32":
         return kernel
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """Return whether a process is running, including other users' processes unless `of_this_user`."""
+        """Return whether a process is running. With `of_this_user`, processes of other users do not count."""
         kernel = _kernel()
         process = kernel.OpenProcess(_SYNCHRONIZE, 0, pid)
         if not process:
@@ -118,7 +118,7 @@ else:
     """Creation flag for a console of its own, so that an interrupt reaches only that process's tree. 0 if unneeded."""
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """Return whether a process is running, including other users' processes unless `of_this_user`."""
+        """Return whether a process is running. With `of_this_user`, processes of other users do not count."""
         try:
             os.kill(pid, 0)
         except (ProcessLookupError, OverflowError):
