@@ -336,10 +336,7 @@ def _failure_reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
             reason, status_hint = ("stopping", "") if is_stopping else ("repl-disconnected", "see status; ")
             if evaluation.started_at is None:
                 return reason, f"{status_hint}the code was not sent. Evaluate it again"
-            return (
-                reason,
-                f"{status_hint}Codriver never sends code twice, so check what the code did before you repeat it",
-            )
+            return reason, f"{status_hint}check what the code did before you repeat it"
         case "interrupted":
             return "interrupted", "the output so far is available. Evaluate the code again when the session is free"
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
