@@ -26,7 +26,7 @@ REPLY_TIMEOUT_S = 3.0
 STACKS_AT_INPUT_TIMEOUT_S = 0.5
 """Seconds to wait for the stacks of code that is waiting for input.
 
-The time is short, because it matters less where such code is.
+The limit is short, because the position of such code matters less.
 """
 
 

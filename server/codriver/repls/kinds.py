@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 Launcher = Literal["program", "python-program", "worker", "clojure", "feature"]
 """How a REPL's command is found.
 
-It is a program in PATH or `node_modules`, a console script of a Python package, Codriver's worker in the project's
-interpreter, the Clojure CLI or Debian's jars, or determined by the REPL's feature.
+In the order of the values, the command is a program in PATH or `node_modules`, a console script of a Python package,
+Codriver's worker in the project's interpreter, the Clojure CLI or `java` with Debian's jars, or a command chosen by the
+REPL's feature.
 """
 
 NREPL_PROTOCOL: Final = "nrepl"

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_ANSWER: Final = "{}"
-"""The result of an op whose reply has no answer."""
+"""The result of calling an op if its reply has no field `answer`: an empty JSON object."""
 
 
 class ReplUnreachableError(RefusedError):
@@ -385,10 +385,10 @@ class Connector(Protocol):
     ) -> AbstractAsyncContextManager[Adapter]:
         """Return a context manager that connects to the REPL at `address` and yields its adapter.
 
-        `address` is `host:port`, or what the protocol uses instead, without the protocol itself. Stack frames in files
-        below `workspace` count as the user's. With `is_remote`, the REPL may be behind a tunnel that can disappear
-        unnoticed, so the connection is checked regularly. `found_by` is the file in which the address was found, if the
-        user did not name it.
+        `address` is `host:port`, or whatever the protocol uses instead, without the prefix `PROTOCOL://`. Stack frames
+        in files below `workspace` count as the user's. With `is_remote`, the REPL may be behind a tunnel that can
+        disappear unnoticed, so the connection is checked regularly. `found_by` is the file in which the address was
+        found, if the user did not name it.
 
         Raises:
             UntrustedListenerError: the port belongs to another user, or its owner is unknown. Nothing was sent.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReplAccess(Protocol):
-    """The operations and facts that an adapter offers to its REPL's companions."""
+    """The operations and information that an adapter offers to its REPL's companions."""
 
     @property
     def dialect(self) -> str:
@@ -77,7 +77,7 @@ class FollowUp:
 
 @dataclass(slots=True)
 class EvaluationSteps:
-    """The steps, fields and load functions that companions add to the evaluations of one REPL."""
+    """The steps, request fields and load functions that companions add to the evaluations in one REPL."""
 
     before: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Steps that run before the code is sent. They never raise."""

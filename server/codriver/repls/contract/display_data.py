@@ -60,7 +60,7 @@ def bundle_text(bundle: Bundle) -> str:
 
 
 def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
-    """Return text, HTML or JSON that is more useful than plain text that only names the class of a value."""
+    """Return the text, HTML or JSON of a value whose plain text only names its class."""
     if behind := next((text for text in readable if text.strip()), None):
         return behind
     page = bundle.get(HTML_TYPE)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OnlyOf = Literal["", "old", "edited"]
-"""The differences that `Drift` returns: all, only those in loaded objects, or also those in recently edited files."""
+"""Which differences `Drift` returns: all, only `old` objects from previous loads, or also those in `edited` files."""
 DriftKind = Literal[
     "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
     "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",
@@ -59,7 +59,7 @@ class Difference:
     """Whether the live definition comes from evaluated code."""
     of: str = ""
     by: str = ""
-    """The author, evaluation and time of the live definition, if they are known."""
+    """Who created the live definition, in which evaluation, and when, as far as known."""
     path: str = ""
     """The file whose text differs from the loaded text. Python only."""
     holders: str = ""

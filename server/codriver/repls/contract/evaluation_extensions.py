@@ -29,7 +29,7 @@ Rewrite = Callable[[dict[str, Any]], dict[str, Any]]
 class EvaluationExtension(Protocol):
     """A frozen value in `Request.extensions` with which a feature extends one evaluation.
 
-    An evaluation with an extension is never sent in the same iteration of the event loop in which it was requested.
+    An evaluation with an extension is never sent in the event loop iteration in which it was requested.
     """
 
     @property
@@ -71,7 +71,7 @@ class AdapterHooks:
     reply_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The names of reports, by the message field that contains the report."""
     around: Mapping[type, Callable[..., EvaluationWrapper]] = field(default_factory=lambda: MappingProxyType({}))
-    """Factories of programs for nREPL servers, by the type of the extension that needs them.
+    """Functions that create the wrapper for an nREPL server, by the type of the extension that needs the wrapper.
 
     Each is called as `make(sessions, probed, listener, workspace)`.
     """

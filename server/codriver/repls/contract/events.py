@@ -132,7 +132,7 @@ class Ending:
     log_line: str | None = None
     """The line that describes the end in the log."""
     data: str | None = None
-    """The facts behind `log_line`, as a JSON object."""
+    """The data that `log_line` describes, as a JSON object."""
 
 
 OnEnd = Callable[[Ending | Exception], None]

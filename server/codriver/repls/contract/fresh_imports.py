@@ -62,7 +62,7 @@ class FreshRow:
 class FreshFinding:
     """The result of a comparison with a fresh import.
 
-    `more` is the number of differences omitted from `rows`. `why` is a reason why something was not compared.
+    `more` is the number of differences omitted from `rows`. `why` is the reason if something was not compared.
     """
 
     rows: tuple[FreshRow, ...] = ()
@@ -83,7 +83,7 @@ class FreshImport(Query[FreshFinding | None]):
     wait_ms: int | None = None
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return a field that requests a comparison now, or the time to wait for an existing one."""
+        """Return a field that requests a new comparison, or one that limits how long to wait for an existing one."""
         del namespace
         return {"demand": 1} if self.wait_ms is None else {"wait": self.wait_ms}
 

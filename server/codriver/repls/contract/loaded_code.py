@@ -15,9 +15,9 @@ class LoadedVar:
     """The file with the definition, or an empty string if it was evaluated directly."""
     line: int | None
     root: str
-    """A mark that changes with the value."""
+    """A mark that changes whenever the value of the var changes."""
     stamp: str = ""
-    """A mark that changes with the definition."""
+    """A mark that changes whenever the definition changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Queries about code in a REPL, each with its request and the parser of its answer.
 
-A query knows the fields of its request and how to parse any REPL's reply. The adapter only transfers both. The field
-names are those of Codriver's programs in REPLs.
+A query knows the fields of its request and how to parse any REPL's reply. The adapter only sends the request and
+receives the reply. The field names are those of Codriver's programs in REPLs.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Query(Generic[Answer]):
     is_for_server: ClassVar[bool] = False
     """Whether to use the server's op that provides the capability instead of Codriver's own program."""
     timeout_s: ClassVar[float] = 0.0
-    """Seconds to wait for an answer, if it may take longer than usual."""
+    """Seconds to wait for an answer that may take longer than usual, or 0 for the usual time limit."""
     namespace: str | None = None
-    """The namespace in which names are resolved, or None for that of the session."""
+    """The namespace in which names are resolved, or None for the session's namespace."""
     session: str = MAIN_SESSION
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
@@ -249,7 +249,7 @@ class Restore(Query[tuple[str, ...]]):
     """A request to undo the changes made by loads with this `undo_id`.
 
     The previous objects are restored without running user code. The answer has the names that were not restored because
-    they have been redefined since. With `is_final`, only the record of the changes is discarded.
+    they have been redefined since. With `is_final`, nothing is undone, and the record of the changes is discarded.
     """
 
     name: ClassVar[str] = "restore"

@@ -54,7 +54,7 @@ class ListedName:
 
     name: str
     type: str | None = None
-    """The type, as in `Completion`."""
+    """The server's term for the kind of name, as in `Completion.type`."""
     parameters: str = ""
     doc: str = ""
     line: int | None = None
@@ -68,7 +68,7 @@ class Names:
     listed: tuple[ListedName, ...]
     omitted: int = 0
     private: int = 0
-    """Number of private names, which are neither listed nor counted as omitted, if known."""
+    """Number of private names, as far as known. They are neither listed nor counted as omitted."""
 
     def definitions_of(self, name: str) -> list[str]:
         """Return the qualified names in the list that end with this name, such as `shop.price` for `price`."""

@@ -16,7 +16,7 @@ MAX_TEXT_CHARS = 4000
 MAX_NAMED_FAILURES = 10
 """Maximum number of failures named in one line."""
 UNKNOWN_TEST_TEXT = "an unknown test"
-"""Text used instead of a test's location if a run was stopped while the REPL did not know of a running test."""
+"""Text used in place of a test's location if the REPL did not know which test was running when the run was stopped."""
 
 
 def encode_report(run: TestRun) -> str:

@@ -62,17 +62,20 @@ class Dialect:
     call_cached: Code | None = None
     """Code that calls the function `FORM`, compiled once and stored as `NAME`, with `ARGUMENTS`."""
     cached: frozenset[str] = frozenset()
-    """The capabilities whose programs are stored, because compiling takes longer than running them."""
+    """The capabilities whose programs are stored, because compiling them takes longer than running them."""
     tooling: tuple[str, ...] = ()
     """Parts of file or class names that identify tool frames in a stack."""
     unsafe_bytes: int | None = None
     """The length in bytes above which requests that are not pure ASCII break this server."""
     no_file: str | None = None
-    """The file name for code without a file, in a server that remembers the last name in a session."""
+    """The file name to send with code that has no file, for servers that would otherwise reuse the last file name."""
     send_gap_s: float = 0.0
     """Seconds to wait before sending a request while another one is running."""
     print_limits: str | None = None
-    """An expression that prints more than two elements, for servers that may honor print limits."""
+    """An expression whose value has more than two elements, for testing whether the server honors print limits.
+
+    It is None for servers that never do.
+    """
     fixes: tuple[Code, ...] = ()
     """Fixes for the server, each evaluated once per connection. They have no effect on a server without the bug."""
     printer: Code | None = None
