@@ -34,11 +34,12 @@ MAX_MESSAGE_CHARS: Final = 4000
 MAX_TRACE_FRAMES: Final = 20
 """Maximum number of frames of user code in a failure."""
 _UNNAMED_CODE_FILES: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-"""Beginnings of the file names that code sent to a REPL has."""
+"""Prefixes of the file names that servers assign to code sent without a file."""
 _MISSING_FILE_NAMES: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE_FILES})
 
 PHASES_BEFORE_RUNNING: Final = READING_PHASES | {"compile", "compilation", "macroexpansion"}
-"""Phases of failures whose position is in the failed form. Running code may fail inside a form that ran earlier."""
+"""Phases of failures whose position is in the failed form. At run time, the position may be in another form's function.
+"""
 
 
 def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failure:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 RECHECK_INTERVAL_S = 0.25
-"""Seconds between checks of a port file whose meaning depends on a REPL that is starting."""
+"""Seconds between checks while port files alone do not show which REPLs are running, as when one is starting."""
 CONNECT_TIMEOUT_S = 3.0
 """Seconds to wait for a connection to a port. Windows takes two seconds to report that nothing is listening."""
 SETTLED_RECHECK_INTERVAL_S = 10.0
@@ -247,7 +247,7 @@ class ReplChoice:
     is_not_accepted: bool = False
     """Whether the error is that the user has not accepted a checkout."""
     stand_in_note: str = ""
-    """For a REPL that replaces the project's own: what it is, and why the project's own is not started."""
+    """If the REPL replaces the project's own, a note on what it is and why the project's own is not started."""
 
     @property
     def title(self) -> str:

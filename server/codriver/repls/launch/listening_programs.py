@@ -36,8 +36,8 @@ TOOL_NAME_PREFIXES: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
 class ListeningPrograms:
     """Finds the listening programs in one workspace. Not thread-safe.
 
-    `variables` are environment variables of programs that give Codriver a REPL when asked, with the advice on how to
-    start other programs in the same way.
+    `variables` maps environment variables to advice. A program with such a variable offers a REPL to Codriver on
+    request, and the advice is how to start any program in this way.
     """
 
     def __init__(self, workspace: Path, variables: Mapping[str, str] = NO_VARIABLES) -> None:

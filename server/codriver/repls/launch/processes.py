@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 SUPERVISED_OPTION: Final = "--supervised"
-"""The argument of commands that get a stdin that ends when Codriver ends.
+"""The command-line option of REPLs that end with Codriver because their stdin is a pipe that closes when it exits.
 
-All other commands get an empty stdin, so code that reads it fails immediately instead of waiting forever.
+Commands without this option get an empty stdin, so code that reads it fails immediately instead of waiting forever.
 """
 
 WATCHDOG_PATH: Final = str(Path(systems.__file__).with_name("watchdog.py"))
@@ -59,7 +59,7 @@ STOP_TIMEOUT_S: Final = 2.5
 """Seconds to wait for a process tree to end: the watchdog's 2 s between SIGTERM and SIGKILL, and a margin."""
 
 SHUTDOWN_TIMEOUT_S: Final = 2.0
-"""Seconds that a REPL has to end by itself when requested. A busy REPL never does."""
+"""Seconds that a REPL has to exit by itself on request. A busy REPL never does."""
 
 ADDRESS_POLL_INTERVAL_S: Final = 0.05
 """Seconds between checks for the address of a REPL that is starting."""
@@ -72,7 +72,7 @@ MAX_CRASH_LINES: Final = 2000
 MAX_CRASH_FRAMES: Final = 3
 """Maximum number of frames quoted from a crash report."""
 MAX_LINE_CHARS: Final = 4096
-"""Maximum number of characters per line that are searched for an address. Longer output must not accumulate."""
+"""Maximum number of characters per line that are searched for an address, so that long lines do not fill the memory."""
 
 _ADDRESS_PATTERNS: Final = (
     re.compile(r"nrepl://(?P<host>\[[^\]\s]+\]|[^\s:/]+):(?P<port>\d{1,5})"),
@@ -86,7 +86,7 @@ _LOOPBACK_HOSTS: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::
 
 
 Farewell = Callable[[], Awaitable[None]]
-"""Asks a REPL to end by itself. Must not raise."""
+"""Asks a REPL to exit by itself. Must not raise."""
 
 
 class ReplProcess:

@@ -64,8 +64,9 @@ class Project:
 def find_projects(workspace: Path) -> tuple[Project, ...]:
     """Return the kinds of projects in a workspace, starting with the one to use first.
 
-    Project files precede required packages. Lisps precede Python, because many tools of Lisp projects are written in
-    Python. Source files come next, starting with those at the top, and then the packages of extras and groups.
+    Lisp projects identified by a project file come first, then those identified by a required package, and then Python
+    projects, because many tools of Lisp projects are written in Python. Projects identified by source files follow,
+    starting with files in the workspace itself. Those identified by packages of extras and groups come last.
     """
     found: dict[str, Project] = {}
     for project in _find(workspace):
@@ -283,7 +284,7 @@ class Interpreter:
 
     path: str
     whose: str
-    """Where the interpreter comes from."""
+    """A description of where the interpreter comes from."""
     caution: str | None = None
     """A warning if it is not the project's own interpreter."""
     remark: str | None = None
@@ -291,12 +292,12 @@ class Interpreter:
     waits_for: Path | None = None
     """The checkout that must be accepted before its own interpreter is used instead of this one."""
     lapsed: str | None = None
-    """The reason why an earlier acceptance of that checkout no longer counts."""
+    """The reason why an earlier acceptance of the checkout in `waits_for` no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The state of the user's acceptance of a checkout, which decides whether its programs may run."""
+    """Whether the user has accepted a checkout, which decides whether programs in it may run."""
 
     is_given: bool = False
     directories: tuple[str, ...] | None = None

@@ -118,14 +118,15 @@ class AddressFile:
 
     path: Path
     prepare: Callable[..., None]
-    """Called with the path before a start, and with `is_first`, for the first start of this server. May block.
+    """Write the file before the REPL starts, or raise a `StartError`. May block.
 
-    Write the file, unless it exists and this is not the first start. Raises a `StartError`.
+    Takes the path and `is_first`, which is true for the first start by this server. An existing file is only replaced
+    at the first start.
     """
     discard: Callable[[Path], None]
     """Remove the file if it exists. May block."""
     farewell: Callable[[Path], Awaitable[None]]
-    """Ask the REPL to end before its process is ended."""
+    """Ask the REPL to exit by itself before its process is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +146,9 @@ class Recipe:
     remark: str | None = None
     """Information that is reported once per workspace."""
     address_file: AddressFile | None = None
-    """The file with the REPL's address, if that is chosen before the start."""
+    """The file with the REPL's address, if the address is chosen before the REPL starts."""
     remedies: tuple[tuple[str, str], ...] = ()
-    """Pairs of a string in the last output of an ended process and its meaning."""
+    """Pairs of a string and a remedy, which is reported if a process ends and its last output contains the string."""
     awaits_trust: bool = False
     """Whether the REPL replaces another one until the user accepts the workspace."""
     is_apart: bool = False
@@ -158,7 +159,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A workspace, the environment of its processes, and the value of the setting `python`."""
+    """A workspace, the environment variables of its processes, and the value of the setting `python`."""
 
     workspace: Path
     environ: Mapping[str, str]

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 CONNECT_TIMEOUT_S: Final = 5.0
-"""Maximum time that companions may spend querying a server on their creation. Basilisp is slow on a busy machine."""
+"""Maximum number of seconds that companions may spend on queries to a server when they are created.
+
+Basilisp is slow on a busy machine.
+"""
 
 
 class NreplAccess:

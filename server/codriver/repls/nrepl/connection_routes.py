@@ -41,9 +41,9 @@ class Route(Enum):
 def choose_route(name: str, isolates: Isolation | None, *, shares_names: bool, has_joining: bool) -> Route:
     """Choose how a session that is not open yet gets a connection.
 
-    Args: name: the name of the session. isolates: what the server isolates from each other, or None if it is not known
-        yet. shares_names: whether the caller wants the main session's names. has_joining: whether the dialect has code
-        that makes a clone share another session's names.
+    `name` is the name of the session. `isolates` is what the server isolates, or None if that is not known yet. With
+    `shares_names`, the session is to use the main session's names. `has_joining` means that the dialect has code that
+    makes a clone share another session's names.
     """
     is_codrivers = name in CODRIVER_SESSIONS
     if isolates == "none":

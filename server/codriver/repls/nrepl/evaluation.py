@@ -1,8 +1,8 @@
 """The evaluation of one request in a session of an nREPL server.
 
-If nothing prevents it, the first form is sent in the same iteration of the event loop in which it was requested. All
-further work is done while the REPL is evaluating. A successful evaluation of one form ends in the iteration in which
-its reply is received, without a task. Only evaluations that have to send or wait for more use one.
+If nothing prevents it, the first form is sent in the event loop iteration in which it was requested. All further work
+is done while the REPL is evaluating. A successful evaluation of one form ends in the iteration in which its reply is
+received, without a task. A task is used only if more requests must be sent or more replies awaited.
 
 Source: nREPL documentation, "Ops", `eval` and `load-file`.
 """
@@ -343,7 +343,7 @@ class Evaluation:
         return None
 
     def _open(self, on_decided: Callable[[], None] | None = None) -> SentRequest:
-        """Start an exchange for a request, and make it the session's running one until `_finish`."""
+        """Start an exchange for a request, and make it the session's running exchange until `_finish` is called."""
         shared = self._shared
         prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE_OP in shared.probed.ops
         reports = shared.programs.report_fields
@@ -446,7 +446,7 @@ class Evaluation:
         return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, ending: Ending) -> Ending:
-        """Add details missing from the reply to a failure: its chain, and the class that a wrapper hides."""
+        """Add details to a failure that its reply lacks: the chain of errors, and the class that a wrapper hides."""
         session = self._session
         if ending.failure is None or session.failure is None or self._request.frame is not None:
             return ending

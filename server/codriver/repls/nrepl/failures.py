@@ -46,7 +46,7 @@ JVM_ERROR_CLASSES: Final = frozenset({
     "ArithmeticException", "ArityException", "ArrayIndexOutOfBoundsException", "ClassCastException",
     "IndexOutOfBoundsException", "NullPointerException", "NumberFormatException", "StringIndexOutOfBoundsException",
 })  # fmt: skip
-"""Error classes that the JVM itself throws and that have no cause."""
+"""Classes of errors that the JVM itself throws, which have no cause."""
 
 _CLOJURE_ERROR_PATTERN: Final = re.compile(
     r"^(?P<what>Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Heartbeat:
     """The time limits of a heartbeat, which add up to 25 s by default.
 
-    After `silence_s` without data, a request is sent. If it is not answered within `answer_s`, the REPL counts as gone.
+    After `silence_s` without data, a request is sent. If the REPL does not answer within `answer_s`, it counts as gone.
     """
 
     silence_s: float = 10.0

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FOLLOW_UP_TIMEOUT_S: Final = 5.0
-"""Seconds that the end of an evaluation waits for a failure's chain or for a value to be stored."""
+"""Maximum number of seconds to wait, at the end of an evaluation, for the causes of a failure or for a stored value."""
 
 LOCALS_OP: Final = "codriver/locals"
 """The worker's op that returns the local variables in the last error's frames."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.connection import Message
 
 PHASE_DATA_PREFIXES: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
-"""The start of an error's printed data if Clojure's tools have wrapped another error."""
+"""Prefixes of the printed data of errors with which Clojure's tools wrap other errors."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 """Flags that cider-nrepl sets on frames outside the project."""
 

@@ -65,7 +65,7 @@ class OpenedSessions:
         """Close every session, including those left open by an earlier connection.
 
         The connection `main` is used for the latter. Code is still running in the `busy` sessions. If closing them
-        fails, this server's next connection leaves them open.
+        fails, the next connection to the server leaves them open.
         """
         opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:
@@ -77,8 +77,8 @@ class OpenedSessions:
     async def close_leftover_sessions(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
         """Close the sessions of an earlier connection that were idle when the connection was lost.
 
-        This happens before any session is opened, so that repeated kills do not accumulate sessions. Several
-        connections made with `dial` work concurrently, because nREPL takes 0.1 s per session.
+        This happens before any session is opened, so that sessions do not accumulate if Codriver is killed repeatedly.
+        Several connections made with `dial` are used concurrently, because nREPL takes 0.1 s per session.
         """
         if self._record is None or not (left := await self._record.sessions_to_close(self._address, with_busy=False)):
             return

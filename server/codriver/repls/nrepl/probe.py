@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 PROBE_TIMEOUT_S: Final = 10.0
-"""Seconds to wait for each probe. A server that takes longer for a constant is busy."""
+"""Seconds to wait for each probe. A server that takes longer to evaluate a constant is busy."""
 
 MIN_JAVA_NEEDING_ATTACH: Final = 21
 """The first JDK in which only an agent attached to the process can stop a thread. Source: nREPL 1.3."""
@@ -129,11 +129,11 @@ class ProbeResult:
     accepts_positions: bool
     """Whether requests may contain `line` and `column`.
 
-    For these, nREPL before 0.3 (`clojure.tools.nrepl`) accesses a Java class that is closed in Java 16 and later. Its
-    thread then dies, and the evaluation never ends.
+    To handle them, nREPL before 0.3 (`clojure.tools.nrepl`) accesses a Java class that is inaccessible in Java 16 and
+    later. The evaluating thread then dies, and the evaluation never ends.
     """
     file_evaluator: str | None = None
-    """The function sent as `eval` with code from a file, or None if the server does not support it."""
+    """The function to send in the field `eval` with code from a file, or None if the server does not support it."""
     description: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     """The fields in the server's reply to `describe`."""
 
@@ -161,7 +161,7 @@ def parse_versions(answer: Sequence[Message]) -> dict[str, str]:
 
 
 MAX_NAMED_PACKAGES: Final = 5
-"""Maximum number of packages named in a note. These are enough to recognize where they come from."""
+"""Maximum number of packages named in a note. They suffice to recognize where the packages come from."""
 
 
 def describe_outside_packages(answer: Sequence[Message]) -> str | None:
@@ -275,7 +275,7 @@ async def probe(
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
-    """Return the dialect of a server, and the facts to which the dialect's expression evaluates.
+    """Return the dialect of a server, and the value of the dialect's expression `facts`.
 
     The ops decide which dialects are tried first. A busy server must not count as unknown for the lifetime of the
     connection, so expressions that timed out are sent again if another one was answered.
@@ -368,7 +368,7 @@ async def _probe_print_limits(
 
 
 async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str | None:
-    """Return the function that makes the server compile a file's name into code, or None if it has no effect."""
+    """Return the function that makes the server record a file's name in compiled code, or None if it has no effect."""
     if dialect.file_evaluator is None:
         return None
     name = "codriver_probe.clj"

@@ -61,9 +61,9 @@ class NreplSession:
     unprinted: int = 0
     """The number of requests that were evaluated without a value from Codriver's printer."""
     is_deaf: bool = False
-    """Whether the server no longer runs code in this session, although it still owes the end of an evaluation."""
+    """Whether the server no longer runs code in this session, although it has not reported the end of an evaluation."""
     failure: SentFailure | None = None
-    """The last failure, if the server sends its trace with it."""
+    """The last failure, for servers that send a failure together with its trace."""
 
     @property
     def namespace_session_id(self) -> str:

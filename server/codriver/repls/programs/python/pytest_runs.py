@@ -355,9 +355,9 @@ def overriding_options(files: Iterable[str], match: str) -> list[str]:
 
 
 def may_have_basilisp_tests(targets: Sequence[str]) -> bool:
-    """Return whether there may be Basilisp tests, because its plugin first compiles all of Basilisp.
+    """Return whether there may be Basilisp tests, without which Basilisp's plugin is disabled.
 
-    A directory with too many files to search counts as if it had some.
+    The plugin first compiles all of Basilisp. A directory with too many files to search counts as if it had such tests.
     """
     seen = 0
     for target in targets or ["."]:
