@@ -29,7 +29,7 @@ MAX_EVENTS_PER_WINDOW: Final = 200
 WINDOW_S: Final = 1.0
 """Length of the time window in which a REPL's events are counted together."""
 MAX_REMEMBERED_IDS: Final = 2000
-"""Maximum number of event ids to remember per REPL to detect duplicates. The app log stores as many events."""
+"""Maximum number of event ids to remember per REPL to detect duplicates. The app log has the same number of events."""
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ class AppStreams:
         self._query = query
         self._streams: tuple[AppStream, ...] = ()
         self._observing = ExitStack()
-        """Observes the core's state as long as there are streams."""
+        """Observes the core's state while there are streams."""
 
     def active(self) -> list[AppStream]:
         """Return the streams whose REPLs are connected, in the order in which they were started."""

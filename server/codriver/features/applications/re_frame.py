@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 FORM_FILES: Final = ("values.cljc", "re_frame.cljc")
-"""Files with the forms to send."""
+"""Files that contain the forms to send to an application."""
 ACCESSOR_NAMES: Final = (
     "health", "state", "epochs", "diff", "trace", "issues", "handlers", "machines", "dispatch", "restore", "reset",
 )  # fmt: skip

@@ -61,7 +61,7 @@ ROLES_BY_BAND: Final[Mapping[str, tuple[str, ...]]] = {
     "machines": ("machines",),
     "sensitive": ("sensitive",),
 }
-"""Maps each band of accessors to the roles (framework functions) that it requires."""
+"""Maps each band, which is a group of accessors, to the roles (functions of the framework) that it requires."""
 
 
 def _bands(answer: Fields) -> dict[str, object]:

@@ -28,7 +28,7 @@ CLOJURE_DIRECTORY: Final = PACKAGE_DIRECTORY / "clojure"
 """A directory for the classpath that contains only the seam."""
 WORKER_DIRECTORY: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
 RECORD_NAME: Final = "copied-files.txt"
-"""File name of the record, which has the format of `sha256sum --check`."""
+"""File name of the record of copied files, which has the format that `sha256sum --check` reads."""
 SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 COPY_RULES: Final = FileRules(Links.NEVER, files.MEBIBYTE)
 _RECORD_HEADER: Final = "# Files of codriver "

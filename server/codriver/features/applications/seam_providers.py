@@ -43,7 +43,7 @@ class Provider:
     dialects: frozenset[str]
     sentinel: str
     forms: Mapping[str, str]
-    """The forms by accessor."""
+    """Maps accessors to the forms that call them."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Expressions that are true if an accessor's form can be evaluated, by accessor. Sent with the sentinel."""
     read: Callable[[str, object], Fields] | None = None
@@ -219,7 +219,7 @@ def read_answer(provider: Provider, accessor: str, text: str) -> str:
 
 
 def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
-    """Return the `known` subscriptions that have ended, according to an accessor call and its answer."""
+    """Return the `known` subscriptions that have ended, according to a call of an accessor and its result."""
     if accessor == "unsubscribe":
         return {str(arguments.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not answer["ok"]:

@@ -17,7 +17,7 @@ PACKAGE_FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_s
 CLOJURE_FILE: Final = PACKAGE_FILE.parent / "clojure" / "codriver" / "seam.cljc"
 """File of the namespace that Clojure applications use to expose their state."""
 CONTRACT_VERSION: Final = 1
-"""The version of the seam's contract that Codriver reads."""
+"""The version of the seam's contract that Codriver supports."""
 
 
 @dataclass(frozen=True, slots=True)

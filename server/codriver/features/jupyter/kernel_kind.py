@@ -9,7 +9,7 @@ from typing import Final
 from codriver.repls.kinds import ReplKind
 
 JUPYTER_PROTOCOL: Final = "jupyter"
-"""The protocol of Jupyter kernels whose address is the path of a connection file, and the `--repl` that starts one."""
+"""The protocol of kernels that are addressed by a connection file. Also the value of `--repl` that starts a kernel."""
 
 
 def session_key_for_kernelspec(name: str) -> str:

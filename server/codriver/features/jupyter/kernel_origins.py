@@ -8,9 +8,9 @@ from codriver.core.state import Origin
 from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 
 KERNEL_FILE: Final = "kernel"
-"""The kind of origin of a kernel with a connection file. The text is the file's path."""
+"""The origin kind of a kernel found by its connection file. The origin's text is the path of the file."""
 KERNEL_SERVER: Final = "server"
-"""The kind of origin of a kernel on a Jupyter Server. The text is its URL."""
+"""The origin kind of a kernel on a Jupyter Server. The origin's text is the URL of the kernel."""
 
 
 def kernel_of_file(path: object, *, is_discovered_only: bool = False) -> Origin:

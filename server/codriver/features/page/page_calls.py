@@ -68,7 +68,7 @@ DISPLAY_TIMEOUT_S: Final = 20.0
 HTML_TYPE: Final = "text/html"
 MARKDOWN_TYPE: Final = "text/markdown"
 DISPLAY_FIELDS: Final = MappingProxyType({HTML_TYPE: "address", MARKDOWN_TYPE: "markdown", "text/latex": "latex"})
-"""The fields for the media types that the page displays in addition to text and images."""
+"""Maps media types that the page displays, in addition to text and images, to the fields of the answer for them."""
 FRAME_HEAD: Final = (
     '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><style>'
     "body{font:13px system-ui,sans-serif;margin:8px}table{border-collapse:collapse;border:0}"

@@ -81,7 +81,7 @@ def bind_in_directory(listener: socket.socket, directory: Path, name: str) -> No
 def peer_ids(sock: socket.socket) -> tuple[int, int] | None:
     """Return the ids of the process and the user at the other end of a Unix socket, or None if unknown.
 
-    macOS does not know the process after it has closed its end.
+    On macOS, the process is unknown after it has closed its end of the socket.
     """
     return macos_peer_ids(sock) if sys.platform == "darwin" else linux_peer_ids(sock)
 

@@ -103,11 +103,11 @@ class Programs:
     _lost: dict[str, float] = field(default_factory=dict)
     """The time at which the loss of the connection was noticed, by REPL."""
     _unreplaced: dict[str, str] = field(default_factory=dict)
-    """The reason why there is no process for a REPL, by REPL."""
+    """The reason why a REPL has no process, by REPL."""
     _outputs: dict[str, str] = field(default_factory=dict)
     """The last output of the finished runs of known REPLs, by run, until these REPLs are forgotten."""
     _finished: dict[str, str] = field(default_factory=dict)
-    """How programs that an agent had used ended, by session key."""
+    """Descriptions of how programs that an agent had used ended, by session key."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
     _directory: Path = field(init=False)
     _directory_path: str = field(init=False)

@@ -67,7 +67,7 @@ class CallWatches:
         self._workspace = workspace
         self._watches: dict[str, CallWatch] = {}
         self._observing = ExitStack()
-        """Observes the core's state as long as there are watches."""
+        """Observes the core's state while there are watches."""
 
     def find(self, repl: str, who: str, function: str) -> list[CallWatch]:
         """Return the watches that a caller has started on a function in a REPL."""

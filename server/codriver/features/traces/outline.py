@@ -136,7 +136,7 @@ def _groups(calls: Sequence[CallRecord]) -> list[CallGroup]:
 
 
 def _nested_groups(group: CallGroup, children: Mapping[int, Sequence[CallRecord]]) -> list[CallGroup]:
-    """Return the calls made by a group's displayed call, and calls to other functions made by the other calls."""
+    """Return the calls made by the displayed call of a group, and calls of other functions by the rest of the group."""
     found = _groups(children.get(group.representative.number, ()))
     known = {id(selected.representative.function) for selected in found}
     others: dict[int, list[CallRecord]] = {}

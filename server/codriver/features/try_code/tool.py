@@ -40,7 +40,7 @@ DEFAULT_TESTS_TIMEOUT_MS: Final = 10_000
 SELECT_FIRST_PASSING: Final = "first-green"
 """Value of `keep` that applies the first candidate whose tests all pass."""
 _LISTED_EDIT_FIELDS: Final = ("type", "filePath", "oldText", "newText", "name", "code")
-"""The fields of an edit in the tool's schema. Clients that make schemas strict cannot send others."""
+"""The fields of an edit in the tool's schema. Clients that apply the schema strictly cannot send other fields."""
 Edits = list[EditArguments]
 
 

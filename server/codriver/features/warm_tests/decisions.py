@@ -44,7 +44,7 @@ class Project:
 
     plan: Plan | None = None
     stamp: str = ""
-    """A digest of the interpreter's packages at the time when this was learned."""
+    """A digest of the interpreter's packages at the time when the other fields were learned."""
     off: str = ""
     """The reason why runs stay plain until packages change."""
     unfit: str = ""
@@ -56,7 +56,7 @@ class Project:
     failed_starts: int = 0
     """The number of consecutive failed starts."""
     is_restored: bool = False
-    """Whether this was learned by an earlier server and has not been used by a run yet."""
+    """Whether the other fields were learned by an earlier server and no run has used them yet."""
     comparison: Comparison | None = None
     plain_start_s: float | None = None
     """How long the last plain run took to collect its tests."""

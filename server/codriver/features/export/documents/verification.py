@@ -49,7 +49,7 @@ _TYPO_ERRORS: Final = frozenset(
 _TYPO_PHASES: Final = frozenset(
     {*("read", "read-source", "compile", "compilation"), *("compile-syntax-check", "macro-syntax-check")}
 )
-"""Phases of Clojure errors in which code fails only because it cannot be read or compiled."""
+"""Phases of Clojure errors for code that cannot be read or compiled."""
 _TYPO_MESSAGES: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
 """Prefixes of error messages about names that do not exist."""
 _EDIT_LOAD_ENTRY: Final = re.compile(r"edit_files loads ")

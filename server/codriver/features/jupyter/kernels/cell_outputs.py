@@ -57,7 +57,7 @@ class CellOutputs:
         self._max_characters = max_characters
         self._outputs: list[CellOutput] = []
         self._chunks: list[str] = []
-        """The texts of the last output, if it is a stream."""
+        """The chunks of text in the last output, if it belongs to a stream."""
         self._characters = self._omitted = 0
         self._by_display: dict[str, list[CellOutput]] = {}
         self._count: int | None = None

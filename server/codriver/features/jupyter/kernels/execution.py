@@ -80,11 +80,11 @@ class Execution:
         self.has_value = anyio.Event()
         self.waits_for_input = False
         self.is_cut = False
-        """Whether a Jupyter Server omitted some of its messages."""
+        """Whether a Jupyter Server omitted some of the execution's messages."""
         self.omitted_bytes = 0
-        """Number of bytes in its messages that were not stored."""
+        """Number of bytes in the execution's messages that were not stored."""
         self.read_error_cause = ""
-        """The reason why one of its messages could not be read, or empty."""
+        """The reason why one of the execution's messages could not be read, or an empty string."""
         self._has_noted_gap = False
         self.is_finished = False
 

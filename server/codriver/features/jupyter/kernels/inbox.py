@@ -38,9 +38,9 @@ class DroppedMessages:
 
     parent: Mapping[str, object]
     stream: str
-    """The stream that all of them were printed to. Empty for displays and similar messages."""
+    """The stream to which all of the dropped messages belong. Empty for displays and similar messages."""
     size: int
-    """Total size of their contents in bytes."""
+    """Total size of the contents of the dropped messages in bytes."""
 
 
 class Inbox:

@@ -61,7 +61,7 @@ class KernelDiscovery:
         self._protocols = protocols
         self._clock = clock
         self._next_attempts: dict[str, tuple[float, float]] = {}
-        """The time at which to retry each kernel that was given up, and the interval before that attempt."""
+        """For each kernel that could not be connected, the time of the next attempt and the interval before it."""
         self._written_ns: dict[str, int] = {}
         self._reported: Mapping[str, str] = {}
         self._last_result: SearchResult | None = None

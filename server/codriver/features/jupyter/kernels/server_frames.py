@@ -42,7 +42,7 @@ MAX_FRAME_BUFFERS: Final = 1024
 MAX_PART_BYTES: Final = 2**20
 """Maximum size of a header, parent header or metadata, which are small."""
 TEXT_PLACEHOLDER: Final = "\ufdd0"
-"""Placeholder for long strings, for messages that contain none.
+"""Placeholder for long strings in messages that do not contain this character.
 
 It is a noncharacter in Unicode, so it does not occur in text by accident.
 """

@@ -58,7 +58,7 @@ STARTUP_MODULES = ("sitecustomize", "usercustomize", "encodings")
 
 
 def startup_files() -> dict[str, tuple[int, int, int] | None]:
-    """Return the files that Python read or looked for at startup, with their stats.
+    """Return the files that Python read or looked for at startup, with their state as returned by `file_stat`.
 
     Files in the directories of installed packages are omitted, because the server compares these directories itself.
     """

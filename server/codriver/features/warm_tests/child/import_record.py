@@ -29,19 +29,19 @@ class ImportRecord:
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = {}
-        """The modules that it imported, in order, including those that were already loaded."""
+        """The modules that the module imported, in order, including those that were already loaded."""
         self.directory = ""
-        """The current directory, if it read it."""
+        """The current directory, if the import read it."""
         self.environment: dict[bytes, bytes | None] = {}
-        """The environment variables that it read, with their values."""
+        """The environment variables that the import read, with their values."""
         self.whole_environment: dict[bytes, bytes] | None = None
-        """All environment variables, if it iterated over them."""
+        """All environment variables, if the import iterated over them."""
         self.native: dict[bytes, bytes] | None = None
         """The variables that native code may read, if this module is native code outside the standard library."""
         self.missed: set[str] = set()
-        """Nonexistent top-level modules that it tried to import."""
+        """Nonexistent top-level modules that the module tried to import."""
         self.files: dict[str, tuple[int, int, int] | None] = {}
-        """Other files that it read or looked for, with their stats; None if the file did not exist."""
+        """Other files that the import read or looked for, with their state as returned by `file_stat`."""
         self.effects: list[tuple[str, Any]] = []
         """The effects to repeat when the module is revealed, in order (see `effects`)."""
         self.obstacle = ""

@@ -69,7 +69,7 @@ FACT_FINDING_MODULES = frozenset({"ctypes.util", "platform"})
 IMPORT_SYSTEM_MODULES = frozenset(
     {"importlib._bootstrap", "importlib._bootstrap_external", "_pytest.assertion.rewrite", "child.preload"}
 )
-"""Modules that find and load others."""
+"""Modules that find and load other modules."""
 WARM_PROCESS_ID = os.getpid()
 """Process id of the warm process. Its children have different ones."""
 WRITE_MODE_CHARACTERS = frozenset("wax+")
@@ -114,7 +114,7 @@ class Preloader:
         self.modules: dict[str, ModuleType] = {}
         """All modules that were loaded when the preloaded ones were hidden."""
         self.namespaces: dict[str, dict[str, Any]] = {}
-        """What each hidden module contained: functions, classes and constants by name."""
+        """The contents of each hidden module: its functions, classes and constants by name."""
         self.generators: list[Any] = []
         """Random number generators that imports created without a seed."""
         self.bit_generators: list[Any] = []
@@ -781,7 +781,7 @@ def module_contents(module: Any) -> dict[str, Any]:
 
 
 def namespace_of(module: Any) -> dict[str, Any]:
-    """Return the attributes of a module by name. Objects without attributes may stand in for modules."""
+    """Return the attributes of a module by name. Return an empty dict for an object that has no attributes."""
     found = getattr(module, "__dict__", None)
     return found if type(found) is dict else {}
 

@@ -25,7 +25,7 @@ CONTAINER_TYPES = (dict, list, set)
 CONTAINER_NAMES = frozenset({"OrderedDict", "defaultdict", "deque"})
 """Types of containers in `collections`, which may not be loaded."""
 MAX_COPIED_ENTRIES = 2000
-"""Maximum number of entries for a container to be copied. Larger ones are assumed to be tables."""
+"""Maximum number of entries in a container that is copied. Larger containers are assumed to be tables of data."""
 INTERNAL_MODULES = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
     "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",

@@ -124,8 +124,8 @@ class Revealer:
     def check_modules(self, name: str, records: dict[str, ImportRecord]) -> None:
         """Request a plain process if the modules used by an import are not those that were preloaded.
 
-        A module may have been replaced in `sys.modules`, or one of its functions, classes and constants. `records` are
-        those of all modules that the import of `name` reveals.
+        A module may have been replaced in `sys.modules`, or one of its functions, classes and constants. `records`
+        contains the import records of all modules that the import of `name` reveals.
         """
         used = {other: module_name for module_name, record in records.items() for other in record.imports}
         used.update((module_name.rpartition(".")[0], module_name) for module_name in records if "." in module_name)
