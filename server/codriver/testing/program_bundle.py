@@ -87,7 +87,10 @@ _EXTRA_PROGRAMS: Final = {
         "testing.programs.calls_recorder",
     ),
 }
-"""Additional programs, for each recorder and for retaining a process. A recorder's last program defines `recorder`."""
+"""Additional programs for each recorder and for retaining a process.
+
+The last program of a recorder defines a function named `recorder`.
+"""
 _FUTURE_IMPORT: Final = "from __future__ import annotations\n"
 """Import that is removed from each program, because the compiler gets its flag as an argument."""
 

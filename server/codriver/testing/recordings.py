@@ -34,13 +34,13 @@ class ExecutedFunctions:
 
     by_test: dict[str, frozenset[Function]] = field(default_factory=dict)
     after_import: dict[str, frozenset[Function]] = field(default_factory=dict)
-    """The executed functions that ran in the test itself or in its fixtures."""
+    """The functions that ran in a test itself or in its fixtures, by test."""
     file_of: dict[str, str] = field(default_factory=dict)
     """File of each test."""
     files: frozenset[str] = frozenset()
     """Project files that were loaded as modules."""
     at_import: frozenset[Function] = frozenset()
-    """Functions that ran while files were imported, or outside of tests. Later tests may depend on what they made."""
+    """Functions that ran while files were imported, or outside of tests. Later tests may depend on their effects."""
     preloaded: frozenset[str] = frozenset()
     """Project files that were loaded before the recording started."""
     starting_processes: frozenset[str] = frozenset()

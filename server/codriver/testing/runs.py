@@ -1,6 +1,6 @@
 """Values that describe a test run: what to run, the events during the run, and the report.
 
-A `StartRun` starts a run, either as a new process or as a copy of a process that has already imported what the tests
+A `StartRun` starts a run, either in a new process or in a fork of a process that has already imported what the tests
 need. The two differ only in how long the start takes.
 """
 
@@ -35,7 +35,7 @@ class ChosenTests:
     """The tests to run out of those that are collected, by the ids that pytest prints."""
 
     functions: tuple[str, ...] = ()
-    """Test functions without parameters, in the order in which they run first."""
+    """Ids of test functions, without parameters. They run before all other tests, in this order."""
     files: tuple[str, ...] = ()
     """Files whose remaining tests run after `functions`."""
 
@@ -63,13 +63,13 @@ class RunSpec:
     """Options of recorders by name. Each recorder results in a `Recorded` event.
 
     `functions` records the project's functions that each test executes. `calls` records the calls to the functions in
-    `names`, or to all of the project's functions if it is empty. `lines` records which of `lines`, by absolute path, do
-    not run, where None means all lines in a file.
+    `names`, or to all of the project's functions if `names` is empty. `lines` records which lines do not run. The
+    option `lines` maps absolute paths to line numbers, or to None for all lines in a file.
     """
     roots: tuple[str, ...] = ()
     """Directories whose functions are recorded. Default: the working directory."""
     is_isolated: bool = False
-    """Whether modules in the working directory come after all others, as in a workspace that has not been accepted.
+    """Whether modules in the working directory are found after all others, as in a workspace that is not accepted.
 
     The process then ignores PYTHONPATH and Python's other environment variables, and the user's site-packages.
     """
@@ -278,7 +278,7 @@ class RunFinished:
     why_not_retained: str = ""
     """The reason why the process was not retained although requested."""
     hash_seed: int | None = None
-    """Hash seed of a process that was copied from another one. That of a new process is unknown."""
+    """Hash seed of a process that was forked from another process. The seed of a new process is unknown."""
 
 
 Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsFound | RunFinished
@@ -348,20 +348,20 @@ class StartState:
     """The way in which runs of an interpreter in a directory are currently started."""
 
     is_warm: bool
-    """Whether runs are copies of a process that has imported what the tests need."""
+    """Whether runs use forks of a process that has imported what the tests need."""
     python: str = ""
     directory: str = ""
     reason: str = ""
-    """The reason why runs, or the last run, are plain new processes."""
+    """The reason why runs use new processes, or why the last run did."""
     pid: int | None = None
-    """Id of the process that is copied. The following fields describe it."""
+    """Id of the process that is forked. The following fields describe this process."""
     memory_mb: int = 0
     hash_seed: int | None = None
     modules: int = 0
     runs: int = 0
-    """Number of runs that were copied from the process."""
+    """Number of runs that used a fork of the process."""
     differences: tuple[str, ...] = ()
-    """Tests whose outcome differs between copies and plain new processes."""
+    """Tests whose outcome differs between forks and new processes."""
 
 
 class StartRun(Protocol):

@@ -35,11 +35,11 @@ class Suspect:
 
     function: Function
     coefficient: float
-    """From 0 to 1, where 1 means that all failing tests executed it, and no passing test did."""
+    """From 0 to 1, where 1 means that all failing tests executed the function, and no passing test did."""
     size: int = 0
-    """Size of its bytecode, in bytes."""
+    """Size of the function's bytecode, in bytes."""
     is_after_import: bool = True
-    """Whether it ran in the test or its fixtures, and not only while files were imported."""
+    """Whether the function ran in the test or its fixtures, and not only while files were imported."""
 
     @property
     def score(self) -> float:

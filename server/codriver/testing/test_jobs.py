@@ -64,7 +64,7 @@ PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain ne
 MAX_NAMED_FAILURES: Final = 10
 """Maximum number of failures that a log line names."""
 MAX_EXPLAINED_FAILURES: Final = 5
-"""Maximum number of failures whose suspicious functions are found. One test can have several failures."""
+"""Maximum number of failures for which suspicious functions are determined. One test can have several failures."""
 MAX_SUSPECTS: Final = 20
 """Maximum number of suspicious functions per failure."""
 MAX_FAILED_TESTS: Final = 1000
@@ -91,7 +91,7 @@ class TestJob:
     limit_s: float | None = None
     """Time after which the run is interrupted. None for the server's limit."""
     is_plain: bool = False
-    """Whether the run has to be a plain new process."""
+    """Whether the run has to use a new process, even if a faster way to start runs is available."""
     session_key: str = ""
     """Key of the session whose interpreter and directory are used, or empty for those of the project."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class JobReport:
     is_longest_limit: bool = False
     """Whether the run was ended by the limit that the settings impose on all runs, so no longer limit is possible."""
     is_undone: bool = False
-    """Whether the tested files have been reverted since."""
+    """Whether the tested files have been reverted since the run."""
     suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
     """Functions that may have caused the first failures, most suspicious first, by test."""
     repetitions: Repetitions = field(default_factory=Repetitions)
@@ -202,7 +202,7 @@ class TestJobs:
     ) -> None:
         """Create the jobs of a server.
 
-        `start_plain` starts plain new processes. `changed_since` returns the files in the workspace that have changed
+        `start_plain` starts runs in new processes. `changed_since` returns the files in the workspace that have changed
         since a time in epoch milliseconds.
         """
         self._core = core
@@ -211,9 +211,9 @@ class TestJobs:
         self._logbook = logbook
         self._start_plain = start_plain
         self.start = start_plain
-        """Starts the runs that need not be plain. A feature may install a faster start before the server listens."""
+        """Starts the runs that need no new process. A feature may install a faster way before the server listens."""
         self.start_states: Callable[[], Sequence[StartState]] = lambda: PLAIN_STARTS
-        """Returns how runs start now, by interpreter and directory. Replaced together with `start`."""
+        """Returns how runs are currently started, by interpreter and directory. Replaced together with `start`."""
         self.changed_since = changed_since
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Called with the records of a run's recorders. Set once, before the server starts listening."""

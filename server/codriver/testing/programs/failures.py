@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 MAX_FRAMES = 40
-"""Maximum number of frames in a failure. Half of them are the innermost ones, half the outermost."""
+"""Maximum number of frames in a failure. Half of them are the innermost frames, and half the outermost."""
 MAX_FRAMES_WITH_LOCALS = 20
 """Maximum number of frames whose variables are described, starting with the innermost."""
 MAX_LOCALS = 20
@@ -30,7 +30,7 @@ MAX_LOCALS = 20
 MAX_LOCAL_CHARACTERS = 200
 """Maximum number of characters in a variable's value."""
 MIN_ALIKE_CHARACTERS = 60
-"""Minimum length of the common beginning of long strings for displaying only their differing parts."""
+"""Minimum length of a prefix that long strings have in common for only their differing parts to be displayed."""
 MAX_COMPARED_CHARACTERS = 100_000
 """Maximum number of characters to search for a difference in a string."""
 DIFFERENCE_CONTEXT_CHARACTERS = 20

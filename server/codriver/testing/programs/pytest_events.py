@@ -205,7 +205,7 @@ class Test:
         self.worker = ""
         self.reruns = 0
         self.is_rerunning = False
-        """Whether its last attempt failed, and another one follows."""
+        """Whether the last attempt to run the test failed, and another attempt follows."""
         self.location: tuple[Any, ...] = ()
         self.has_failed_part = False
 
