@@ -269,7 +269,7 @@ class Change:
     reason: str = ""
     """The reason why nothing is changed, if the state is `refused` or `skipped`."""
     fix: str = ""
-    """Advice on what to do about it."""
+    """Advice on what to do if nothing is changed."""
     next: str = ""
     root: Path | None = None
     """The workspace, for a file in it, or None for one of the user's files."""

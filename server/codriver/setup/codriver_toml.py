@@ -25,7 +25,7 @@ WORKSPACE_MARK: Final = (
 )
 """Content of a `codriver.toml` whose only purpose is to mark the workspace."""
 CODRIVER_LINES_ONLY: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
-"""Matches a file that contains only lines written by this command."""
+"""Matches a file that contains only lines written by `codriver init`."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """Matches the line that sets the toolset."""
 

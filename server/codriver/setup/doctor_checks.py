@@ -95,7 +95,7 @@ class FeatureChecks:
     """The checks that a feature adds to `codriver doctor`."""
 
     packages: tuple[str, ...] = ()
-    """Optional Python packages, whose versions are shown."""
+    """Optional Python packages whose versions are included in the report."""
     always: Callable[[Path], Iterator[Check]] | None = None
     """Check a workspace, whether or not it has a server."""
     without_server: Callable[[Path, Environment], Iterator[Check]] | None = None

@@ -214,7 +214,7 @@ class SkillLibrary:
 def disabled_skills(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:
     """Return the names of the skills that the settings disable.
 
-    `live_repl` and `editing` are the settings for two of Codriver's skills. `names` are disabled by name.
+    `live_repl` and `editing` are the settings for two of Codriver's skills. `names` contains further skills to disable.
     """
     switches = {LIVE_REPL_SKILL: live_repl, EDITING_SKILL: editing}
     return frozenset(names) | {name for name, is_on in switches.items() if not is_on}
