@@ -1,4 +1,4 @@
-"""Register models with the admin sites of Django under the classes that a load has created again.
+"""Replace models in the admin sites of Django if a load has created their classes again.
 
 The statements that registered the previous classes do not run again. Source: `AdminSite._registry` and
 `all_sites` in `django.contrib.admin.sites` of Django 5.2.
@@ -26,7 +26,10 @@ def registers_model(call: Any) -> bool:
 
 
 def renew_admin_models(classes: Mapping[int, Any], undo: UndoRecord) -> None:
-    """Register the classes in `classes`, by the ids of their previous versions, in all admin sites."""
+    """Replace the previous versions of classes in all admin sites.
+
+    `classes` maps the id of each previous version to the new class.
+    """
     library: Any = sys.modules.get(ADMIN_LIBRARY + ".sites")
     for site in list(library.all_sites) if library is not None and classes else ():
         registry = site._registry  # noqa: SLF001  # no other way
@@ -43,7 +46,7 @@ def renew_admin_models(classes: Mapping[int, Any], undo: UndoRecord) -> None:
 
 
 def _set_model(options: Any, model: Any) -> None:
-    """Set the model of the options with which it is registered."""
+    """Set the model in the `ModelAdmin` with which it is registered."""
     options.model, options.opts = model, model._meta  # noqa: SLF001  # documented
 
 

@@ -29,7 +29,7 @@ class AssignedModules:
         self._found: list[tuple[str, str, Any, object]] = []
 
     def reset(self, loads: Mapping[str, Load]) -> None:
-        """Give each of these objects the name of the module that defines it.
+        """Set the `__module__` of each of these objects to the module that defines it.
 
         Only top-level packages in which a module mentions `__module__` are searched.
         """
@@ -49,7 +49,7 @@ class AssignedModules:
                 self._found.append((home, name, value, assigned))
 
     def restore(self) -> None:
-        """Assign the names again, also to objects that have replaced the previous ones."""
+        """Restore the assigned module names, and also assign them to objects that have replaced the previous ones."""
         found, self._found = self._found, []
         for home, name, previous, assigned in found:
             now = module_dict(sys.modules[home]).get(name) if home in sys.modules else None

@@ -53,9 +53,9 @@ SEND_INTERVAL_S = 0.05
 """Interval at which calls are sent."""
 NS_PER_SECOND = 1_000_000_000
 WATCH, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(7)
-"""The indexes in a call.
+"""The indexes of the fields in the record of a call.
 
-`CALLER` is a code object with the index of an instruction in it. The last two are texts or None.
+The field `CALLER` is a code object with the index of an instruction in it. The last two fields are strings or None.
 """
 NOW_NS = time.perf_counter_ns  # tests may replace this name without patching `time`
 
@@ -514,7 +514,7 @@ class CallWatches:
         call[START_NS] = NOW_NS()
 
     def _end_calls(self, frame: types.FrameType, value: object, error: BaseException | None) -> None:
-        """Complete the reported calls with this frame."""
+        """Complete the records of the reported calls that this frame runs."""
         now = NOW_NS()
         with self._live_lock:
             calls = self._live.pop(id(frame), ())

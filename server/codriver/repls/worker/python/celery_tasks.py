@@ -32,7 +32,7 @@ def find_task(value: Any) -> Any:
 
 @contextlib.contextmanager
 def renewing_task(space: dict[str, Any], name: str, undo: UndoRecord) -> Iterator[None]:
-    """Decorate the task that a module calls `name` again in this context.
+    """Let a module decorate the function of its task `name` again while the context is active.
 
     The previous task stays registered, and gets the class and the attributes of the new task.
     """

@@ -88,7 +88,7 @@ def clear_subclass_caches(modules: Iterable[str]) -> None:
 
 
 def _update_members(kind: Any) -> None:
-    """Update the member names that a protocol and its subclasses store. These exist since Python 3.12."""
+    """Update the member names that a protocol and its subclasses store in Python 3.12 and later."""
     names_of: Any = getattr(sys.modules.get("typing"), "_get_protocol_attrs", None)
     for subclass in _with_subclasses(kind) if names_of is not None and "__protocol_attrs__" in space_of(kind) else ():
         if space_of(subclass).get("_is_protocol"):

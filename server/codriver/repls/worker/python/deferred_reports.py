@@ -31,7 +31,7 @@ class DeferredReports:
         self._members: list[tuple[str, str, weakref.ref[Any]]] = []
 
     def defer(self, module: str, name: str, why: str, value: object) -> bool:
-        """Defer the report about a name in a module, which has this value. Return whether it was deferred."""
+        """Defer the report about a name with this value in a module. Return whether it was deferred."""
         rows = self._rows.setdefault(module, [])
         if len(rows) < MAX_DEFERRED:
             rows.append((name, why, id(value)))
@@ -66,7 +66,7 @@ class DeferredReports:
                 yield name, why
 
     def pop_members(self) -> Iterator[tuple[str, str]]:
-        """Yield the module and name of each replaced member to which a name in a module still leads."""
+        """Yield the module and name of each replaced member that can still be reached from a name in a module."""
         members, self._members = self._members, []
         for module, name, reference in members:
             member = reference()

@@ -21,9 +21,9 @@ class DependentModules:
     - `words` are the names that may have changed.
     - `reached` are the names of the modules that mention one of these names.
     - `roots` are the names of other modules with objects that may have changed.
-    - `earlier` are the names of the modules found that are imported before the edited module.
+    - `earlier` are the names of those dependent modules that are imported before the edited module.
 
-    `has_getter` returns whether the edited module creates names when they are looked up.
+    `has_getter` returns whether the edited module has a `__getattr__` that creates names when they are looked up.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class DependentModules:
         self._data.clear()
 
     def find_importers(self, seeds: set[str]) -> list[Text]:
-        """Return the sources of modules that import the edited module, even indirectly, with imported modules first.
+        """Return the sources of modules that directly or indirectly import the edited module, imported modules first.
 
         Modules are omitted if nothing that runs when they are imported mentions a name that may have changed.
         """
@@ -135,8 +135,8 @@ def _iter_parents(name: str) -> Iterator[str]:
 def _sort_by_imports(found: dict[str, Outline]) -> Iterator[str]:
     """Yield the names of modules, with imported modules first.
 
-    Modules that import one another are in the order of `sys.modules`. Python moves a module to its end when the import
-    has finished. Source: `importlib._bootstrap._load_unlocked`.
+    Modules that import one another are in the order of `sys.modules`. Python moves a module to the end of `sys.modules`
+    when its import has finished. Source: `importlib._bootstrap._load_unlocked`.
     """
     positions = {name: position for position, name in enumerate(list(sys.modules)) if name in found}
     numbers: dict[str, int] = {}

@@ -125,7 +125,7 @@ def _copy_member_state(member: Any, other: Any, note: Note) -> Any:
 
 
 def _is_referenced(member: Any) -> bool:
-    """Return whether anything refers to a member other than its class."""
+    """Return whether anything other than its class refers to a member."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
     for referrer in gc.get_referrers(member):
         if isinstance(referrer, dict) and (referrer.get(name) is member or _maps_to_member(referrer, value, member)):

@@ -41,7 +41,7 @@ DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
 """Modules whose objects do not change after creation, except that libraries cache results in them."""
 
 MAX_SEARCHED_OBJECTS = 2_000
-"""Maximum number of objects searched to find out whether a value is part of them."""
+"""Maximum number of objects that are searched for a value that they may contain."""
 HEAP_TYPE_FLAG = 1 << 9
 """The flag of classes that are created at run time, unlike those of the interpreter. Source: `Include/object.h`."""
 _size_of: Any = type.__dict__["__basicsize__"].__get__
@@ -51,7 +51,7 @@ CONSTANT_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
 def is_part_of(value: object, owners: Iterable[object]) -> bool:
-    """Return whether a value is one of some objects, or is stored in one of them or in its parts."""
+    """Return whether a value is one of the objects in `owners`, or is stored in one of them or in its parts."""
     seen: set[int] = set()
     level = list(owners)
     while level and len(seen) < MAX_SEARCHED_OBJECTS:

@@ -14,7 +14,7 @@ WORKER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) +
 STANDARD_LIBRARY_DIRECTORY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 """The directory of the standard library."""
 INSTALLED_PATH_PART = os.sep + "site-packages" + os.sep
-"""Part of the path of every installed library. The library may be in a subdirectory of the standard library."""
+"""Part of the path of every installed library. Libraries may be installed in a subdirectory of the standard library."""
 MAX_MESSAGE_CHARACTERS = 80
 """Maximum number of characters reported from an error message."""
 WAY_OUT_HINT = "load the file with `whole: true` and `dependents: true`, or start the REPL again"

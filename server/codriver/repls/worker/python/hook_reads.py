@@ -55,7 +55,7 @@ def _uses_namespace_for_constants(source: Any) -> bool:
 
 
 def _harmless_mentions(source: ast.AST) -> Iterator[ast.AST]:
-    """Yield the expressions that are looked up in, or that are passed to the method that creates the class."""
+    """Yield expressions in which a constant key is looked up, and arguments of the method that creates the class."""
     for part in ast.walk(source):
         key: Any = part.slice if isinstance(part, ast.Subscript) else None
         key = key.value if type(key).__name__ == "Index" else key  # in Python 3.8

@@ -49,7 +49,7 @@ SURROUNDING_PACKAGE_PATHS = tuple(
 )
 """Path components of packages whose frames surround those of user code."""
 MAX_RENEWED_ROWS = 100
-"""Maximum number of rows about updated objects that are reported after a load."""
+"""Maximum number of updated objects that are reported after a load."""
 _FRAME_LINE_PATTERN = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 """Matches a frame's line in a traceback, with the file name as the second group."""
 
@@ -134,7 +134,7 @@ class KernelAnswers:
             return Answer({"failed": error_summary(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, undo_id: str = "", how: str = "") -> object:
-        """Load a file: run the changes to a loaded module in that module, or any other file in the namespace of cells.
+        """Load a file: apply its changes to the loaded module, or run a file without a module in the cells' namespace.
 
         With `how` set to `whole`, the whole module is run again. If the previous source of a module is unknown, only
         the statements that start on one of the `lines` are run. Changes are recorded under `undo_id`. Returns the value

@@ -35,7 +35,7 @@ def clear_openapi_schemas(modules: Iterable[str]) -> None:
 def renew_celery_applications() -> Iterator[tuple[str, str, str]]:
     """Apply changed routes and annotations of tasks to Celery applications that have used the previous ones.
 
-    Yield the module, the name and the setting of each task that still has an annotation which no longer exists.
+    Yield the module, the name and the setting of each task that still has an annotation removed from the settings.
     Source: `Task.annotate`, `AMQP.flush_routes` and the settings `task_annotations` and `task_routes` in the
     documentation of Celery.
     """

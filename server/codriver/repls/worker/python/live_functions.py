@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MAX_CACHED_FUNCTIONS = 32
 """Maximum number of functions in one cache that are searched for more functions."""
 EMPTY_CELL = types.CellType()
-"""A cell of an unbound name. Comparing another cell with it does not compare the values in the cells."""
+"""An empty cell. Comparing another cell with it shows whether that cell is empty, without comparing any values."""
 LRU_CACHE_TYPE = type(functools.lru_cache()(int))
 """The type of the functions that `lru_cache` returns."""
 NEW_LOCALS, NESTED = 0x2, 0x10
@@ -161,9 +161,11 @@ def _iter_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class LiveCode:
-    """A file's existing functions, and other objects that use its code, at the time of creation.
+    """The functions, generators and coroutines in this process whose code comes from a file, and all function caches.
 
-    `space` has the names in the module. They are searched as well if the garbage collector does not list all objects.
+    They are found when an instance is created. `old` has the code objects of the loaded source, and `space` is the
+    namespace of the module. If the garbage collector does not list all objects, those reachable from `space` are
+    searched as well.
     """
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:

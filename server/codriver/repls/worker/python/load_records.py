@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .module_text import Outline
 
 COMPRESSION_LEVEL = 1
-"""Compression level. Level 1 compresses a megabyte to 30% in 7 ms."""
+"""Compression level for stored sources. Level 1 compresses a megabyte to 30% in 7 ms."""
 MAX_PARSED_BYTES = 2**20
 """Maximum size of a file whose statements are parsed. A larger file was probably generated."""
 REWRITING_LOADERS = ("AssertionRewritingHook",)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MAX_CLOCK_DIFFERENCE_NS = 3 * 10**9
-"""The assumed maximum difference between the clocks of files and of this process, in nanoseconds."""
+"""The assumed maximum difference between the clock of the file system and that of this process, in nanoseconds."""
 WORKER_MODULE_PREFIX = __name__.rpartition(".")[0].rpartition(".")[0] + "."
 """Name prefix of the worker's own modules, which are not part of the project."""
 MAX_IMMEDIATE_READS = 20
@@ -171,8 +171,8 @@ class LoadedSources:
             if known is not None and (before := known.data) is not None and before != load.data:
                 self._store_previous(file, zlib.compress(before, COMPRESSION_LEVEL))
             load.left.release()
-            for project_modules, remembered in standing.items():
-                load.left.restore(project_modules, remembered)
+            for bound_name, remembered in standing.items():
+                load.left.restore(bound_name, remembered)
             self._remember(name, load)
             return load
 
@@ -183,7 +183,10 @@ class LoadedSources:
             del self._replaced[0]
 
     def previous_sources(self, when_ms: int) -> dict[str, bytes]:
-        """Return the sources that were loaded at a time in milliseconds and have been replaced since, by file."""
+        """Return the sources that were loaded at the time `when_ms` and have been replaced since, by file.
+
+        The time is in milliseconds since 1970.
+        """
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
             if replaced_ms >= when_ms:
@@ -204,8 +207,8 @@ class LoadedSources:
             return 0
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
-    def record_rebinding(self, name: str, project_modules: str) -> Callable[[], None] | None:
-        """Record that a load has changed the name `project_modules` in another module.
+    def record_rebinding(self, name: str, bound_name: str) -> Callable[[], None] | None:
+        """Record that a load has changed the name `bound_name` in another module.
 
         Return a function that undoes the record.
         """
@@ -213,9 +216,9 @@ class LoadedSources:
         module = None if load is None else load.module()
         if load is None or module is None:
             return None
-        before = load.left.release().get(project_modules)
-        load.left.remember(project_modules, module_dict(module)[project_modules])
-        return lambda: load.left.restore(project_modules, before)
+        before = load.left.release().get(bound_name)
+        load.left.remember(bound_name, module_dict(module)[bound_name])
+        return lambda: load.left.restore(bound_name, before)
 
     def record_changed_names(self, name: str, standing: Mapping[str, RememberedValue | None]) -> None:
         """Store the current names in a module after loading another module has changed some.
@@ -225,8 +228,8 @@ class LoadedSources:
         load = self.loads.get(name)
         if load is not None:
             again = load.with_present_names()
-            for project_modules, remembered in standing.items():
-                again.left.restore(project_modules, remembered)
+            for bound_name, remembered in standing.items():
+                again.left.restore(bound_name, remembered)
             self.loads[name] = again
 
     def find_load(self, name: str) -> Load | None:
@@ -251,15 +254,13 @@ class LoadedSources:
             return
         module = load.module()
         now = {} if module is None else module_dict(module)
-        for project_modules, remembered in known.left.release().items():
+        for bound_name, remembered in known.left.release().items():
             value = remembered.live_object()
             is_other = (
-                value is not None
-                and value is not now.get(project_modules)
-                and not issubclass(type(value), types.ModuleType)
+                value is not None and value is not now.get(bound_name) and not issubclass(type(value), types.ModuleType)
             )
-            if is_other and "." not in project_modules and _may_be_defined_in(value, name):
-                self.previous.append((name, project_modules, weakref.ref(value)))
+            if is_other and "." not in bound_name and _may_be_defined_in(value, name):
+                self.previous.append((name, bound_name, weakref.ref(value)))
         self.previous = [entry for entry in self.previous if entry[2]() is not None]
 
     def _stamp_by_age(self, module: types.ModuleType, file: str) -> Stamp | None:

@@ -445,7 +445,7 @@ class ModuleLoad:
                     )
 
     def _failed_import_rows(self, name: str) -> Iterator[dict[str, str]]:
-        """Yield rows for `try` statements in other modules that could not import a new module before."""
+        """Yield rows for `try` statements in other modules that previously failed to import this new module."""
         last = name.rpartition(".")[2].encode()
         for other, load in list(self._sources.loads.items()):
             data = b"" if load.is_rewritten or other not in sys.modules else load.data or b""

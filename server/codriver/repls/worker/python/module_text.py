@@ -19,7 +19,7 @@ DYNAMIC_IMPORT_PATTERN = re.compile(r"""(?:import_module|__import__)\(\s*["']([\
 
 
 ANY_WORD: frozenset[str] = frozenset(("*",))
-"""Wildcard for the words before a function's name. It matches any words."""
+"""Stands for any words, in place of the words on which a name may depend."""
 
 
 class Text:
@@ -227,7 +227,7 @@ class Outline:
 
 
 def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozenset[str], str]]]:
-    """Return whether a statement is quiet, and each name that it binds with the words that lead to the name."""
+    """Return whether a statement is quiet, and each name that it binds with the words on which the name may depend."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return True, list(_names_imported_by(node))
     if not isinstance(node, FUNCTION_NODES):

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 ORIGINAL_DISPLAYHOOK = sys.displayhook
 """The display hook at interpreter start, which some systems replace. Any other hook was set by the user."""
 MAX_RENEWED_ROWS = 100
-"""Maximum number of rows about updated objects that are reported after a load."""
+"""Maximum number of updated objects that are reported after a load."""
 MAX_PARSED_CHARACTERS = 2**20
 """Maximum number of characters in a file that is parsed. A longer file is compiled as a whole.
 
@@ -67,13 +67,13 @@ For a file with 300,000 lines, parsing would take 7 of 9 s.
 MAX_SOURCE_LINE_CHARACTERS = 500
 """Maximum number of characters in the source line sent with a syntax error."""
 COROUTINE_FLAG = 128
-"""The value of `inspect.CO_COROUTINE`. It is repeated here because importing `inspect` takes long."""
+"""The value of `inspect.CO_COROUTINE`. It is repeated here because importing `inspect` is slow."""
 
 
 class Python(Dialect):
     """The dialect of a worker that evaluates Python. `roots` are the directories of the project's modules.
 
-    `home` is the first module, if it already exists.
+    `home` is the module of the first session. If it is None, a new module is created.
     """
 
     has_hooks = True
@@ -380,7 +380,7 @@ class Python(Dialect):
         return list_names(pattern, namespace, self.home)
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """See `Dialect.previous_sources`."""
+        """Return the previous sources of changed files. See `Dialect.previous_sources`."""
         return {**self._drift.sources_of_rebound_modules(evaluated), **self._loaded.previous_sources(since_ms)}
 
     def last_changed_ms(self, code: types.CodeType, mark: int) -> int:

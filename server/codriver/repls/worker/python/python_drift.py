@@ -45,12 +45,12 @@ MAX_EDITED_NAMES = 5
 MAX_SEARCHED_INSTANCES = 20
 """Maximum number of instances of one class whose references are searched for."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
-"""Kinds of differences: a name has another value, has left the file, or has no value in the REPL."""
+"""Kinds of differences: a name has a different value, is no longer in the file, or has no value in the REPL."""
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
-"""Kinds of remains from a previous load.
+"""Kinds of leftovers from a previous load.
 
-They are an object that has a name elsewhere, instances of a class, closures of a function, and an imported name that no
-longer exists in its module.
+They are an object that still has a name in another module, instances of a class, closures of a function, and an
+imported name that no longer exists in its module.
 """
 
 
@@ -74,7 +74,7 @@ class Drift:
         `of` is the part that differs, a number, or, for an old object, the name of the new one. Differences between the
         sources also have the `path` of the module's file.
 
-        `only` restricts the rows: `old` to remains from previous loads, and `edited` to these and differences between
+        `only` restricts the rows: `old` to leftovers from previous loads, and `edited` to these and differences between
         the sources.
         """
         self.sources.record_new_loads()

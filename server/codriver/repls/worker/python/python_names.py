@@ -332,7 +332,7 @@ def _row(name: str, value: object) -> dict[str, str]:
 def _describe_variable(name: str, value: Any) -> str:
     """Describe the value of a variable by its type and, if it is short and printed without user code, its text.
 
-    The text is complete or omitted, because part of a secret could not be recognized.
+    The text is complete or omitted, because a part of a secret would not be recognized as secret.
     """
     kind = type(value).__name__
     if SECRET_NAME_PATTERN.search(name):

@@ -36,7 +36,10 @@ It keeps the recording from slowing down a function that is called often, which 
 MAX_EXTRA_ARGUMENTS = 8
 """Maximum number of extra arguments of a Lisp function that are recorded."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
-"""The indexes in a record. `PARENT` is the record of the caller, and `END_NS` is 0 until the call ends."""
+"""The indexes of the fields in the record of a call.
+
+The field `PARENT` is the record of the caller, and `END_NS` is 0 until the call ends.
+"""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Code flags of functions, and of functions with `*args` or `**kwargs`. Source: `inspect`."""
 EVALUATED_PREFIXES = ("<eval ", "<ipython-input-", "<cell ")
@@ -180,10 +183,11 @@ class Recording:
     def report(self) -> dict[str, Any]:
         """Return the recording: `functions`, `calls` in the order in which they started, `threads` and `notes`.
 
-        Each function has its module, name, file, line, parameters, number of calls, and whether there were more. Except
-        in Lisp, it also has the mark of its code and the time when a load last changed it. Each call has the index of
-        its function, the index of the caller's call or -1, the index of its thread, its start in microseconds, its
-        duration or -1 if it has not ended, the texts of the arguments, result and error, and how often it yielded.
+        Each function has its module, name, file, line, parameters, number of recorded calls, and whether there were
+        more calls. Except in Lisp, it also has the mark of its code and the time when a load last changed it. Each call
+        has the index of its function, the index of the caller's call or -1, the index of its thread, its start in
+        microseconds, its duration or -1 if it has not ended, the texts of the arguments, result and error, and how
+        often it yielded.
         """
         indexes: dict[int, int] = {}
         functions: list[list[Any]] = []
@@ -288,9 +292,9 @@ BUILTIN_CONVERTERS: dict[type, Callable[[Any], Any]] = {
 }  # fmt: skip
 """For each built-in class, a function that converts an instance of a subclass to that class."""
 SECRET_VARIABLE_PATTERN = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
-"""Matches the names of environment variables whose values the server removes from all texts.
+"""Matches the names of environment variables whose values the server removes from all output.
 
-The server only recognizes complete values, so their texts must not be shortened.
+The server only recognizes complete values, so they must not be truncated.
 """
 MIN_SECRET_CHARACTERS = 6
 """Minimum length of a value that is treated as a secret."""

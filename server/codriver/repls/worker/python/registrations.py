@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .statements import Statement
 
 EMPTY_CELL = types.CellType()
-"""The cell of an unbound name. Reading its contents raises an error."""
+"""An empty cell, as for an unbound name. Reading its contents raises an error."""
 REGISTRY_TYPES = (list, dict, set)
 """Types of collection in which objects may be registered."""
 REPLACING_LIBRARIES = ("click", "typer")

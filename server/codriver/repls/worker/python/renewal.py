@@ -127,7 +127,7 @@ def _content(cell: types.CellType) -> object:
 def _renew_names(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord
 ) -> Iterator[dict[str, str]]:
-    """Replace previous objects under names in other modules, and yield a row for each name."""
+    """Bind names in other modules that refer to previous objects to the new ones, and yield a row for each name."""
     for name, other in list(sys.modules.items()):
         if other is module or not issubclass(type(other), types.ModuleType):
             continue
@@ -365,8 +365,8 @@ def are_all_objects(objects: list[Any]) -> bool:
 def find_referrers(*objects: object) -> list[Any]:
     """Return the objects that refer to any of these objects.
 
-    Frozen objects, as in the fork for a trial run, are included. They are only read, because listing all of them would
-    copy the worker's memory pages.
+    Objects hidden by `gc.freeze`, as in the fork for a trial run, are included. They are only read, because creating a
+    list of all of them would make the fork copy the memory pages that it shares with the worker.
     """
     return gc.get_referrers(*objects) if are_all_objects(gc.get_objects()) else _referrers_among_frozen(*objects)
 

@@ -1,7 +1,7 @@
-"""Connect the receivers of signals to classes that a load has created again.
+"""Connect signal receivers to sender classes that a load has created again.
 
-Signals of Django and Celery know a sender by its id. The statements that have connected receivers to the previous class
-do not run again.
+Signals of Django and Celery identify a sender by its id, and the statements that connected receivers to the previous
+class do not run again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def connects_receiver(call: Any) -> bool:
 
 
 def renew_senders(classes: Mapping[int, Any], loads: Collection[str], undo: UndoRecord) -> None:
-    """Connect the receivers of previous classes to the classes that replace them, which are given by the previous ids.
+    """Connect the receivers of previous sender classes to the classes that replace them.
 
-    Only functions in the modules `loads` are connected.
+    `classes` maps the ids of the previous classes to the new classes. Only functions in the modules `loads` are
+    connected.
     """
     for signal in find_signals() if classes else ():
         before = list(signal.receivers)
@@ -45,7 +46,7 @@ def renew_senders(classes: Mapping[int, Any], loads: Collection[str], undo: Undo
 def _with_new_sender(
     entry: tuple[Any, ...], classes: Mapping[int, Any], known: set[Any], loads: Collection[str]
 ) -> tuple[Any, ...]:
-    """Return an entry with the sender that has replaced its previous one."""
+    """Return the entry of a receiver with the class that has replaced its previous sender."""
     key, function = entry[0], receiving_function(entry)
     sender = classes.get(key[-1]) if type(key) is tuple else None
     if sender is None or function is None or function.__module__ not in loads:

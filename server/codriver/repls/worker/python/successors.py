@@ -1,7 +1,7 @@
 """Let an object of a library share the attributes of the object that a load has created in its place.
 
 For example, a server, a client or another module may still refer to the web application that existed before the load.
-It then behaves like the new application, to which they do not refer.
+Sharing makes the previous application behave like the new one, to which they have no reference.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ClassBodySteps:
-    """Creates the functions that define functions and methods, and those that assign attributes of classes."""
+    """Creates the steps of a load that define functions and methods, and those that assign class attributes."""
 
     def __init__(
         self,

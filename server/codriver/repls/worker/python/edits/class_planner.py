@@ -143,7 +143,7 @@ class ClassPlanner:
         return next((scope for scope, kind in kinds if kind is not None and not is_plain_class(kind)), "")
 
     def _record_order(self, kind: Any, statement: Statement) -> None:
-        """Record that attributes will come after attributes of their class that a fresh import would create later."""
+        """Record that an attribute will come after attributes of its class that a fresh import would create later."""
         values = [each for each in self.edited.statements if each.owner == statement.owner and each.kind == VALUE]
         names = [name for each in values for name in assigned_names(each.node)]
         existing = [name in space_of(kind) for name in names]

@@ -24,7 +24,7 @@ class FunctionUpdates:
     """The existing functions of an edited module, and the functions that a load has updated.
 
     `left` has the functions that were not updated because their free variables differ from those of the new code, each
-    with the name of the function that creates them. `touched` are the functions that were updated.
+    with the name of the function that creates it. `touched` are the functions that were updated.
     """
 
     def __init__(self, edited: EditedModule, plan: LoadPlan) -> None:

@@ -14,12 +14,12 @@ class LoadPlan:
 
     - `tops` are the positions of top-level statements to run.
     - `defined` are functions and methods to define again with their decorators, by the id of their syntax node.
-    - `attributes` are assignments in classes to run, and functions whose default values and annotations to set, by the
-      id of their syntax node. Each statement comes with its scope, such as `C.`.
+    - `attributes` are assignments in classes that are to be run, and functions whose default values and annotations are
+      to be set, by the id of their syntax node. Each statement comes with its scope, such as `C.`.
     - `members` are the names of members to update, by the scope of their enumeration.
     - `removed` are dotted names that removed statements have bound.
-    - `previous` are the previous statements of functions, by the id of the new syntax node.
-    - `stays` are the names that are not completely updated, each with the reason.
+    - `previous` are the previous versions of function definitions, by the id of the new syntax node.
+    - `stays` are the names that cannot be updated completely, each with the reason.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,8 @@ class MemberUpdates:
     def report_replaced_members(self, drift: Drift, loaded: str) -> None:
         """After the load, report the enumeration members that were replaced and are still in use.
 
-        If files of modules other than `loaded` were edited, too, these may refer to a member until they are loaded.
+        If the files of other modules than `loaded` were edited too, these modules may refer to a replaced member until
+        they are loaded again.
         """
         waiting, self._replaced_members = self._replaced_members, []
         while waiting:

@@ -165,7 +165,7 @@ class RefillPlanner:
         self.plan.stays[:] = [row for row in self.plan.stays if not (row[0] in changed and row[1] == NOT_UNDONE_REASON)]
 
     def _plan_moved(self, statement: Statement) -> None:
-        """Plan to create an object again because the order of its statements changed. Report it if not possible."""
+        """Plan to create an object again because the order of its statements changed. If impossible, report that."""
         kind = self.edited.class_of(statement.owner) if statement.owner else None
         if statement.kind == VALUE and is_enum(kind):
             self.plan.members.setdefault(statement.owner, set())

@@ -41,7 +41,7 @@ PICKLING_METHODS = (
     "__copy__", "__deepcopy__", "__getnewargs_ex__", "__getnewargs__", "__getstate__", "__setstate__", "__reduce_ex__",
     "__reduce__",
 )  # fmt: skip
-"""Special methods called by these functions, or by those that create the copy. Source: `pickle` and `copy`."""
+"""Special methods called by `PICKLING_FUNCTIONS`, or when the copy is created. Source: `pickle` and `copy`."""
 
 
 class CallEffects:

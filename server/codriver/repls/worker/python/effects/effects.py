@@ -22,8 +22,8 @@ class Effects:
     - `calls` are the ids of the functions that it calls.
     - `defaults` are the ids of the default values that these calls receive.
     - `fills` are the ids of the existing objects that it changes.
-    - `added` are those of them that it changes in a way that depends on their contents, such as by adding to them.
-    - `attributes` are the attributes that it sets on existing objects, by id and name. `*` is an unknown name.
+    - `added` are the ids of those that it changes in a way that depends on their contents, such as by adding to them.
+    - `attributes` are the attributes that it sets on existing objects, by id and name. `*` stands for an unknown name.
     - `effect` is a description of the first call that may have other effects, or None.
     - `guesses` are names that may be read, because an object or function is unknown.
     - `created` is the class that is being created.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .effects import Effects
 
 MAX_ITEMS, MAX_KINDS = 200, 4
-"""Maximum numbers of checked items in a live collection, and of followed types among them."""
+"""Maximum number of items that are checked in an existing collection, and of their types that are followed."""
 FOLLOWED_ELEMENT_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """Types of collection elements that are followed one by one."""
 CALLING_BUILTINS = frozenset({"filter", "map", "max", "min", "sorted"})

@@ -88,7 +88,7 @@ class ChangedWords:
     def compare_values(self, deferred: set[str]) -> None:
         """Before the load, evaluate statements that may depend on it to find values that have been modified since.
 
-        The previous values of the names in `deferred` cannot be computed any more.
+        The previous values of the names in `deferred` can no longer be computed.
         """
         pairs = {new.top: old.top for old, new in self._edited.comparison.same if not new.owner}
         for top in self.sources.text.statements_mentioning(set(self.words)):

@@ -1,4 +1,4 @@
-"""Find the existing functions that a statement has defined."""
+"""Find the functions in this process that were defined by a statement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ExistingFunctions:
         self._live_by_node = None
 
     def find(self, file: str, node: Any) -> list[Any]:
-        """Return the existing functions defined by a statement."""
+        """Return the functions in this process that were defined by a statement."""
         if self._live_by_node is None:
             self._live_by_node = {}
             for candidate in gc.get_objects():

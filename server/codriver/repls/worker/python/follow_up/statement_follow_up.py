@@ -183,9 +183,9 @@ class StatementFollowUp:
         return not is_affected
 
     def _report_incomplete(self, text: Text, node: Any, effects: Effects) -> None:
-        """Report an augmented assignment to a collection that would now add other names of its module.
+        """Report an augmented assignment that reads all names in its module, if it would now add different values.
 
-        Removed names are still in the module.
+        Names that were removed from the source are still in the module at this point.
         """
         if not isinstance(node, ast.AugAssign) or not isinstance(node.target, ast.Name) or effects.effect is not None:
             return
