@@ -9,8 +9,8 @@ The following goes beyond nREPL:
 - A failure has the field `codriver/error` with its type, message, phase, file, line, column, form, trace and locals.
 - `codriver/stacks` dumps the stacks of all threads.
 - `clone` with `codriver/apart` creates a session with its own namespace.
-- With `codriver/keep`, the id of an evaluation, `codriver/cut` describes what was omitted from its printed values, and
-  the op `codriver/value` (`evaluation`, `path`, `from`) returns more of them.
+- If a request has `codriver/keep`, the id of an evaluation, replies describe in `codriver/cut` what was omitted from
+  printed values, and the op `codriver/value` (`evaluation`, `path`, `from`) returns more of them.
 - Print options named `default-…` yield to the user's own settings.
 - The fields `codriver/edited`, `codriver/folder` and `codriver/declined` of the last reply report modules that the
   evaluation used and whose files were edited since they were loaded, a changed working directory, and a refused

@@ -34,7 +34,7 @@ class Loader(SourceFileLoader):
     """A loader for the embedded REPL's modules that hides their code from tools and caches it."""
 
     _paused_at = 0.0
-    """The time at which a module last paused."""
+    """The time of the last pause."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Execute a module. If this thread has worked for a while, pause so that the program's threads can run."""

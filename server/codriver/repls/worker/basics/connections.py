@@ -57,7 +57,7 @@ def _run_untraced(target: Callable[[], object]) -> None:
 MAX_QUEUED_BYTES = 8 * 2**20
 """Maximum number of bytes queued for a slow client. Beyond it, code that prints must wait."""
 MAX_QUEUED_EVENT_BYTES = 2**18
-"""Maximum number of bytes queued for a client that still receives events. Beyond it, events are withheld."""
+"""Maximum number of bytes queued for a client before it no longer receives events."""
 STALLED_TIMEOUT_S = 10.0
 """Seconds after which a client that reads nothing is disconnected, so that other clients can evaluate."""
 

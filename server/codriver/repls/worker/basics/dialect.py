@@ -73,9 +73,9 @@ class Dialect:
         return None
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """Return the previous source of each file that has changed since, by file.
+        """Return the previous sources of changed files, by file.
 
-        This includes files that were loaded with a different source after `since_ms`, a time in milliseconds, and the
+        These are the files that were loaded with a different source after `since_ms`, a time in milliseconds, and the
         files of modules with a rebound name that the code `evaluated` mentions.
         """
         del since_ms, evaluated
@@ -92,7 +92,7 @@ class Dialect:
     def create_load_comparison(self, make: Callable[[Any, list[str]], Any]) -> Any:
         """Create a comparison with fresh imports by calling `make`. Return None if the dialect does not support it.
 
-        `make` receives the loaded texts and the directories.
+        `make` receives the loaded sources and the project's directories.
         """
         del make
 

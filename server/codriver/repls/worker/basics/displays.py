@@ -137,7 +137,7 @@ class PrettyPrinter:
 
     @contextlib.contextmanager
     def group(self, _indent: int = 0, open: str = "", close: str = "") -> Iterator[None]:  # noqa: A002  # as above
-        """Enclose the printed text in two texts."""
+        """Print `open` before and `close` after the text that is printed while the context is active."""
         self.chunks.append(open)
         try:
             yield

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 FRAME_OP = "codriver/frame"
-"""The op that evaluates in the frame with the number `frame`. If `test` is set, the last failed test has the frame."""
+"""The op that evaluates in the frame with the number `frame`. If `test` is set, it is a frame of the last failed test.
+"""
 FAILED_TEST_MODULE = "_codriver_red_test"
 """The module in which the program that runs tests stores the last failure's frames."""
 NO_CLASS_MESSAGE = (

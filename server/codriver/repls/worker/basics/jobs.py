@@ -149,7 +149,7 @@ class Job:
                 self._touch()
 
     def write(self, stream: str, text: str) -> None:
-        """Buffer printed text to be sent shortly. This takes no lock, because finalizers may print at any time."""
+        """Buffer printed text to be sent shortly. This acquires no lock, because finalizers may print at any time."""
         self._chunks.append((stream, text))
         self._size += len(text)
         if not self._is_dirty:

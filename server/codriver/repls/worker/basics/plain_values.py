@@ -82,7 +82,8 @@ class PlainPrinter:
     def text(self, value: Any, most: int, level: int = 0) -> str:
         """Print a value in one line with at most `most` characters.
 
-        A string in a collection is printed completely or not at all, because part of a secret could not be recognized.
+        A string in a collection is printed completely or not at all, because a part of a secret would not be recognized
+        as secret.
         """
         kind = type(value)
         if kind is int and value.bit_length() > MAX_INTEGER_BITS:

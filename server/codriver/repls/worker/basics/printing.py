@@ -353,7 +353,7 @@ MAX_STORED_VALUES = 8
 DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
 """The method for each kind of display, by MIME type. Source: IPython's display protocol."""
 MAX_REMEMBERED_VALUES = 200
-"""Maximum number of further values that are remembered while the program itself keeps them alive."""
+"""Maximum number of further values that are remembered for as long as the program itself keeps them alive."""
 
 
 def has_display(value: Any, kind: object) -> bool:

@@ -120,11 +120,11 @@ SEAM_PACKAGE = "codriver_seam"
 """The name of the seam's package."""
 SEAM_RELATIVE_FILE = os.path.join(SEAM_PACKAGE, "__init__.py")
 SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), SEAM_RELATIVE_FILE)
-"""The seam's file next to this module's package."""
+"""The path of Codriver's own copy of the seam, next to the package that contains this module."""
 
 
 class _SeamFinder:
-    """An import finder for the seam that is installed with Codriver, for environments that do not have one."""
+    """An import finder for Codriver's own copy of the seam, for environments in which the seam is not installed."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:

@@ -36,7 +36,10 @@ AWAIT_ATTRIBUTES = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag
 Source: `inspect`, "Types and members".
 """
 TASK_SET_NAMES = ("_all_tasks", "_scheduled_tasks")
-"""The sets in which `asyncio.tasks` stores tasks, including finished ones: up to Python 3.11, and in 3.12 and 3.13."""
+"""Names of the sets in which `asyncio.tasks` stores tasks, including finished ones.
+
+The first one is for Python up to 3.11, and the second one for 3.12 and 3.13.
+"""
 
 
 class TaskOrigins:

@@ -128,7 +128,8 @@ class LiveRecording:
 def slowest_functions(profile: Any, selection: Selection) -> list[list[Any]]:
     """Return rows for the project's slowest functions, slowest first.
 
-    Each row has the name, file, line and number of calls, and the microseconds spent without and with called functions.
+    Each row has the name, file, line and number of calls, and the microseconds spent in the function without and with
+    the functions that it called.
     """
     rows = []
     for getstat in profile.getstats():
@@ -221,7 +222,7 @@ def start_or_end_watch(identity: str, text: str, client: Client, home: types.Mod
 
 
 class KernelClient(Client):
-    """The client of a watch in a kernel, where it has no connection. `process` is the id of the client's process."""
+    """The client of a watch in a kernel, which has no connection to it. `process` is the id of the client's process."""
 
     def __init__(self, stream: KernelStream, process: int) -> None:
         super().__init__(stream)

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 IMPORT_PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 """The program that imports modules in another process."""
 LOAD_CHECK_TIME_S = 0.004
-"""Processor time for describing a module during a load, in seconds. Other names are described in idle time."""
+"""Maximum processor time for describing a module during a load, in seconds. Other names are described in idle time."""
 MAX_CHECKED_LEAVES = 1500
 """Maximum number of leaves of one name that are described during a load."""
 IDLE_CHECK_TIME_S = 0.03
-"""Processor time for describing modules in idle time, in seconds."""
+"""Maximum processor time for describing modules in idle time, in seconds."""
 CHILD_CHECK_TIME_S = 0.08
-"""Processor time for describing modules in each importing process, in seconds."""
+"""Maximum processor time for describing modules in each importing process, in seconds."""
 REQUESTED_CHECK_TIME_S = 2.0
-"""Processor time for describing modules in a comparison that a client requested, in seconds."""
+"""Maximum processor time for describing modules in a comparison that a client requested, in seconds."""
 IMPORT_TIMEOUT_S = 15.0
 """Seconds after which an import fails in an automatic comparison."""
 REQUESTED_IMPORT_TIMEOUT_S = 60.0
@@ -58,7 +58,7 @@ MAX_ROWS = 5
 MAX_REQUESTED_ROWS = 20
 """Maximum number of findings that a requested comparison reports."""
 MAX_WATCHED_PATHS = 2000
-"""Maximum number of paths to values changed by loads that are compared."""
+"""Maximum number of compared paths to values that loads have changed."""
 MAX_ERROR_MESSAGE_CHARACTERS = 200
 """Maximum number of characters reported from an internal error's message."""
 NATIVE_CLIENT_LIBRARIES = frozenset(
@@ -71,7 +71,7 @@ NATIVE_CLIENT_LIBRARIES = frozenset(
 )  # fmt: skip
 """Libraries with native code that connects or writes without raising audit events."""
 CODE_NUMBER_PREFIX = "\0"
-"""The prefix of the number of a code object in the text of a leaf, until its digest is needed."""
+"""The prefix of the number that represents a code object in the text of a leaf until the digest is needed."""
 
 
 class Edit:
@@ -91,7 +91,7 @@ class Edit:
         self._code_digests: frozenset[str] | None = None
 
     def code_digests(self, source: bytes) -> frozenset[str]:
-        """Return the digests of all code objects in the current source. It is compiled if the load did not do that."""
+        """Return the digests of all code objects in the current source, compiling it if the load did not."""
         if self._code_digests is None:
             code = self.code or compile(source, self.file, "exec", dont_inherit=True)
             self._code_digests = frozenset(map(code_digest, nested_codes(code)))
@@ -376,7 +376,7 @@ class Comparison:
         return finding
 
     def _scan_caches(self) -> None:
-        """Record which caches were filled before any other evaluation."""
+        """Record which caches were filled at the time of the load, unless another evaluation has run since."""
 
         def is_idle() -> bool:
             return not self._running and self._evaluated == self._loaded_at
@@ -407,8 +407,8 @@ class Comparison:
     ) -> tuple[str, Fresh, list[Row]]:
         """Import the modules in another process, and compare them with the modules in this process.
 
-        Returns the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong in
-        this process.
+        Returns the reason why that is not possible, or "", followed by the leaves that the edits change and the leaves
+        that are wrong in this process.
         """
         watched: list[str] = []
         for edit in edits.values():

@@ -19,7 +19,7 @@ COMPARE_OPTION = "--compare"
 TIME_CHECK_INTERVAL_S = 0.1
 """The interval at which the time limit is checked, in seconds."""
 HASH_SEEDS = "1", "2"
-"""Hash seeds for two imports of the same source, so that anything depending on the order of sets is different."""
+"""Hash seeds for two imports of the same source, so that anything that depends on the order of sets differs."""
 
 
 def _parse_result(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
 """The flag of umount2 that detaches a mount and releases it once it is unused. Source: umount2(2)."""
 PR_SET_PDEATHSIG = 1
-"""The option of prctl for a signal when the parent ends. Source: prctl(2)."""
+"""The prctl option that requests a signal when the parent process ends. Source: prctl(2)."""
 MAX_WRITTEN_SIZE = "256m"
 """Maximum number of bytes that the process may write, in the notation of mount(8)."""
 SCRATCH_DIRECTORIES = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-"""Flags for `os.open` that write to a file or create one."""
+"""Flags with which `os.open` opens a file for writing or creates one."""
 REFUSED_EVENTS = frozenset(
     (
         "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname",

@@ -64,7 +64,7 @@ Code compiled this long after its source was written cannot be from an older ver
 ARITY_NAME_PATTERN = re.compile(r"__arity(\d+|_rest)$")
 """Matches the end of the name of a function that implements one arity. Source: Basilisp's `compiler/generator.py`."""
 ARITIES_PARAMETER = "multi_arity_args"
-"""The parameter of the function that selects an arity."""
+"""The name of the first parameter of the functions with which Basilisp selects an arity."""
 
 
 class Lisp(Dialect):
@@ -182,7 +182,10 @@ class Lisp(Dialect):
         return next((space for space in spaces if space.module.__dict__ is names), None)
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
-        """Wrap a form in a function of a frame's local variables. Return it, and the values of the variables."""
+        """Wrap a form in a function whose parameters are a frame's local variables.
+
+        Return the form of the function, and the values of the variables.
+        """
         local_values = {name: value for key, value in frame.locals.items() if (name := self.source_name(key))}
         lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
         symbol = self._symbol.symbol
@@ -243,9 +246,9 @@ class Lisp(Dialect):
         return self._values.get_part(value, path)
 
     def _expand(self, job: Job) -> None:
-        """Expand a form by one step, until it is no longer a macro call, or with all inner forms.
+        """Expand a form by one step, until it is no longer a macro call, or including all inner forms.
 
-        The request says which.
+        The request specifies how far to expand it.
         """
         expander = job.message.get("expander")
         form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
@@ -443,7 +446,7 @@ class Lisp(Dialect):
 
 
 def _error_data(parts: dict[str, Any]) -> str:
-    """Return an error's data for its text, with a leading space, or "" if it has no data."""
+    """Return an error's data as a suffix for its message, with a leading space, or "" if it has no data."""
     return " " + parts["data"] if "data" in parts else ""
 
 

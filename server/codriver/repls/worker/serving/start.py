@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..basics.dialect import Dialect
 
 PR_SET_PDEATHSIG = 1
-"""The prctl(2) option for a signal when the parent ends."""
+"""The prctl(2) option that requests a signal when the parent process ends."""
 CLIENT_PATH_VARIABLE = "PYTHONPATH_OF_CLIENT"
 """The environment variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
 NO_BASILISP_EXIT_STATUS = 3
@@ -251,7 +251,7 @@ def _packages_of_distributions(checkout: str) -> Iterator[str]:
 
 
 def _top_level_names(distribution: Any) -> Iterator[str]:
-    """Return the names of the top-level packages and modules in a distribution."""
+    """Yield the names of the top-level packages and modules in a distribution."""
     top_level = (distribution.read_text("top_level.txt") or "").split()
     firsts = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
     files = {first[:-3] if first.endswith(".py") else first for first in firsts}
