@@ -2,7 +2,7 @@
 
 ::
 
-    MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message a line──> codriver serve
+    MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message per line──> codriver serve
 
 It forwards complete lines unchanged, and reconnects if the server is restarted. `reconnect` contains the main loop.
 Each module may import only from those before it::

@@ -34,7 +34,8 @@ class Durations:
     give_up_s = 60.0
     """Time from the first attempt until all waiting requests are answered with the reason why there is no server."""
     absent_s = 2.0
-    """Replaces `give_up_s` if no server is running and none may be started. Somebody may be starting one right now."""
+    """Replaces `give_up_s` if no server is running and the relay must not start one. Somebody else may be starting one.
+    """
     silent_s = 20.0
     """Replaces `give_up_s` for a server whose process is running but does not answer. Some clients give up after 30
     s."""

@@ -54,7 +54,7 @@ EVENT_NAMES_BY_CLIENT: Mapping[str, Mapping[str, str]] = {
 }
 """The client's name for each kind of event that it supports.
 
-Source: the programs, observed; Cursor's and Cline's documentation.
+Source: the observed behavior of the clients, and the documentation of Cursor and Cline.
 """
 CALLER_NAMES = {"copilot": "copilot-cli"}
 """Caller names of the clients whose name differs from their id. Source: `codriver.tools.calls.call`, `who`."""
@@ -334,7 +334,7 @@ def render_answer(client: str, event: str, answer: Json) -> dict[str, object]:
 
 
 def blocking_answer(client: str, event: str, event_name: str, why: str) -> dict[str, object]:
-    """Return an answer, in the client's format, that blocks its next action for the reason `why`."""
+    """Return an answer, in the client's format, that blocks the client's next action for the reason `why`."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
     if event != "writing":

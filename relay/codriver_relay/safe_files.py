@@ -50,7 +50,7 @@ else:
     def open_directory(path: str, above: int | None = None) -> int:
         """Open a directory, and return its descriptor.
 
-        With `above`, `path` is a name in that directory and not a link.
+        If the descriptor `above` is given, `path` is the name of a subdirectory of that directory. A link is refused.
         """
         return os.open(path, DIRECTORY_OPEN_FLAGS if above is None else DIRECTORY_OPEN_FLAGS | NOFOLLOW, dir_fd=above)
 

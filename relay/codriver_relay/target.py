@@ -67,7 +67,9 @@ class Target:
         self.was_reached = False  # whether any attempt succeeded
 
     def connect(self) -> socket.socket:
-        """Connect to the server, and prove the identity of both sides if needed. `tried` is the last address.
+        """Connect to the server, and prove the identity of both sides if needed.
+
+        The address is stored in `tried`, even if the connection fails.
 
         Raises:
             UnreachableError: the connection failed.
@@ -224,7 +226,8 @@ class Target:
 def recorded_host(directory: Directory | None, port: int) -> str:
     """Return the address at which the server that is recorded next to a port file listens on this machine.
 
-    This is loopback without a record for this port, and if the record has a host name or another machine's address.
+    This is the loopback address if there is no record for this port, or if the record has a host name or the address of
+    another machine.
     """
     record = read_if_possible(directory, "server.json") if directory is not None else b""
     host = json_member(record, b"host")[1:-1]

@@ -44,10 +44,10 @@ if sys.platform == "win32":
     import msvcrt
 
     def open_directory(path: str, above: str | None = None) -> str:
-        """Return the path of a directory. With `above`, `path` is a name in that directory and not a link.
+        """Return the path of a directory. If `above` is given, `path` is the name of a subdirectory of that directory.
 
         Raises:
-            OSError: the directory does not exist.
+            OSError: the directory does not exist, or the subdirectory is a link.
         """
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)

@@ -49,15 +49,15 @@ class Match:
     """The conditions that a record must satisfy to match a row, and the columns that it adds to the row."""
 
     fixed: list[tuple[int, object]] = field(default_factory=list)
-    """Positions that must equal a constant."""
+    """Pairs of a position in the record and the constant that its value must equal."""
     joined: list[tuple[int, int]] = field(default_factory=list)
-    """Positions that must equal a column of the row."""
+    """Pairs of a position in the record and the column of the row that its value must equal."""
     same: list[tuple[int, int]] = field(default_factory=list)
-    """Positions that must equal each other."""
+    """Pairs of positions in the record whose values must be equal."""
     present: set[int] = field(default_factory=set)
-    """Positions that must not be None."""
+    """Positions in the record whose values must not be None."""
     outputs: dict[str, int] = field(default_factory=dict)
-    """The positions of new columns, by variable."""
+    """The position in the record from which each new column is taken, by variable."""
 
     def add(self, position: int, term: Term, scope: Scope) -> None:
         """Add the condition that the attribute at this position of the record equals `term`."""

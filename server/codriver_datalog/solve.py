@@ -420,9 +420,9 @@ class RuleSolver:
     ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return a function that evaluates a rule for a batch of inputs.
 
-        An input has the values of the arguments at `positions`. The function returns another function from each of
-        these inputs to its answers. If it is called while another rule is evaluated, answers may be incomplete, and the
-        other rule is evaluated again when there are more.
+        An input has the values of the arguments at `positions`. The function returns another function, which maps each
+        of these inputs to its answers. If it is called while another rule is being evaluated, answers may be
+        incomplete, and the other rule is evaluated again when there are more.
         """
         key = (call.name, call.source, positions)
         table = self._tables.get(key)

@@ -89,7 +89,7 @@ class Walk:
         self._tasks += [(form, scope, depth) for form in forms if form.kind != "discard" and self.has_name(form)]
 
     def record_reference(self, form: Form, scope: Scope) -> None:
-        """Record an atom if it is a reference to the name. An unqualified name is not one in a local scope."""
+        """Record an atom if it is a reference to the name. In a local scope, an unqualified name is not a reference."""
         word = self.source_text(form)
         plain = word.partition(".")[0] if self.is_hy else word
         if word in self._qualified or (plain == self.name and scope is Scope.GLOBAL):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ns_form(document: Document) -> Form | None:
-    """Return the first `(ns name …)` form in a source text, the `(in-ns 'name)` that it starts with, or None."""
+    """Return the first `(ns name …)` form in a source text, an `(in-ns 'name)` with which the text starts, or None."""
     text = document.text
     forms = [form for form in document.reading.forms if form.kind != "discard"]
     for form in forms:

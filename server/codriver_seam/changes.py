@@ -188,7 +188,7 @@ def _check_not_draining(found: Frame) -> None:
 
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:
-    """Replace the state of a frame, and return which epoch to restore to undo this."""
+    """Replace the state of a frame, and return the number of the epoch whose restoration undoes the change."""
     found.remember_secrets(value)
     if (why := _validation_error(found, value)) is not None:
         raise Refusal("schema-mismatch", why)

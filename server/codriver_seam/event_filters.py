@@ -92,7 +92,7 @@ _FILTER_TESTS = {
     "between": _between_test,
     "pred": _predicate_test,
 }
-"""The functions that create the tests for all other filters."""
+"""The functions that create the tests for filters other than `EQUALITY_FILTERS`, by the name of the filter."""
 
 
 def event_fields(event: Event) -> Json:

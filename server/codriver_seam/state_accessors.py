@@ -32,7 +32,7 @@ def state(request: Json) -> Json:
 
 
 def _epoch_row(epoch: Epoch) -> Json:
-    """Return the fields of an epoch that a list displays."""
+    """Return the fields that represent an epoch in a list."""
     return {"epochId": epoch.id, "time": epoch.time, "eventId": epoch.event_id, "ms": epoch.ms,
             "origin": origin_who(epoch.origin), "dispatchId": epoch.dispatch_id, "outcome": epoch.outcome}  # fmt: skip
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""
 
 CALLS_TOPIC = "calls"
-"""The topic for calls to a function, which seams for other languages have."""
+"""The topic for calls to a function, which only seams for other languages support."""
 NO_CALLS_HINT = "in Python 3.12 and later, the tool watch_calls records calls to a function"
 """The hint if the topic `calls` is requested."""
 OP_TYPE_BY_TOPIC: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
@@ -67,7 +67,7 @@ BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
 Under load, the time between frames doubles each time, up to the maximum.
 """
 MAX_QUEUED_FAILURES = 100
-"""Maximum number of queued exceptions that are remembered."""
+"""Maximum number of exceptions whose events are remembered as already queued."""
 LEASE_S = 60.0
 """Number of seconds after which a subscription ends unless it is renewed."""
 MAX_WRITER_SLEEP_S = 1.0
@@ -157,7 +157,7 @@ class Subscription:
         return max(0, self._newest - self._removed)
 
     def row(self) -> Json:
-        """Return the fields of the subscription that a list displays."""
+        """Return the fields that represent the subscription in a list."""
         waiting = tuple(self._queue)
         depth = len(waiting) + (self._unsent[1] if self._unsent else 0)
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,

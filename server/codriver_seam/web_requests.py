@@ -112,7 +112,7 @@ def watch_flask(app: Any) -> None:
 
 
 def _flask_handlers(app: Any) -> list[Json]:
-    """Return a handler for each route of a Flask application."""
+    """Return a description of the handler for each route of a Flask application."""
     rules = [(rule.methods, rule.rule, app.view_functions.get(rule.endpoint)) for rule in app.url_map.iter_rules()]
     return _route_handlers(rules)
 
@@ -156,13 +156,13 @@ def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _asgi_handlers(app: Any) -> list[Json]:
-    """Return a handler for each route of an ASGI application."""
+    """Return a description of the handler for each route of an ASGI application."""
     routes = [(getattr(route, "methods", None), route.path, getattr(route, "endpoint", None)) for route in app.routes]
     return _route_handlers(routes)
 
 
 def _route_handlers(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
-    """Return a handler for each method and path, except methods that frameworks add themselves."""
+    """Return a description of the handler for each method and path, except methods that frameworks add themselves."""
     named = [
         (_handler_name(method, path), function)
         for methods, path, function in routes
