@@ -160,7 +160,7 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 def add_binding(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
     """Return a step that destructures the result of a call and adds the values as columns.
 
-    `columns` has an entry for each variable of the binding: the expression that it must equal if the variable is
+    `columns` contains an entry for each variable of the binding: the expression that it must equal if the variable is
     already bound, or None for a new column.
     """
     new = [index for index, expression in enumerate(columns) if expression is None]

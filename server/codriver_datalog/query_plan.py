@@ -79,7 +79,7 @@ class Plan:
 def plan_clauses(context: Context, clauses: Iterable[Clause], scope: Scope, requested: Iterable[str]) -> Plan:
     """Plan the order and the steps of clauses, so that the result has the `requested` variables.
 
-    `scope` has the variables of the rows that the plan starts with.
+    `scope` contains the variables of the rows that the plan starts with.
 
     Raises:
         QueryError: a clause needs variables that no other clause binds.

@@ -17,8 +17,8 @@ class TooManyFormsError(LispError, ValueError):
 class EditError:
     """The reason why an edit was refused.
 
-    `context` has the lines around a target that was not found. `balanced_text` is a suggestion if the brackets of the
-    new text do not balance.
+    `context` contains the lines around a target that was not found. `balanced_text` is a suggestion if the brackets of
+    the new text do not balance.
     """
 
     message: str
@@ -27,7 +27,7 @@ class EditError:
 
 
 class EditFailedError(LispError):
-    """Raised when an edit cannot be applied. `error` has the reason."""
+    """Raised when an edit cannot be applied. `error` contains the reason."""
 
     def __init__(self, error: EditError) -> None:
         super().__init__(error.message)

@@ -32,7 +32,7 @@ class Scope(Enum):
 class Walk:
     """Walks through the forms in a source text to find the references to a global name.
 
-    `qualified` has the spellings of the name with a namespace. Local bindings do not shadow them.
+    `qualified` contains the spellings of the name with a namespace. Local bindings do not shadow them.
     """
 
     def __init__(self, text: str, name: str, qualified: Collection[str], *, is_hy: bool) -> None:

@@ -66,7 +66,7 @@ class Span:
 class _Tree:
     """The forms in a source text in order of their starts, as parallel lists.
 
-    For each form, `afters` has the index of the first form after it and its descendants.
+    For each form, `afters` contains the index of the first form after it and its descendants.
     """
 
     __slots__ = ("_most", "afters", "ends", "kinds", "starts")

@@ -65,7 +65,7 @@ class Frame:
             )
         self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
         self.is_sure = snapshot == "none"
-        """Whether an object always represents the same state."""
+        """Whether the same object always represents the same state, because states are never changed in place."""
         self.sensitive = tuple(tuple(path) for path in sensitive)
         self.epochs: collections.deque[Epoch] = collections.deque(maxlen=depth)
         self.restored = 0
@@ -145,7 +145,7 @@ def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None
     """Register a part of the application's state under a name. Do nothing unless the seam is installed.
 
     `get` returns the state, and `set` replaces it. The other keyword arguments are those of `Frame`: `validate`,
-    `dispatch` and `enqueue` are functions, `sensitive` has paths whose values are never displayed, `snapshot` is
+    `dispatch` and `enqueue` are functions, `sensitive` contains paths whose values are never displayed, `snapshot` is
     'pickle', 'deepcopy', 'none' or a function, and `depth` is the number of epochs to store.
 
     Raises:
@@ -168,7 +168,7 @@ class Epoch:
         self.before, self.after = before, after
         self.origin, self.dispatch_id = origin.get(), now[0] if now else None
         self.is_comparable = before is not after or found.is_sure or not is_mutable(before)
-        """Whether the change is known. It is not if both states are one object that may have been changed in place."""
+        """Whether the change is known, unlike when both states are the same object, possibly changed in place."""
 
 
 class epoch:  # noqa: N801  # it is used like a function

@@ -39,7 +39,7 @@ _MUNGED_CHARACTERS: Final = {
 
 
 def parse_frame(text: str, tooling: Sequence[str]) -> StackFrame:
-    """Parse a stack frame from one line. `tooling` has substrings that identify files that are not the user's."""
+    """Parse a stack frame from one line. `tooling` contains substrings that identify files that are not the user's."""
     is_tooling = any(part in text for part in tooling)
     if (match := FRAME_PATTERN.match(text)) is None:
         return StackFrame(text, tooling=is_tooling)

@@ -36,7 +36,7 @@ WRAPPER_RELATION = "wrapped by"
 class StackTrace:
     """An error and its stack frames, innermost first.
 
-    On the JVM, the reported error is the root cause. `chain` has the other errors, each with its own frames. See
+    On the JVM, the reported error is the root cause. `chain` contains the other errors, each with its own frames. See
     `Failure`.
     """
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The documentation and position of a symbol. `extra` has the remaining fields of the server's reply."""
+    """The documentation and position of a symbol. `extra` contains the remaining fields of the server's reply."""
 
     name: str
     namespace: str | None = None

@@ -39,7 +39,7 @@ class TestProgress:
         """Create a parser. `frames` extracts the stack frames from the record of a failure."""
         self._frames = frames
         self.run: TestRun | None = None
-        """The finished tests, or None before the first one has finished. `results` has only those that did not pass."""
+        """The finished tests, or None before the first one has finished. Its `results` omit tests that passed."""
         self._pending = ""
         self._failed = self._errors = 0
         self._failures: list[TestResult] = []

@@ -22,7 +22,7 @@ UNKNOWN_TEST_TEXT = "an unknown test"
 def encode_report(run: TestRun) -> str:
     """Format a test run as JSON: the counts, the results with failures first, and the interrupted test, if any.
 
-    `times` has the namespace, name and duration in seconds of each finished test.
+    `times` contains the namespace, name and duration in seconds of each finished test.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {

@@ -50,7 +50,7 @@ def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | Non
 def _build_chain(traces: list[StackTrace]) -> StackTrace | None:
     """Return the stack trace of the root cause, with the errors that wrap it as its chain.
 
-    `traces` has the outermost error first. The result is None if there are none.
+    `traces` starts with the outermost error. The result is None if `traces` is empty.
     """
     if not traces:
         return None

@@ -138,7 +138,7 @@ async def connect(  # all but the first are optional
 
     `op_timeout_s` limits every op except evaluations and the first `describe`. Stack frames in files below `workspace`
     count as user code. With `beat`, heartbeats detect that a remote REPL is gone even if a tunnel or proxy keeps the
-    connection open. `hooks` has the additions made by features.
+    connection open. `hooks` contains the additions made by features.
 
     Raises:
         ReplUnreachableError: nothing is listening at the address.

@@ -218,7 +218,7 @@ async def probe(
 ) -> ProbeResult:
     """Determine the dialect and capabilities of a server. `answer` is its reply to `describe`.
 
-    The sessions that the probe opens are registered in `opened`. `added` has the capabilities added by features.
+    The sessions that the probe opens are registered in `opened`. `added` contains the capabilities added by features.
 
     Raises:
         ReplDisconnectedError: the connection ended first.

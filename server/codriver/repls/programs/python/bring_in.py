@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def install(package: str, directory: str, sources: Iterable[tuple[str, str]]) -> object:
     """Install a package in this process and return its `KernelAnswers`.
 
-    `sources` has dotted module names and source texts, in import order. Tracebacks display the modules as files in
+    `sources` contains dotted module names and source texts, in import order. Tracebacks display the modules as files in
     `directory`. If one module fails, all of them are removed. Threads that need the package at the same time, such as
     those of subshells, get the same object.
     """

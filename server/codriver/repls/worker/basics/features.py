@@ -39,7 +39,7 @@ class WorkerFeature:
         self.around = around
         """Returns the context manager in which a request with one of these fields is evaluated."""
         self.operations = operations
-        """Returns the feature's kernel operations by name. The argument is a function returning when code changed."""
+        """Returns the feature's kernel operations by name. Takes a function that returns when code last changed."""
         self.ops = ops or {}
         """The ops that the feature adds to the nREPL server."""
         self.about = about

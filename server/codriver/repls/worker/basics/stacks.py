@@ -88,7 +88,7 @@ def _copy_weak(items: Callable[[], Iterable[Any]]) -> list[Any]:
 def format_stacks(made: Iterable[TaskOrigins] = ()) -> str:
     """Format failed tasks, the stacks of user threads, and the tasks of running event loops.
 
-    `made` has the evaluations that created the tasks.
+    `made` records which evaluations created the tasks.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []

@@ -154,7 +154,10 @@ else:
         import ctypes
 
         DARWIN_INFO, DARWIN_BYTES, DARWIN_START = 3, 136, 120
-        """Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`."""
+        """The query for information about a process, the size of its result, and the offset of the start time in it.
+
+        Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`.
+        """
 
         def process_start_ns() -> int:
             """Return the time at which this process started, in nanoseconds since 1970, or 0 if unknown."""

@@ -181,7 +181,7 @@ class Comparison:
         self._found: dict[str, Edit] = {}
         """The edits that the finding is about."""
         self._is_awaited = False
-        """Whether the answer about the last load waits for the finding. It does not if the load only ran new code.
+        """Whether the answer about the last load waits for the finding, as it does unless the load only ran new code.
         """
         self._loaded_at = 0
         """The number of evaluations started at the last load."""
@@ -189,7 +189,7 @@ class Comparison:
         """Whether no other evaluation ran between the pending loads. If so, no cache filled in between is out of date.
         """
         self._is_first = True
-        """Whether the known filled caches do not belong to an earlier pending load."""
+        """Whether no earlier load is pending to which the known filled caches belong."""
         self._has_thread = False
         self._serial = threading.Lock()
         self._is_forgotten = False
@@ -488,7 +488,7 @@ class Comparison:
     ) -> list[Row]:
         """Return the leaves that are wrong in this process.
 
-        `fresh` has the leaves that the edits change in a fresh import.
+        `fresh` contains the leaves that the edits change in a fresh import.
         """
         before: dict[str, str] = {}
         after: dict[str, str] = {}

@@ -57,8 +57,8 @@ def compare_imports(
 def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
     """Yield a row for each leaf that is wrong in this process.
 
-    `fresh` has the leaves from fresh imports of the previous and current source. `before` and `after` are the leaves in
-    this process before and after the load.
+    `fresh` contains the leaves from fresh imports of the previous and current source. `before` and `after` are the
+    leaves in this process before and after the load.
     """
     for path in sorted(fresh):
         was, now = fresh[path]

@@ -45,7 +45,7 @@ class LispLoaded:
     def describe_loaded_code(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
         """Return the `names` of all namespaces, the changed ones in `spaces`, and objects from previous loads.
 
-        `known` has a line for each namespace from an earlier reply, with its mark and whether it belongs to a file
+        `known` contains a line for each namespace from an earlier reply, with its mark and whether it belongs to a file
         below `root`. Objects from previous loads are in `old` and `instances`.
         """
         marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}

@@ -163,7 +163,7 @@ def _iter_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 class LiveCode:
     """The functions, generators and coroutines in this process whose code comes from a file, and all function caches.
 
-    They are found when an instance is created. `old` has the code objects of the loaded source, and `space` is the
+    They are found when an instance is created. `old` contains the code objects of the loaded source, and `space` is the
     namespace of the module. If the garbage collector does not list all objects, those reachable from `space` are
     searched as well.
     """

@@ -161,7 +161,7 @@ class LoadedSources:
     ) -> Load:
         """Record that a source was loaded into a module.
 
-        `standing` has the names that the load left unchanged, with the values to compare them with.
+        `standing` contains the names that the load left unchanged, with the values to compare them with.
         """
         with self._lock:
             self.record_new_loads()

@@ -1,6 +1,6 @@
 """Record calls to the project's functions: select the functions, and return the recorded calls as JSON.
 
-`call_monitor` and `call_profiler` have the recorders. Arguments and results are converted to short texts while the
+`call_monitor` and `call_profiler` define the recorders. Arguments and results are converted to short texts while the
 program is running. This must be fast and not run any of the program's code. Classes are compared by identity and their
 attributes are read without their metaclass, which may override attribute access.
 """

@@ -43,7 +43,7 @@ def update_remaining_objects(
     undo: UndoRecord | None = None,
     closures: PreviousClosures | None = None,
 ) -> list[dict[str, str]]:
-    """Update objects that remain from the previous load of a module. `before` has the module's previous names.
+    """Update objects that remain from the previous load of a module. `before` contains the module's previous names.
 
     Return rows of the kind `renewed` in the form of `Drift.find_differences`: one for each name in another module, each
     class with updated instances, and each function with updated closures. No user code runs. Changes are recorded in
@@ -229,7 +229,7 @@ def _note_bases(kind: type, bases: tuple[type, ...], undo: UndoRecord) -> None:
 
 
 def _note_class(instance: object, pair: tuple[Any, Any], undo: UndoRecord) -> None:
-    """Record how to restore the class of an object. `pair` has its previous and its new class."""
+    """Record how to restore the class of an object. `pair` contains its previous and its new class."""
     undo.record_change(
         "", lambda: type(instance) is pair[1], lambda: object.__setattr__(instance, "__class__", pair[0])
     )

@@ -48,7 +48,7 @@ PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 class Statement:
     """A statement in a source, divided into the parts that are compared.
 
-    - `parts` has the text of each part by its name, or the text of the whole statement under an empty name.
+    - `parts` contains the text of each part by its name, or the text of the whole statement under an empty name.
     - `name` is dotted for methods and nested definitions. It is the first line of a statement without a name.
     - `top` is the index of the top-level statement that contains the statement.
     """
@@ -184,8 +184,8 @@ class Comparison:
     """The differences between two sources.
 
     - `changes` are in the order of the new source, followed by removed statements.
-    - `same` has pairs of equal statements.
-    - `moved` has the statements in the new source whose order among the other statements has changed.
+    - `same` contains pairs of equal statements.
+    - `moved` contains the statements in the new source whose order among the other statements has changed.
     """
 
     def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: list[Statement]) -> None:

@@ -34,8 +34,8 @@ MAX_NAMED_EDITS = 3
 class EditedModule:
     """A module with its previous source `old` and the source `new` that is loaded.
 
-    - `comparison` has the differences between the sources.
-    - `codes` has the compiled sources.
+    - `comparison` contains the differences between the sources.
+    - `codes` contains the compiled sources.
     - `file` is the module's file, and `space` is its namespace.
     - `undo` records how to undo the load.
     - `followers` updates what depends on the changes, if anything does.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class FunctionUpdates:
     """The existing functions of an edited module, and the functions that a load has updated.
 
-    `left` has the functions that were not updated because their free variables differ from those of the new code, each
-    with the name of the function that creates it. `touched` are the functions that were updated.
+    `left` contains the functions that were not updated because their free variables differ from those of the new code,
+    each with the name of the function that creates it. `touched` contains the functions that were updated.
     """
 
     def __init__(self, edited: EditedModule, plan: LoadPlan) -> None:
@@ -76,8 +76,8 @@ class FunctionUpdates:
     def report_running(self, before: dict[str, Any]) -> None:
         """After the load, report the generators and coroutines still running the previous code.
 
-        `before` has the previous values of the module's names. Generators to which only such a name referred no longer
-        exist.
+        `before` contains the previous values of the module's names. Generators to which only such a name referred no
+        longer exist.
         """
         for name, word, reference in self._running:
             running = reference()

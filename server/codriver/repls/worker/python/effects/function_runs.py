@@ -38,7 +38,7 @@ MAX_CALL_DEPTH = 12
 class FunctionRuns:
     """Visits the bodies of functions that are called.
 
-    `stack` has the ids of the syntax nodes of the functions whose bodies are being visited.
+    `stack` contains the ids of the syntax nodes of the functions whose bodies are being visited.
     """
 
     def __init__(self, found: Effects, workspace: WorkspaceCode, bodies: Bodies) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class FunctionFollowUp:
     """Updates functions whose default values, annotations or cached results depend on a change.
 
-    `cleared_caches` has the module, the name and the number of entries of each cached function whose cache was cleared.
+    `cleared_caches` contains the module and name of each function whose cache was cleared, and the number of entries.
     """
 
     def __init__(

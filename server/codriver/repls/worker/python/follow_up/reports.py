@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Reports:
     """Collects the parts of modules that could not be updated.
 
-    `stays` has the module, name and reason for each part. `lasting` has the same fields for parts whose reports stay
+    `stays` contains the module, name and reason for each part. `lasting` contains the same for parts whose reports stay
     valid when another edited file is loaded.
     """
 
