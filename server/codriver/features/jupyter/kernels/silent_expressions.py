@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MESSAGE_MARK: Final = "\x1e"
-"""The first character of a message from one of the kernel's threads. The last message consists only of this one."""
+"""The first character of each message from one of the kernel's threads. The last message contains nothing else."""
 
 
 async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
