@@ -82,7 +82,7 @@ class AppStreams:
         return [stream for stream in self._streams if _is_connected(self._core.state, stream)]
 
     def start(self, stream: AppStream) -> None:
-        """Add a stream and renew it regularly. If its client has disconnected in the meantime, end it instead."""
+        """Add a stream and renew it regularly. End it instead if its client has disconnected in the meantime."""
         if stream.client not in self._core.state.clients:
             self._tasks.start_soon(self._end_in_application, stream)
             return

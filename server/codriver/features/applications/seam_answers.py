@@ -92,7 +92,7 @@ def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
-    """Return the REPL with the given key, or else the only one with a seam, or else the only one.
+    """Return the REPL with the given key. Without a key, return the only REPL with a seam, or else the only REPL.
 
     Raises:
         RefusedError: no REPL matches, or several do.

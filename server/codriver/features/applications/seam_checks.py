@@ -55,7 +55,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
 
 
 def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
-    """Describe a seam by its provider and by the frames that it exposes or the reason why it exposes none."""
+    """Describe a seam by its provider and its exposed frames, or the reason why it exposes none."""
     support, exposed = session["capabilities"][SEAM_CAPABILITY], session.get(SEAM_CAPABILITY)
     provider = f"by {support.get('op')}"
     if not isinstance(exposed, dict):

@@ -86,7 +86,7 @@ _EXECUTE_TEMPLATES: Final[Mapping[str, str]] = {
 
 
 def is_seam_package(dialect: str, file: Path) -> bool:
-    """Return whether a file is Codriver's seam package and the dialect, being hosted on Python, can load it."""
+    """Return whether a file is Codriver's seam package and the dialect can load it because it is hosted on Python."""
     return dialect in PYTHON_HOSTED_DIALECTS and file == PACKAGE_FILE
 
 

@@ -493,7 +493,7 @@ def _document_failures(ran: EvaluationOutcome) -> tuple[FailedTest, ...]:
 def _collect_failures(report: TestReport, file: Path) -> list[FailedTest]:
     """Return the failures in a test report.
 
-    Each failure has the document's lines in its traceback, outermost first.
+    Each failure contains those lines of its traceback that are in the document, outermost first.
 
     Raises:
         CodriverError: the tests could not be run.

@@ -51,7 +51,7 @@ MAX_INLINE_CHARACTERS: Final = 2**13
 RECENT_EDIT_MS: Final = 3_600_000
 """How long an edit by another caller counts as recent: one hour."""
 LANGUAGES_BY_DIALECT: Final[Mapping[str, Language]] = MappingProxyType({"python": "python", "hy": "hy"})
-"""The language to parse a REPL's code as, by dialect."""
+"""Maps the dialect of a REPL to the language as which its code is parsed."""
 OTHER_LANGUAGE: Final[Language] = "lisp"
 """The language for dialects that are not listed."""
 

@@ -34,8 +34,8 @@ NOTHING_EVALUATED_TEXT: Final = "Codriver: nothing has been evaluated in this wo
 async def _handoff_for_client(services: Services, client: ClientSession, query: Mapping[str, str]) -> str:
     """Return the handoff for a client.
 
-    The query field `who` names its reader. By default, this is the client's caller, or nobody if the client is a
-    command.
+    The query field `who` names the reader of the handoff. The default is the client's caller, or nobody if the client
+    is a command.
     """
     who = query.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)

@@ -43,8 +43,8 @@ async def write_handoff(
 ) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
-    `client` is the client requesting it. If `is_for_another` is true, this is a command or a hook, so the reader may
-    have a different client.
+    `client` is the client that requests the handoff. If `is_for_another` is true, it is a command or a hook, and the
+    reader may use a different client.
     """
     story, on_disk = await services.work.files.run(
         client, partial(_read_story, services, SEARCH_TIME_FRACTION * wait_s)

@@ -185,7 +185,7 @@ def _caller_line(who: str, steps: Sequence[EvaluationStep], now: int) -> str:
 
 
 def _list_goals(steps: Sequence[EvaluationStep], reader: str) -> tuple[str, ...]:
-    """Return the distinct descriptions of evaluations, starting with the reader's earliest or the earliest of all.
+    """Return the distinct descriptions of evaluations, starting with the earliest by the reader, or else by anyone.
 
     The earliest description usually states the goal of the work. The others follow, newest first, and describe steps
     towards it.

@@ -144,7 +144,9 @@ def check_value(data: bytes, position: int) -> tuple[None, int]:
 
 
 def skip_value(data: bytes, position: int) -> tuple[None, int]:
-    """Return None and the position after a value. Its brackets are matched, but its content is not checked.
+    """Skip the value at a position. Return None and the position after it.
+
+    Only the ends of strings and the nesting of brackets are checked.
 
     Raises:
         JsonError: the value has no end.

@@ -20,6 +20,6 @@ async def add_notebooks(call: Call) -> AddRows:
 
 
 def notebooks_by_key(state: State) -> dict[str, str]:
-    """Return the path of each kernel's notebook by session key, relative to the workspace if it is inside it."""
+    """Return the paths of kernels' notebooks by session key. Paths inside the workspace are relative to it."""
     workspace = f"{state.lifecycle.workspace.rstrip('/')}/"
     return {repl.key: repl.document.removeprefix(workspace) for repl in state.repls.values() if repl.document}

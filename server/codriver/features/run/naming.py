@@ -56,8 +56,8 @@ HELPER_MODULES: Final = ("multiprocessing.resource_tracker", "multiprocessing.fo
 def parse_program(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the name of the program that a command runs, without directory and suffix, and the program's arguments.
 
-    For `uv run flask --app shop run` this is `flask`, and for `python -m shop.tasks` it is `shop.tasks`. For code such
-    as in `python -c CODE`, it is the name of the interpreter.
+    For example, the name is `flask` for `uv run flask --app shop run`, and `shop.tasks` for `python -m shop.tasks`. For
+    code, as in `python -c CODE`, it is the name of the interpreter.
     """
     rest = [word for word in command if word]
     interpreter = ""
@@ -88,7 +88,7 @@ def parse_program(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return a name for a program: that of the application module that it serves, or else that of its script.
+    """Return a name for a program: the name of the application module that it serves, or else of its script.
 
     For example, `gunicorn shop.wsgi:app` and `flask --app shop run` are both named `shop`.
     """

@@ -20,7 +20,7 @@ SUPPORTED_SYSTEMS: Final = ("Linux", "Darwin")
 
 
 class ProcessTable(Protocol):
-    """A description of all processes by an operating system. All methods block."""
+    """Provides information about the processes on this machine. All methods block."""
 
     def find_processes(self) -> dict[int, RunProcess]:
         """Return all of this user's processes by process id."""
@@ -32,7 +32,7 @@ class ProcessTable(Protocol):
         """Return the start time of a process in epoch milliseconds."""
 
     def find_ports(self, pids: Collection[int]) -> dict[int, int]:
-        """Return the TCP port on which each process listens, by process id. If there are several, it is the lowest."""
+        """Return the TCP port on which each process listens, by process id. Of several ports, return the lowest."""
 
 
 PROCESS_TABLE: Final[ProcessTable] = implementation
@@ -57,6 +57,7 @@ def started_ms(process: RunProcess) -> int:
 def find_ports(pids: Collection[int]) -> dict[int, int]:
     """Return the TCP port on which each process listens, by process id. Blocks.
 
-    A process that listens on no port is not in the result. Of several ports, the lowest one is returned.
+    A process that listens on no port is not in the result. If a process listens on several ports, the result contains
+    the lowest.
     """
     return PROCESS_TABLE.find_ports(pids)

@@ -30,7 +30,7 @@ WAIT_INTERVAL_S: Final = 0.02
 async def connect_before_call(call: Call, arguments: Arguments) -> None:
     """Connect to the program that a call refers to.
 
-    If the call names no session, this is the only program that it could refer to.
+    If the call names no session, connect to the only program that it could refer to.
 
     Raises:
         RefusedError: the program does not answer, or there are several programs that the call could refer to.
@@ -53,7 +53,7 @@ def _select_by_key(programs: Programs, members: Sequence[Member], key: str) -> M
     """Return the process with a session key, or None if there is none.
 
     Raises:
-        RefusedError: the key is that of a process that cannot have a REPL, or of a program that has ended.
+        RefusedError: the key belongs to a process that cannot have a REPL, or to a program that has ended.
     """
     ready = [member for member in members if member.named.process.is_ready]
     found = next((member for member in ready if key == member.named.key), None)
@@ -142,7 +142,7 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
 
 
 def _check_has_repl(members: Sequence[Member], key: str) -> None:
-    """Raise an error if the session key is that of a process that cannot have a REPL.
+    """Raise an error if the session key belongs to a process that cannot have a REPL.
 
     Raises:
         RefusedError: the process cannot have a REPL. The message explains why.

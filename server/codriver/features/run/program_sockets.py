@@ -40,7 +40,7 @@ MACOS_CREDENTIALS_VERSION: Final = 0
 
 @contextmanager
 def listen_for_program(directory: Path) -> Iterator[tuple[socket.socket, str]]:
-    """Listen at a new socket while the context is active. Yield it with the address for the request.
+    """Listen on a new socket while the context is active. Yield the socket and the address to put into the request.
 
     The address is the socket's name in `directory`. On systems where the path of a socket in this directory may be too
     long, it is a path in a private temporary directory.

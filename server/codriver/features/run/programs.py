@@ -120,7 +120,7 @@ class Programs:
     def has_runs(self) -> bool:
         """Return whether a program may be running.
 
-        This makes only one system call, because it is done before each evaluation.
+        Makes only one system call, because this is checked before each evaluation.
         """
         return os.access(self._directory_path, os.F_OK)
 
@@ -245,7 +245,7 @@ class Programs:
             raise refused("repl-unreachable", self._unreplaced[repl.id], hint="correct the program, and call again")
 
     def check_unfinished(self, key: str) -> None:
-        """Raise an error if the session key is that of a program that has ended.
+        """Raise an error if the session key belongs to a program that has ended.
 
         Raises:
             RefusedError: the program has ended. The message contains its last output.
@@ -273,7 +273,7 @@ class Programs:
                 await self._report_unreplaced(repl, members, monotonic() - self._lost.setdefault(repl.id, monotonic()))
 
     async def _report_unreplaced(self, repl: Repl, members: Sequence[Member], lost_s: float) -> None:
-        """Report that no process has taken the place of a lost process. Forget its REPL if others handle requests."""
+        """Report that a lost process was not replaced. Forget its REPL if other processes handle the requests."""
         if lost_s <= NEXT_PROCESS_TIMEOUT_S:
             return
         message = await anyio.to_thread.run_sync(self._why_unreplaced, repl, members)

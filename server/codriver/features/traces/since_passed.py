@@ -106,7 +106,7 @@ async def _find_difference(call: Call, job: str, job_report: JobReport) -> str:
 
 
 def _find_passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFinished, int] | None:
-    """Return the first failed test that passed in its previous run, and when that run started in epoch milliseconds.
+    """Return the first failed test that passed in its previous run, and the start of that run in epoch milliseconds.
 
     Slow tests are skipped.
     """

@@ -104,9 +104,9 @@ def match_images(
 ) -> list[tuple[int | None, str]]:
     """Match recorded images with displayed ones.
 
-    Return the index of the matching displayed image, or None, and a note for each recorded image. Identical images are
-    preferred to similar ones, and later images to earlier ones. A displayed image matches only one recorded image. With
-    `is_again`, it may match several if no other match is found.
+    For each recorded image, return the index of the matching displayed image, or None if there is none, and a note.
+    Identical images are preferred to similar ones, and later images to earlier ones. A displayed image matches only one
+    recorded image. With `is_again`, it may match several recorded images if no other match is found.
     """
     found: dict[int, tuple[int | None, str]] = {}
     for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
@@ -159,7 +159,7 @@ def _split_varying_parts(text: str) -> Iterator[tuple[str, str]]:
 def _common_pattern(recorded: str, fresh: str, time_ms: int) -> str:
     """Return a pattern that matches both texts.
 
-    Return an empty string unless they differ, and only in parts that vary from run to run, such as times.
+    Return an empty string if the texts are equal, or if they also differ in parts that do not vary from run to run.
     """
     ones, others = list(_split_varying_parts(recorded)), list(_split_varying_parts(fresh))
     if len(ones) != len(others):

@@ -110,7 +110,7 @@ def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[Rec
 def _create_evaluation(entry: Mapping[str, Any], name: str, description: str) -> RecordedEvaluation:
     """Create an evaluation from the log entry that contains its code.
 
-    `description` is that of the evaluation or of the loaded file.
+    `description` describes the evaluation or the loaded file.
     """
     file = (
         description.removeprefix(LOADED_FILE_PREFIX)

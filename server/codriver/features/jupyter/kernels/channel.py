@@ -114,11 +114,11 @@ class Channel(Protocol):
         return "the kernel did not answer"
 
     async def interrupt(self) -> bool:
-        """Interrupt the kernel by a means of the transport, such as a signal. Return whether it was interrupted."""
+        """Interrupt the kernel in the way that the transport supports, such as a signal. Return whether it worked."""
         return False
 
     async def restart(self) -> None:
-        """Restart the kernel by a means of the transport.
+        """Restart the kernel in the way that the transport supports.
 
         Raises:
             CapabilityMissingError: the transport cannot restart kernels.

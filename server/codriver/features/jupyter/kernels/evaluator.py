@@ -240,7 +240,8 @@ class Evaluator:
     def _was_stopped(self, execution: Execution) -> bool:
         """Return whether an interrupt ended the code.
 
-        An interrupted Python kernel may still report an error that the code itself raised. It cancels code that awaits.
+        An interrupted Python kernel may still report an error that the code itself raised. Code that awaits is
+        cancelled.
         """
         error = execution.error
         return error is None or error.name == "CancelledError" or not self._quirks.supports_expressions

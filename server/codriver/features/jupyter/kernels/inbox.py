@@ -70,7 +70,7 @@ class Inbox:
 
     @property
     def is_dropping(self) -> bool:
-        """Return whether the oldest part of the queue is full. If so, another message may cause one to be dropped."""
+        """Return whether the oldest part of the queue is full, so that the next message may cause one to be dropped."""
         return self._first_bytes + self._last_bytes > self._max_first
 
     def put(self, message: ReceivedMessage) -> None:

@@ -193,7 +193,7 @@ class Kernel:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the main shell is running any client's request, or one of Codriver's is waiting for it."""
+        """Return whether the main shell is processing a client's request, or a request from Codriver is waiting."""
         return bool(self._running) or self._turn.locked()
 
     @property
@@ -223,7 +223,7 @@ class Kernel:
     async def _wait_until_free(self) -> None:
         """Wait until the main shell is idle.
 
-        If this takes long, send a request to the kernel, because its `idle` message may have been lost.
+        If this takes too long, send a request to the kernel, because its `idle` message may have been lost.
         """
         probe: Exchange | None = None
         try:

@@ -50,9 +50,9 @@ class KernelDiscovery:
         named_ids: Callable[[], Collection[str]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the discovery.
+        """Initialize the discovery without starting to search.
 
-        `protocols` are the protocols of the addresses that can be connected to. `named_ids` returns the ids of
+        `protocols` contains the protocols of addresses that the server can connect to. `named_ids` returns the ids of
         kernels that are already REPLs. `clock` returns monotonic seconds.
         """
         self._core = core

@@ -144,7 +144,7 @@ class KernelSearch:
         return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
     def probe_again(self, paths: Iterable[str]) -> None:
-        """Probe the kernels with these connection files during the next search, although they were alive before."""
+        """Probe the kernels with these connection files during the next search, even if they were alive before."""
         self._suspects = frozenset(paths)
 
     def _query_servers(self, servers: Iterable[NotebookServer], now: float) -> None:
@@ -231,7 +231,7 @@ class KernelSearch:
 
 
 def _notebook_path(path: str) -> str | None:
-    """Return the path if it is a notebook's, or None. Servers list consoles under a name without a suffix."""
+    """Return the path of a session if the session is a notebook, or None. Consoles are listed without a suffix."""
     return path if session_key_for_notebook(path) else None
 
 

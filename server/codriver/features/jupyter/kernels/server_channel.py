@@ -177,7 +177,7 @@ class ServerChannel(Channel):
         return True
 
     async def restart(self) -> None:
-        """Request the server to restart the kernel. The connection ends when the kernel announces the restart."""
+        """Ask the server to restart the kernel. The connection ends when the kernel announces the restart."""
         await self._api.restart(self._kernel)
 
     def end(self, cause: str) -> None:

@@ -66,7 +66,7 @@ class ReceivedMessage:
     omitted_bytes: int = 0
     """Number of bytes between `head` and `tail`."""
     size_bytes: int = field(init=False)
-    """Size of the parts that may be large."""
+    """Total size in bytes of the parts of the message that may be large."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size_bytes", sum(map(len, (self.metadata, *self.head, *self.tail))))

@@ -34,7 +34,7 @@ REPLY_TIMEOUT_S: Final = 2.0
 def prepare_connection_file(file: Path, *, is_first: bool) -> None:
     """Write the connection file of a kernel that is about to be started. Blocks.
 
-    If `is_first` is false and the file exists, it is used again.
+    If `is_first` is false and the file exists, it is reused.
 
     Raises:
         StartError: the file cannot be written.
@@ -80,7 +80,7 @@ def _stale_files(directory: Path) -> Iterator[Path]:
 
 
 async def shut_down_kernel(file: Path) -> None:
-    """Request a kernel to shut down, so that its exit handlers run. Never raises."""
+    """Ask a kernel to shut down, so that its exit handlers run. Never raises."""
     try:
         await anyio.to_thread.run_sync(_request_shutdown, file, abandon_on_cancel=True)
     except Exception as error:  # noqa: BLE001  # the caller terminates the kernel anyway

@@ -98,7 +98,7 @@ def exit_effects() -> dict[tuple[str, Any], Effect]:
 
 
 def warning_filters(always: object) -> dict[tuple[str, Any], Effect]:
-    """Return the warning filters other than `always`, oldest first, each with whether it precedes `always`."""
+    """Return the warning filters other than `always`, oldest first, and for each whether it precedes `always`."""
     if always is None:
         return {}
     every = list(sys.modules["warnings"].filters)

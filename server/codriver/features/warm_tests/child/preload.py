@@ -147,8 +147,8 @@ class Preloader:
     def is_known(self, name: str) -> bool:
         """Return whether a module belongs to the standard library or to one of the known packages.
 
-        `sysconfig` loads a module that is named after the platform. Modules that were compiled together by mypyc import
-        one with a name of its own.
+        This includes the module named after the platform that `sysconfig` loads, and the modules with generated names
+        that modules compiled by mypyc import.
         """
         top = name.partition(".")[0]
         return (
@@ -819,8 +819,8 @@ SIMPLE_TYPES = (bool, int, float, str, bytes, tuple, frozenset, type(None))
 def changed_attributes(previous: dict[str, Any], present: dict[str, Any]) -> list[str]:
     """Return the names of attributes that were replaced or added since `previous` was collected.
 
-    Attributes that are neither functions nor classes nor constants are variables of the module itself, and so are
-    counters and caches.
+    Only functions, classes and constants are compared, because the module itself changes its variables, counters and
+    caches.
     """
     changed = []
     for key, value in present.items():

@@ -223,7 +223,7 @@ class Revealer:
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
 
     def changed_directory_obstacle(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return an obstacle if the import read the current directory and it is another one now, and otherwise None."""
+        """Return an obstacle if the import read the current directory, which has changed since, and otherwise None."""
         if record.directory and record.directory != os.getcwd():
             return "directory", record.directory
         return None
