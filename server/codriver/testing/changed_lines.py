@@ -51,7 +51,7 @@ def _no_repository_error(why: str) -> RefusedError:
 def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
     """Return the lines of Python files that differ from the last commit, by absolute path. Blocks.
 
-    The value is None for a file that is not tracked by git, which means all of its lines.
+    The value is None for a file that git does not track, because all of its lines are new.
 
     Raises:
         RefusedError: git is not installed, or the directory is not in a repository.

@@ -179,7 +179,7 @@ class PlainRun:
         return RunError("died", f"the process ended with status {status} before the test run had finished")
 
     async def interrupt(self) -> None:
-        """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s.
+        """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if the teardown takes over 5 s.
 
         A second call does not interrupt the teardown, but also waits for it.
         """

@@ -118,8 +118,8 @@ def script_command(python: str, script: str, *arguments: str) -> list[str]:
 def bundle_programs(runner: Runner, extras: tuple[str, ...] = (), *, run_directory: Path) -> Path:
     """Write the programs that a run needs to one file, unless it exists, and return its path. Blocks.
 
-    `extras` are names of recorders and of other additional programs. If the cache cannot be written, such as in a
-    read-only home directory, the file is in the private directory of the run.
+    `extras` contains the names of recorders and of other additional programs. If the cache cannot be written, for
+    example because the home directory is read-only, the file is in the private directory of the run.
 
     Raises:
         OSError: the file cannot be written.

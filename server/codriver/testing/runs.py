@@ -173,7 +173,7 @@ class TestFinished:
     """The reason why the test was skipped or expected to fail."""
     file: str | None = None
     line: int | None = None
-    """Line of its definition, from 1."""
+    """Line of the test's definition, starting at 1."""
     is_collector: bool = False
     worker: str = ""
     """Worker process of pytest-xdist that ran the test."""
@@ -328,7 +328,7 @@ class TestProcess(Protocol):
         ...
 
     async def interrupt(self) -> None:
-        """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if that takes more than 5 s."""
+        """Interrupt the run as with Ctrl-C, so that fixtures are torn down. Kill it if the teardown takes over 5 s."""
         ...
 
     async def kill(self) -> None:

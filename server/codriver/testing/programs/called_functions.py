@@ -283,7 +283,7 @@ def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
 def _iter_calls(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
     """Yield the expressions that a node calls.
 
-    Each has the names of the methods that an operator or a built-in function calls on it.
+    Each expression is paired with the names of the methods that an operator or a built-in function calls on it.
     """
     import ast
 

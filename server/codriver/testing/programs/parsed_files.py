@@ -24,7 +24,7 @@ class ParsedFiles:
         self._trees: dict[tuple[str, ...], ast.AST] = {}
 
     def statements(self, text: str) -> Sequence[ast.stmt]:
-        """Return the statements in a source text. A statement precedes those in its body.
+        """Return the statements in a source text. A statement precedes the statements in its body.
 
         Raises:
             SyntaxError, ValueError, RecursionError: the text cannot be parsed.
