@@ -379,8 +379,8 @@ def _write(file_entry: DirectoryEntry, text: str, *, is_executable: bool = False
 def read_file(file: Path, root: Path | None) -> str | None:
     """Return the text of a file with its line endings and byte order mark, or None if it does not exist.
 
-    If `root` is the workspace, links must not lead out of it. If it is None, the file is the user's, and links are
-    followed.
+    If `root` is the workspace, links must not lead out of it. If `root` is None, the file belongs to the user's own
+    configuration, and links are followed.
     """
     links = _link_policy(root)
     try:

@@ -24,7 +24,7 @@ COLUMN_TITLES = ("client", "--client", "found", "last connected", "entry")
 def render_client_table(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
     """Return a table of all known clients, and where they are configured for `launch.workspace`.
 
-    `seen` has the time of each client's last connection to any server, in seconds since the epoch.
+    `seen` maps clients to the time of their last connection to any server, in seconds since the epoch.
     """
     rows = [COLUMN_TITLES, *(_client_row(client, launch, environment, seen) for client in known_clients().values())]
     printed = [

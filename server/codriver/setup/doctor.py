@@ -92,8 +92,9 @@ def diagnose(
 ) -> Report:
     """Check the versions, settings, skills, server, relay, clients, permissions and REPLs of a workspace.
 
-    `settings_model` has the settings for the base and for features, and `of_features` are the checks that features add.
-    Nothing is changed and no program is started, except that the relay runs for a moment if there is a server.
+    `settings_model` defines the settings of the base and of features, and `of_features` contains the checks that
+    features add. Nothing is changed and no program is started, except that the relay runs for a moment if there is a
+    server.
     """
     workspace = launch.workspace
     checks = [

@@ -188,7 +188,7 @@ class NotAProjectError(StartError):
 
 
 def check_is_project(workspace: Path, home: Path) -> None:
-    """Check that the workspace is neither the home directory nor above it. All projects in it would share a server.
+    """Check that the workspace is neither the home directory nor above it, where all projects would share a server.
 
     Raises:
         NotAProjectError: the workspace is the root, the home directory, or one of its parents.

@@ -21,7 +21,7 @@ HELP_TIMEOUT_S: Final = 10.0
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:
-    """Return a command line that starts the relay on any machine with Codriver, or () if it does not work on this one.
+    """Return a command line that starts the relay on any machine with Codriver, or () if it does not work here.
 
     The relay on the PATH may belong to another installation, so this checks that it supports `auto`.
     """

@@ -1,7 +1,7 @@
 """Directories of skills, on disk or in a jar.
 
-Skills that exceed the limits that every client has to accept are not used, because clients read the list of all files
-at once.
+Skills that exceed the limits that every client must support are not used, because clients read the list of all files at
+once.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class SkillLibrary:
     def skills(self) -> tuple[Skill, ...]:
         """Return the available skills.
 
-        Of several with the same name, the first one is used. Disabled skills do not count.
+        If the settings include several skills with the same name, only the first is available.
         """
         offered: dict[str, Skill] = {}
         for skill in self._found.skills:

@@ -61,7 +61,7 @@ else:
             return None
 
     def allow_open_files(requested: int) -> str:
-        """Raise this process's limit of open files, up to the hard limit. Return the error message if that fails."""
+        """Raise this process's limit on open files, up to the hard limit. Return the error message if that fails."""
         try:
             import resource  # noqa: PLC0415  # as above
         except ImportError:
