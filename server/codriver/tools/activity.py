@@ -103,7 +103,7 @@ class ActivityEvent:
         return any(f"/{file}".endswith(suffix) for file in files if file)
 
     def row(self, now_ms: int) -> dict[str, object]:
-        """Return the event as a row of an answer. `now_ms` is the current time in epoch milliseconds."""
+        """Return the event as a JSON object for an answer. `now_ms` is the current time in epoch milliseconds."""
         row: dict[str, object] = {"at": format_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
         if self.code:
             row["code"] = truncate(self.code, MAX_CODE_CHARACTERS)

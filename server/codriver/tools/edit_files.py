@@ -174,7 +174,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
 async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
     """Revert the last batch of edits of the caller, or of the caller that the call names.
 
-    If the call names a file, the batch must include it. The edits of somebody else are only reverted by name.
+    If the call names a file, the batch must include it. Another caller's edits are reverted only if the call names that
+    caller.
     """
     file, name = arguments.edits[0].file_path, arguments.undone_caller
     caller = editor_caller_key(call, arguments.who) if name is None else named_editor_key(name)
@@ -221,7 +222,7 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
 async def _record_and_describe(
     call: Call, arguments: EditFilesArguments, outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
-    """Record the edits in the log, and return the rows and fields for the answer, including linters' findings."""
+    """Record the edits in the log, and describe them for the answer. The result also includes linters' findings."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = edit_rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
@@ -248,7 +249,7 @@ async def _record_and_describe(
 
 
 def _load_fields(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
-    """Return the answer fields about loading a file. If tests passed, only notes are included."""
+    """Return the fields of an answer about loading a file. If tests passed, only notes are included."""
     load = row.get("load")
     if is_tested and isinstance(load, dict):
         return {"load": {"notes": load["notes"]}} if load.get("notes") else {}
@@ -258,7 +259,7 @@ def _load_fields(row: Mapping[str, object], *, is_tested: bool) -> dict[str, obj
 def _add_diagnostics(
     fields: dict[str, object], rows: list[dict[str, object]], files: Sequence[FileResult], diagnostics: Diagnostics
 ) -> None:
-    """Add the linters' findings to the rows of the files, and the linters' note to the answer."""
+    """Add the linters' findings to the descriptions of the files, and the linters' note to the answer."""
     if diagnostics.note is not None:
         fields["diagnosticsNote"] = diagnostics.note
     for row, result in zip(rows, files, strict=True):

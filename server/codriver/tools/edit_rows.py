@@ -25,7 +25,7 @@ VERBATIM_TYPES = frozenset({TEXT_TYPE, "append", "create", "replace_def", "inser
 def edit_rows(
     files: Sequence[FileResult], edits: Sequence[EditArguments], *, applied: bool, is_whole: bool = True
 ) -> list[dict[str, object]]:
-    """Return one answer row for each edited file.
+    """Describe each edited file in a JSON object for the answer.
 
     Unless `is_whole` is true, diffs that only repeat the caller's edits are omitted.
     """
@@ -69,5 +69,5 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
 
 
 def _edit_row(index: int, kind: str, done: EditEffect) -> dict[str, object]:
-    """Return the row of one edit, with its position before and after the edit."""
+    """Describe one edit in a JSON object, with its position before and after the edit."""
     return {"index": index, "type": kind, "line": done.line, "newLine": done.new_line}

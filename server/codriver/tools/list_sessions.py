@@ -46,7 +46,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
 
 
 def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
-    """Shorten a row for agents: omit details of capabilities, but not the reasons why some are missing.
+    """Shorten a session's description for agents: omit details of capabilities, but not why others are missing.
 
     The path and the capabilities are omitted for the only REPL, and for one that Codriver started in this workspace.
     """
@@ -72,7 +72,7 @@ def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str
 
 
 def _lane_rows(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, object]]:
-    """Return rows about the lanes of a REPL. If the caller's own lane is the only one and idle, there are no rows.
+    """Describe the lanes of a REPL, with one object for each. A single idle lane of the caller is not described.
 
     A lane whose client has disconnected is listed only while code is running in it.
     """

@@ -108,7 +108,7 @@ def create_manifest(
 
 
 def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
-    """Add to a tool what features add: arguments, parts of evaluations, and subjects of `status`."""
+    """Add features' arguments, parts of evaluations, and subjects of `status` to a tool."""
     models = tuple(arguments.model for arguments in added if tool.name in arguments.tools)
     inside = {arguments.inside for arguments in added if arguments.inside is not None}
     added_inside = {

@@ -206,7 +206,7 @@ def _eviction_notes(call: Call, arguments: LogArguments, count: int) -> list[str
 
 
 def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int | None]:
-    """Return answer fields about features' logs.
+    """Return the fields of an answer about features' logs.
 
     These are the last lines of the logs whose entities are included, or else the numbers of their entities.
     """

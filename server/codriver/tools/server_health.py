@@ -73,14 +73,14 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:
-    """Return a row about a REPL, including warnings."""
+    """Describe a REPL in a JSON object, including warnings."""
     found = [*first_answer_warnings(state, repl), *([repl.remark] if repl.remark else [])]
     caution = {"caution": "; ".join(found)} if found else {}
     return repl_row(repl) | caution | ({"awaitsAcceptance": True} if awaits_acceptance(repl) else {})
 
 
 def _unfinished_rows(call: Call) -> list[dict[str, object]]:
-    """Return rows about unfinished evaluations for Codriver's commands."""
+    """Describe unfinished evaluations for Codriver's commands, with one JSON object for each."""
     state, now = call.state, call.services.now()
     rows = []
     for evaluation in state.unfinished():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def running_field(running: Evaluation | None) -> dict[str, object]:
-    """Return an answer field about the evaluation running in a session, or no field if there is none."""
+    """Return a field of an answer about the evaluation running in a session, or no field if there is none."""
     if running is None:
         return {}
     return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
@@ -30,7 +30,7 @@ def format_iso_time(epoch_ms: int) -> str:
 
 
 def repl_row(repl: Repl) -> dict[str, object]:
-    """Return an answer row with the main properties of a REPL."""
+    """Return the main properties of a REPL as a JSON object for an answer."""
     row: dict[str, object] = {
         "key": repl.key,
         "phase": repl.phase,
@@ -47,7 +47,7 @@ def repl_row(repl: Repl) -> dict[str, object]:
 
 
 def session_row(state: State, repl: Repl, session: Session, names: Sequence[str] = CAPABILITIES) -> dict[str, object]:
-    """Return an answer row about a session, with its REPL's capabilities and the reasons why others are missing."""
+    """Describe a session in a JSON object, with its REPL's capabilities and the reasons why others are missing."""
     row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if session.namespace:
         row["ns"] = session.namespace
@@ -69,7 +69,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
 
 
 def _profile_fields(repl: Repl, profile: Profile, names: Sequence[str], rare: Collection[str]) -> dict[str, object]:
-    """Return the fields of a session's row that the REPL reported when it connected."""
+    """Return the fields about a session that the REPL reported when it connected."""
     capabilities: dict[str, dict[str, object]] = {}
     for name in names:
         if name == "restart" and repl.is_owned:

@@ -132,7 +132,7 @@ async def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) ->
 
 
 async def _source_field(call: Call, failed: Evaluation, trace: StackTrace) -> dict[str, object]:
-    """Return an answer field with the source lines of the innermost frame in the project's Python code.
+    """Return a field of an answer with the source lines of the innermost frame in the project's Python code.
 
     It is left out if the file has changed since the error, or since the code was loaded.
     """
@@ -219,7 +219,7 @@ def _to_stack_frame(frame: Json) -> StackFrame:
 
 
 def _failure_origin_fields(call: Call, failed: Evaluation | None) -> dict[str, object]:
-    """Return answer fields that describe whose code failed, and how long ago."""
+    """Return the fields of an answer that describe whose code failed, and how long ago."""
     if failed is None:
         return {}
     ago = max(0, call.services.now() - (failed.finished_at or 0))
@@ -253,7 +253,7 @@ def _has_locals(trace: StackTrace) -> bool:
 def trace_fields(
     trace: StackTrace, *, whole: bool, max_bytes: int, extra_notes: tuple[str, ...] = ()
 ) -> dict[str, object]:
-    """Return a stack trace as answer fields of at most `max_bytes` bytes.
+    """Return a stack trace as fields of an answer, with at most `max_bytes` bytes.
 
     The project's frames are included, or the innermost ones if there are none. With `whole`, all frames are. Each error
     in the chain has its own frames. Repeated frames appear once.
@@ -305,7 +305,7 @@ def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str
 
 
 def _link_fields(link: StackTrace, *, whole: bool) -> dict[str, object]:
-    """Convert an error in the chain to answer fields, including its relation to the previous error."""
+    """Convert an error in the chain to fields of an answer, including its relation to the previous error."""
     frames, count, _ = _frames_to_display(link, whole=whole)
     displayed = frames if whole else frames[:MAX_NEAREST_FRAMES]
     fields = {
@@ -326,7 +326,7 @@ def _json_bytes(value: object) -> int:
 
 
 def _frame_fields(frame: StackFrame) -> dict[str, object]:
-    """Convert a frame to answer fields. A frame without a file and a function has only text."""
+    """Convert a frame to fields of an answer. A frame without a file and a function has only text."""
     pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}

@@ -28,7 +28,7 @@ NOTE_FIELD: Final = "note"
 
 
 def lookup_fields(lookup: SymbolLookup, services: Services, most: int) -> dict[str, object]:
-    """Describe the symbols that were found as answer fields of at most `most` bytes."""
+    """Describe the symbols that were found in fields of an answer, with at most `most` bytes."""
     found, names = lookup.found, lookup.names
     fields = {} if found is None else _symbol_fields(found, services, most)
     if names is None:
@@ -81,7 +81,7 @@ def merge_fields(fields: Mapping[str, object], added: Mapping[str, object]) -> d
 
 
 def _symbol_fields(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
-    """Convert a symbol to answer fields, without secrets and shortened. Unknown fields are omitted."""
+    """Convert a symbol to shortened fields of an answer, without secrets. Unknown fields are omitted."""
     clean = services.log.redact
     pairs: dict[str, object] = {
         "name": symbol.name,
@@ -102,7 +102,7 @@ def _symbol_fields(symbol: Symbol, services: Services, most: int) -> dict[str, o
 
 
 def _names_fields(names: Names, services: Services, most: int) -> dict[str, object]:
-    """Convert a list of names to answer fields, with one line for each name."""
+    """Convert a list of names to fields of an answer, with one line for each name."""
     lines = [_format_line(listed, services.log.redact) for listed in names.listed]
     rows, note, left = fit_rows(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def describe_symbol(
     services: Services, key: str | None, namespace: str | None, symbol: str, *, most: int | None = None
 ) -> dict[str, object]:
-    """Describe a symbol in the session `key` as answer fields of at most `most` bytes.
+    """Describe a symbol in the session `key` in fields of an answer, with at most `most` bytes.
 
     A namespace is described by the names that it contains. A symbol that contains `*` is a pattern, and is described by
     the names that match.

@@ -31,7 +31,7 @@ class SymbolLookup:
 
 
 async def find_symbol(services: Services, target: Target, namespace: str | None, symbol: str) -> SymbolLookup:
-    """Look up a symbol in a session, and its names if it is unknown, a namespace, a class or a pattern.
+    """Look up a symbol in a session. If it is unknown, a namespace, a class or a pattern, look up its names as well.
 
     A Python name that is unknown in the module `namespace` is qualified with it. The qualified symbol limits a pattern
     to the module, and allows reading a module that is not imported from its file. A Python name that is unknown in the

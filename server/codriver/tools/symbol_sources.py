@@ -27,7 +27,7 @@ MAX_EVALUATED_CHARACTERS: Final = 100_000
 async def describe_source(
     call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """Return the source code of a symbol as answer fields, together with its `known` fields.
+    """Return the source code of a symbol as fields of an answer, together with its `known` fields.
 
     The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a Lisp file are
     numbered, because edits of Lisp forms name lines. Documentation that the source contains is removed

@@ -117,7 +117,7 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
 
 
 def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
-    """Shorten very long strings in rows for an overview, or with `is_of_all` every long string.
+    """Shorten very long strings in rows for an overview. With `is_of_all`, shorten every long string.
 
     Returns the rows and a note, or None instead of the note if nothing was shortened.
     """

@@ -76,7 +76,7 @@ class AnswerInProgress:
 
 
 def other_caller_notes(answer: AnswerInProgress) -> list[str]:
-    """Describe what other callers did since this caller's last call, and record it as reported.
+    """Describe what other callers have done since this caller's last call, and record it as reported.
 
     Returns one line for each action, newest last. The state of the session in this answer is recorded as well.
     """

@@ -199,7 +199,7 @@ def _read_values(transcript: Transcript, positions: list[range], images: Images,
 
 
 def share_budget(max_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Divide `max_bytes` among texts by name.
+    """Divide `max_bytes` among texts, and return the share of each text by name.
 
     Each text gets an equal share, and bytes that short texts do not need are given to the others in order.
     """
@@ -252,7 +252,7 @@ def _values_that_fit(
 
 
 def _head_and_tail_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """Return the maximum size of an output stream displayed in full, and the sizes of head and tail otherwise."""
+    """Return the maximum size of a stream that is displayed in full, and the sizes of head and tail of a longer one."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
@@ -265,8 +265,8 @@ def _head_and_tail(
 ) -> str:
     """Return an output stream from `begin`, or only its head and tail, and add a note if some of it is omitted.
 
-    Head and tail end at line ends if the lines are short. `last` has the last characters of the stream, one more than
-    fit if the stream is longer. `sizes` is the result of `_head_and_tail_bytes`.
+    If the lines are short, only whole lines are included. `last` contains the last characters of the stream, one more
+    than fit if the stream is longer. `sizes` is the result of `_head_and_tail_bytes`.
     """
     whole_bytes, head_bytes, tail_bytes = sizes
     end, first = cut_to_tail(last.text, whole_bytes), max(begin, last.dropped)
@@ -297,7 +297,7 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
 def _omission_note(transcript: Transcript, part: Part, position: int, omitted: int, dropped: int) -> str:
     """Describe an omitted part of an output stream.
 
-    The note has its length, how to get it, and how much of it can no longer be retrieved.
+    The note states its length, how to get it, and how much of it can no longer be retrieved.
     """
     lost = f"; {dropped} older ones were dropped {transcript.loss_reason}" if dropped else ""
     hint = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""

@@ -261,7 +261,7 @@ def describe_stale_object(difference: Difference) -> str:
 async def find_drift(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
     """Return the differences between a REPL's loaded code and its files.
 
-    `only` limits the comparison to one kind of differences in Python, and has no effect in Lisp.
+    In Python, `only` limits the comparison to one kind of difference. It has no effect in Lisp.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare

@@ -225,13 +225,13 @@ async def is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
 
 
 def _error_field(call: Call, failure: Failure, max_bytes: int) -> object:
-    """Return a failure as an answer field without secrets, shortened to `max_bytes` bytes."""
+    """Return a failure as a field of an answer, without secrets and shortened to `max_bytes` bytes."""
     error, _ = shorten(call.services.transcripts.redact(failure_json(failure)), max_bytes)
     return error
 
 
 def _status_fields(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
-    """Return the answer fields that do not depend on an evaluation's text, and the key of its session."""
+    """Return the fields of an answer that do not depend on an evaluation's text, and the key of its session."""
     call.evaluations.append(evaluation.id)
     state = call.services.core.state
     session = state.evaluation_session_key(evaluation)
@@ -247,7 +247,7 @@ def _status_fields(call: Call, evaluation: Evaluation) -> tuple[dict[str, object
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
-    """Convert a failure to answer fields. Fields with unknown values are omitted."""
+    """Convert a failure to fields of an answer. Fields with unknown values are omitted."""
     pairs = {
         "class": failure.type,
         "message": failure.message,
@@ -279,7 +279,7 @@ def other_callers_since(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
-    """Return whether an evaluation was made over the same connection before the caller passed a name."""
+    """Return whether an evaluation was started over the same connection before the caller passed a name."""
     state = call.services.core.state
     other = state.evaluations.get(evaluation_queue.evaluation_id(state, number))
     of = (other.client, other.who) if other is not None else (None, "")

@@ -379,8 +379,8 @@ def without_interruption(output: str) -> str:
 def without_codriver_traceback(output: str, message: str = "") -> str:
     """Remove a final traceback from the output if its frames are only those of Codriver's program.
 
-    The message already describes such an error. If `message` ends with the error's text, the callers of the program may
-    have frames with files as well, such as a server written in Python.
+    The message already describes such an error. If `message` ends with the error's text, only the innermost frame has
+    to be one of Codriver's, because a server written in Python has frames of its own.
     """
     start = _last_traceback_start(output, len(output))
     if start is None:
@@ -498,7 +498,7 @@ def _last_clojure_report(stderr: str) -> re.Match[str] | None:
 
 
 def _last_traceback_start(text: str, end: int) -> int | None:
-    """Return the start of the last traceback before `end`, or None. It must start at the beginning of a line."""
+    """Return the start of the last traceback before `end`, or None. A traceback starts at the beginning of a line."""
     start = text.rfind(TRACEBACK_HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 

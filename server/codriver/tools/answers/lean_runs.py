@@ -24,9 +24,9 @@ UNINFORMATIVE_LINE_PATTERN: Final = re.compile(
 
 
 def lean_run_fields(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
-    """Shorten the fields of a test run: omit zero counts, fields that follow from others, and the requested namespace.
+    """Shorten the fields of a test run: omit zero counts, the requested namespace, and fields that follow from others.
 
-    If passed tests are listed, the rows keep their namespaces, because programs read each row by itself.
+    If passed tests are listed, their namespaces are not omitted, because programs read each result by itself.
     """
     rows = fields.get("results")
     rows = _combine_equal_rows([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
@@ -52,7 +52,7 @@ def _short_row(row: dict[str, object]) -> dict[str, object]:
 
 
 def _combine_equal_rows(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Combine failed tests with the same message into the row of the first one, which names the others."""
+    """Combine the descriptions of failed tests with the same message into the first one, which names the others."""
     combined: list[dict[str, object]] = []
     first: dict[tuple[object, ...], dict[str, object]] = {}
     for row in rows:

@@ -57,7 +57,10 @@ class Delivery:
         self._notes: list[str] = []
 
     def start_position(self, part: str) -> int:
-        """Return the position at which the part of a string that is new to the caller begins."""
+        """Return the position in a part of the transcript at which text that is new to the caller begins.
+
+        `part` may also be one of the `FLOOD_POSITIONS`, here and in `record_delivered`.
+        """
         return self._before.get(part, 0) if self._before else 0
 
     def is_continued_flood(self, part: Part) -> bool:
@@ -68,7 +71,7 @@ class Delivery:
         return bool(self.start_position(FLOOD_POSITIONS[part])) and not self._reads_input
 
     def record_delivered(self, part: str, position: int) -> None:
-        """Record that the answer delivers a stream up to a position, or the omission with this name."""
+        """Record the position up to which the answer delivers a part of the transcript."""
         self._reached[part] = position
 
     def new_notes(self, notes: Iterable[str]) -> list[str]:
@@ -80,7 +83,7 @@ class Delivery:
         return new_notes
 
     def start_fields(self) -> dict[str, int]:
-        """Return answer fields with the start position of each stream that the answer does not contain completely."""
+        """Return fields with the start position of each stream that the answer does not contain completely."""
         if not self._before:
             return {}
         return {

@@ -45,7 +45,7 @@ SEARCH_TIMEOUT_S = 20.0
 def text_excerpt(
     transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int
 ) -> dict[str, object]:
-    """Return a range of characters of a string as answer fields, with at most `max_bytes` bytes.
+    """Return a range of characters of a string as fields of an answer, with at most `max_bytes` bytes.
 
     `next` is the position at which to continue reading. Positions count from the beginning of the complete text, so
     they remain valid when its oldest part is dropped.
@@ -63,7 +63,7 @@ def text_excerpt(
 
 
 def matching_output(transcript: Transcript, pattern: str, *, max_bytes: int) -> tuple[dict[str, object], list[str]]:
-    """Return an evaluation's output with only those lines that contain `pattern`, as answer fields, and notes.
+    """Return the lines of an evaluation's output that contain `pattern`, as fields of an answer, and notes about them.
 
     See `matching_lines`.
     """
@@ -202,7 +202,7 @@ class _Line:
             self._end = seen[-len(self._text) :]
 
     def is_match(self) -> bool:
-        """Return whether the line contains the text, or its beginning a match of the regular expression."""
+        """Return whether the line contains the text, or the beginning of the line a match of the regular expression."""
         return self._contains_text or (self._search is not None and self._search.matches(self.beginning))
 
 

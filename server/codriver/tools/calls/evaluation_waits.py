@@ -182,7 +182,7 @@ def describe_how_to_stop(call: Call, evaluation: Evaluation) -> str:
 
 
 def describe_callers_evaluation(evaluation: Evaluation, who: str) -> str:
-    """Describe whose evaluation this is, which the caller `who` or the same connection without a `who` has started."""
+    """Describe an evaluation as the caller's own, or as one started over the same connection without a `who`."""
     if evaluation.who == who:
         return f"your evaluation {evaluation.id}"
     return f"evaluation {evaluation.id} of {evaluation.who}, started on this connection before the first who,"

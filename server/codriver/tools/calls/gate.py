@@ -323,7 +323,7 @@ async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
 
 
 async def _unrecorded_field(call: Call) -> dict[str, object]:
-    """Return an answer field if this call's code could not be written to the history file."""
+    """Return a field for the answer if this call's code could not be written to the history file."""
     history = call.services.history
     if history.is_recorded(call.evaluations) or await history.await_recorded(call.evaluations):
         return {}

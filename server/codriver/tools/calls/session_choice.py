@@ -203,7 +203,7 @@ def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[li
 
 
 def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
-    """Return the REPLs, keeping only the first by key of each program's processes."""
+    """Return the REPLs, with only one process of each program: the one whose key sorts first."""
     first: dict[str, Repl] = {}
     for repl in sorted(repls, key=lambda candidate: candidate.key):
         first.setdefault(repl.origin.text if repl.origin.has_several_processes else repl.id, repl)
@@ -313,7 +313,7 @@ def session_in_use(call: Call, key: str | None, who: str) -> Target:
 
 
 def session_field(target: Target, key: str | None) -> dict[str, object]:
-    """Return the answer field `sessionKey`. It is omitted for a caller's lane if the call passed no key."""
+    """Return the field `sessionKey` of an answer. It is omitted for a caller's lane if the call passed no key."""
     return {} if key is None and target.session.lane is not None else {"sessionKey": target.key}
 
 

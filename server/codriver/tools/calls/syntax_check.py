@@ -138,7 +138,7 @@ def speaks_lisp(repls: list[Repl]) -> bool:
 
 
 def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
-    """Check that a file's name does not show that its language differs from the REPL's.
+    """Check that the name of a file does not indicate a language other than the REPL's.
 
     A file without a suffix may be in any language. A file whose name starts with a dot, such as `.env`, is assumed to
     be a settings file unless its first line names an interpreter.

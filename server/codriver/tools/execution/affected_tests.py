@@ -1,9 +1,9 @@
 """Choose the tests that an edit may break, with those most likely to fail first.
 
 The tests that executed a changed function when they last ran come first, beginning with those that failed. Other tests
-that failed when they last ran follow, and then tests in files that import the changed files, directly or not, unless
-they are known to execute nothing that changed. Tests in files named after the changed files are last. Python tests are
-chosen by function, so new parametrizations are included, and only within the project's test paths.
+that failed when they last ran follow, and then tests in files that import the changed files, directly or indirectly,
+unless they are known to execute nothing that changed. Tests in files named after the changed files are last. Python
+tests are chosen by function, so new parametrizations are included, and only within the project's test paths.
 
 At the end of a turn, the changed files' tests run once, and their failures are returned as text.
 """

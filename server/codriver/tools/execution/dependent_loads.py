@@ -1,7 +1,7 @@
 """Load the namespaces or modules that depend on a loaded file, and remove names that a Lisp file no longer defines.
 
-Dependents are the loaded namespaces whose `ns` forms require the file's namespace, directly or not. Each is loaded
-after those that it requires, in a separate evaluation. The first load that does not finish stops the rest.
+Dependents are the loaded namespaces whose `ns` forms require the file's namespace, directly or indirectly. Each is
+loaded after those that it requires, in a separate evaluation. The first load that does not finish stops the rest.
 """
 
 from __future__ import annotations

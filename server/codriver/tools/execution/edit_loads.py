@@ -108,8 +108,8 @@ class EditLoads:
     async def run(self, results: Sequence[FileResult]) -> None:
         """Load the changed forms of each file, each after the files that it requires.
 
-        The first load that does not finish stops the rest. The row of a file that was not loaded explains why, and how
-        to load it.
+        The first load that does not finish stops the rest. For a file that was not loaded, the answer explains why, and
+        how to load it.
         """
         call, blocked_by = self._call, ""
         await await_search(call.services.core)
@@ -179,7 +179,7 @@ class EditLoads:
         return current.status == "done"
 
     def _timeout_failure(self, current: Evaluation, name: str) -> dict[str, object]:
-        """Return the failure fields for a load that did not finish in time or did not even start."""
+        """Return the fields of an answer that describe a load that did not finish in time or did not even start."""
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"loading {name} took longer than the time limit"}
         why = describe_queue(self._call, current)[0].partition(";")[0]

@@ -142,12 +142,12 @@ class LiveSteps:
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
-        """Return the answer row of each load by the index of its file among the edited files."""
+        """Return what the answer reports about each load, by the index of the file among the edited files."""
         return self._loads.rows
 
     @property
     def unserved(self) -> Mapping[str, object]:
-        """Return answer fields about code that no session could load.
+        """Return the fields of the answer about code that no session could load.
 
         They are empty if all code was sent to a REPL.
         """
@@ -293,7 +293,7 @@ class LiveSteps:
         return not self._verdict.broken
 
     def _add_verdict(self, choice: Choice, outcome: Outcome) -> None:
-        """Add the outcomes of the tests, and their consequences for the edit, to the answer fields."""
+        """Add the outcomes of the tests, and their consequences for the edit, to the fields of the answer."""
         verdict = self._verdict
         if not (verdict.passed or verdict.failed or verdict.unfinished):
             if "reason" not in self.fields:
@@ -319,7 +319,7 @@ class LiveSteps:
         self.fields = {**answer_fields, **self.fields}
 
     async def _test_python(self, outcome: Outcome, runs: Sequence[TestsRun]) -> dict[str, object]:
-        """Run Python tests in a separate process and return answer fields about them.
+        """Run Python tests in a separate process, and return the fields of the answer about them.
 
         Failed tests are repeated, and run with the previous files if their earlier outcomes are unknown.
         """
@@ -361,7 +361,7 @@ class LiveSteps:
         return {"evaluationId": name, "results": rows} if rows else {}
 
     async def _failure_rows(self, job_report: JobReport, outcome: Outcome) -> list[dict[str, object]]:
-        """Return an answer row for each new error.
+        """Describe each new error in a JSON object for the answer.
 
         An error is new if the edit broke its test, or if a test that failed before the edit now fails with a different
         message.
@@ -504,7 +504,7 @@ class LiveSteps:
         return repl is None or repl.dialect == "python"
 
     def _no_tests_fields(self, outcome: Outcome) -> dict[str, object]:
-        """Return the answer fields for an edit that no test covers."""
+        """Return the fields of the answer about an edit that no test covers."""
         first, *others = [result.display_path for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._selects_affected:
@@ -607,7 +607,7 @@ def _abbreviate(names: Sequence[str]) -> list[str]:
 
 
 def restored_fields(put_back: RestoreResult) -> dict[str, object]:
-    """Return the answer fields that describe which files and definitions were restored."""
+    """Return the fields of an answer that describe which files and definitions were restored."""
     left = [*put_back.files, *put_back.names]
     form, them = (NOT_RESTORED_TEMPLATE, "files") if put_back.why else (RESTORED_TEMPLATE, "files and definitions")
     them = f"all {them} except leftAsNewer are" if left else f"{them} are"
@@ -644,7 +644,7 @@ def _check_capability(repl: Repl, capability: str) -> None:
 
 
 def _error_fields(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:
-    """Return the answer fields that describe an error."""
+    """Return the fields of an answer that describe an error."""
     if isinstance(error, RefusedError):
         return {"reason": error.reason, "message": error.message, "hint": error.hint}
     return {"reason": "repl-disconnected", "message": str(error), "hint": "see list_sessions"}

@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers of passed, failed and unfinished tests as answer fields."""
+        """Return the numbers of passed, failed and unfinished tests as fields of an answer."""
         return {"passed": self.passed, "failed": len(self.failed), "unfinished": len(self.unfinished)}
 
 

@@ -69,14 +69,14 @@ class Edit:
         return file in self.files and self.files[file].has_edit_around(line)
 
     def current_line(self, file: str, line: int) -> int:
-        """Convert a line number from the test run to the line's number after the edit was kept or put back.
+        """Convert a line number from the test run to the line's number after the edit was kept or reverted.
 
         The edit must not have changed the line.
         """
         return self.files[file].previous_line(line) if self.is_put_back and file in self.files else line
 
     def current_lines(self, file: str) -> Sequence[str]:
-        """Return the lines of a file as they are after the edit was kept or put back.
+        """Return the lines of a file as they are after the edit was kept or reverted.
 
         May read the file, so it blocks.
         """

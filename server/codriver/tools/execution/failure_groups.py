@@ -32,7 +32,7 @@ class FailureGroup:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Return an answer field with the names of the other tests, or no field if there are none.
+        """Return a field of an answer with the names of the other tests, or no field if there are none.
 
         Names of tests in the same file omit the file. If there are many, the number of the rest is added.
         """

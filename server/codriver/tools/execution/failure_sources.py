@@ -291,7 +291,7 @@ def failed_line(test: TestFinished) -> int | None:
 
 
 def _is_most_suspicious(likely: Suspect, ranked: Sequence[Suspect]) -> bool:
-    """Return whether the record makes no other function as suspicious as this one."""
+    """Return whether every other function in the record is less suspicious than this one."""
     return all(suspect.coefficient < likely.coefficient for suspect in ranked if suspect is not likely)
 
 

@@ -72,7 +72,7 @@ CLASS_ONLY_PATTERN: Final = re.compile(r"<[\w.<>]+>")
 def failure_rows(
     groups: Sequence[FailureGroup], workspace: Path, sources: Mapping[str, FailureSource] | None = None
 ) -> list[dict[str, object]]:
-    """Return the answer rows of failed tests: the first errors with all details, the others in one line each.
+    """Describe failed tests in JSON objects: the first errors with all details, and the others briefly.
 
     A statement that several tests have in common is included once.
     """
@@ -93,11 +93,11 @@ def failure_row(
     *,
     is_first: bool = True,
 ) -> dict[str, object]:
-    """Return the answer row of a failed test.
+    """Describe a failed test in a JSON object.
 
-    It has the failure's message, the project's frames with the innermost first, local variables, and source code from
-    `sources`. It also names the other tests in the group. Rows after the first have a shorter message, and no variables
-    of the test itself.
+    The object contains the failure's message, the project's frames with the innermost first, local variables, and
+    source code from `sources`. It also names the other tests in the group. Unless `is_first`, the message is shorter,
+    and variables of the test itself are left out.
     """
     test = group.test
     source = (sources or {}).get(test.nodeid)
@@ -161,7 +161,7 @@ def _describe_cause(error: LinkedError, workspace: Path) -> str:
 
 
 def short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
-    """Return the answer row of a failed test with only the beginning of the failure's message."""
+    """Describe a failed test in a JSON object with only the beginning of the failure's message."""
     test = group.test
     row = {"test": test.nodeid, "outcome": test.outcome, **_location_fields(test, workspace), **group.fields}
     if test.failure is not None:
@@ -216,7 +216,7 @@ def _without_function_objects(message: str) -> str:
 
 
 def detailed_row(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return the answer row of a test with all details."""
+    """Describe a test in a JSON object with all details."""
     row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location_fields(test, workspace)}
     row["seconds"] = round(test.seconds, 6)
     if test.reason:
@@ -228,7 +228,7 @@ def detailed_row(test: TestFinished, workspace: Path) -> dict[str, object]:
 
 
 def _location_fields(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return answer fields for the line at which a test failed, or else for the line of its definition.
+    """Return the fields of an answer for the line at which a test failed, or else for the line of its definition.
 
     The file is included if the test's id does not contain it.
     """

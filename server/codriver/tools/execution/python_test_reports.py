@@ -127,7 +127,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
 
 
 def _repetition_fields(job_report: JobReport) -> dict[str, object]:
-    """Return answer fields about how many runs of a repeated job failed, and which tests failed how often."""
+    """Return the fields of an answer about how many runs of a repeated job failed, and how often each test failed."""
     repetitions = job_report.repetitions
     if job_report.job.repeat == 1:
         return {}
@@ -170,7 +170,7 @@ def _refused_answer(job: Evaluation) -> Answer:
 
 
 def _progress_fields(job_report: JobReport) -> dict[str, object]:
-    """Return answer fields about the progress of an unfinished run."""
+    """Return the fields of an answer about the progress of an unfinished run."""
     report = job_report.report
     of = report.counts.collected - report.counts.deselected
     fields: dict[str, object] = {"finished": len(report.results)}
@@ -180,7 +180,7 @@ def _progress_fields(job_report: JobReport) -> dict[str, object]:
 
 
 def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object]:
-    """Return answer fields that explain why a run did not pass."""
+    """Return the fields of an answer that explain why a run did not pass."""
     report, error = job_report.report, job_report.report.error
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if job_report.limit_passed:
@@ -206,7 +206,7 @@ def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[
 
 
 def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
-    """Return answer fields that explain why a run could not be completed."""
+    """Return the fields of an answer that explain why a run could not be completed."""
     if is_usage_error(error):
         message, hint = describe_usage_error(error.message, workspace)
         return {"reason": "bad-arguments", "message": message, "hint": hint}
@@ -231,7 +231,7 @@ def _no_tests_message(job_report: JobReport) -> str:
 
 
 def _interruption_fields(interruption: Interruption, workspace: Path) -> dict[str, object]:
-    """Return answer fields about the test and the frames in which a run was interrupted."""
+    """Return the fields of an answer about the test and the frames in which a run was interrupted."""
     frames = [frame_location(frame, workspace) for frame in interruption.frames[:MAX_FRAMES]]
     named = {"test": interruption.nodeid} if interruption.nodeid else {}
     return {**named, **({"frames": frames} if frames else {})}
@@ -240,7 +240,7 @@ def _interruption_fields(interruption: Interruption, workspace: Path) -> dict[st
 def report_fields(
     call: Call, job_report: JobReport, *, whole: bool = False, sources: Mapping[str, FailureSource] | None = None
 ) -> dict[str, object]:
-    """Return the counts and failures of a report as answer fields.
+    """Return the counts and failures of a report as fields of an answer.
 
     `sources` has the source code to add to the failures, by test. With `whole`, every result is included.
     """
@@ -282,7 +282,7 @@ def _shows_output(job_report: JobReport) -> bool:
 
 
 def _output_field(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:
-    """Return the end of a run's terminal output as an answer field."""
+    """Return the end of a run's terminal output as a field of an answer."""
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:
         return {}

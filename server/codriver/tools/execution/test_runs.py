@@ -325,7 +325,7 @@ async def _add_source(
 
 
 async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
-    """Return answer fields about a run in which tests failed or which was interrupted."""
+    """Return the fields of an answer about a run that was interrupted or in which tests failed."""
     hint = await _failed_tests_hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     hint_field = {} if is_lean and hint == FAILED_HINT else {"hint": hint}
@@ -457,7 +457,7 @@ async def read_report(call: Call, evaluation: Evaluation) -> Json | None:
 def run_fields(
     report: Json, output_text: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
 ) -> dict[str, object]:
-    """Return the report of a run as answer fields, with the end of its output.
+    """Return the report of a run as fields of an answer, with the end of the run's output.
 
     The fields have at most `max_bytes` bytes of JSON. With `passed`, passed tests are listed. With `whole`, every
     result and the durations of the tests are included.
@@ -489,14 +489,14 @@ def run_fields(
 
 
 def result_row(row: Json, workspace: Path) -> dict[str, object]:
-    """Return the answer row of a test result, with only the project's frames, innermost first."""
+    """Describe a test result in a JSON object, with only the project's frames, innermost first."""
     frames = [_format_location(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
     result = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
     return {**result, "frames": frames[:MAX_FRAMES]} if frames else result
 
 
 def _short_row(row: dict[str, object]) -> dict[str, object]:
-    """Return the answer row of a test result without frames, and with only the first line of its message."""
+    """Describe a test result in a JSON object, without frames and with only the first line of its message."""
     actual = str(row.get("actual", "")).partition("\n")[0]
     actual = truncate(actual, MAX_SHORT_MESSAGE_CHARACTERS)
     short: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}

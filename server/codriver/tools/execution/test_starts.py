@@ -17,7 +17,7 @@ MAX_NAMED_TESTS: Final = 50
 
 
 def start_row(start: StartState, workspace: str) -> dict[str, object]:
-    """Return the answer row that describes how test runs start in a directory."""
+    """Describe how test runs start in a directory, in a JSON object for the answer."""
     row: dict[str, object] = {"start": "warm" if start.is_warm else "plain"}
     row |= {"python": start.python} if start.python else {}
     row |= {"directory": start.directory} if start.directory not in ("", workspace) else {}

@@ -22,7 +22,7 @@ def find_unfinished_tests(report: TestReport) -> tuple[str, ...]:
 
 
 def stopped_run_fields(limit: str, *, is_longest: bool) -> dict[str, str]:
-    """Return answer fields about a run in a separate process that was stopped after the time `limit`.
+    """Return the fields of an answer about a run in a separate process that was stopped after the time `limit`.
 
     With `is_longest`, this is the limit for all runs, which callers can only shorten.
     """
@@ -33,7 +33,7 @@ def stopped_run_fields(limit: str, *, is_longest: bool) -> dict[str, str]:
 
 
 def interrupted_run_fields(limit_ms: int, where: str) -> dict[str, str]:
-    """Return answer fields about a run in a REPL that was interrupted. `where` is appended to the message."""
+    """Return the fields of an answer about an interrupted run in a REPL. `where` is appended to the message."""
     message = f"the tests did not finish within {limit_ms} ms and were interrupted{where}"
     return _timeout_fields(message, "Pass a longer timeoutMs, or run fewer tests.")
 
@@ -41,10 +41,10 @@ def interrupted_run_fields(limit_ms: int, where: str) -> dict[str, str]:
 def unfinished_edit_fields(
     executing: frozenset[str], unfinished: Sequence[str], limit_s: float, running: str
 ) -> dict[str, str]:
-    """Return answer fields about an edit of which no finished test failed, but some did not finish within `limit_s`.
+    """Return the fields of an answer about an edit whose tests did not all finish in time. Those that finished passed.
 
-    `executing` are the test functions that executed the changed code, if they are known. `running` is the test that was
-    running at the end, or empty if none was.
+    `limit_s` is the time limit in seconds. `executing` are the test functions that executed the changed code, if they
+    are known. `running` is the test that was running at the end, or empty if none was.
     """
     tests = format_count(len(unfinished), "test has", "tests have")
     message = f"the edit is kept, but {tests} not finished within {limit_s:g} s"

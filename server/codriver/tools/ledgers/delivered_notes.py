@@ -74,7 +74,7 @@ class ReplNotes:
     def is_new(self, evaluation: Evaluation, note: str) -> bool:
         """Return whether the answer about this evaluation should include the note.
 
-        Only the first evaluation with the note has it in its answer, however often that answer is fetched.
+        Only the answer about the first evaluation with the note includes it, each time that answer is fetched.
         """
         client = self.client_or_none(evaluation)
         first = self.notes.setdefault((client, evaluation.who, note), evaluation.id)

@@ -159,7 +159,7 @@ class DefinitionHistory:
     def effective_definition(self, namespace: str, name: str) -> RecordedDefinition | None:
         """Return the definition of a name that is in effect, or None if some of its definitions are uncertain.
 
-        For `defonce` and `defmulti`, this may be an earlier one than the last.
+        For `defonce` and `defmulti`, this may not be the last definition but an earlier one.
         """
         effective_definition: RecordedDefinition | None = None
         for made in self.find_definitions(namespace, name):
@@ -309,7 +309,7 @@ class LispDrift:
             yield from space.rows
 
     def dependents(self, namespace: str) -> list[tuple[str, str]]:
-        """Return the namespaces that depend on `namespace`, directly or not, and their files.
+        """Return the namespaces that depend on `namespace`, directly or indirectly, and their files.
 
         Each namespace comes after those that it requires.
         """
