@@ -176,7 +176,7 @@ def edit_languages() -> Mapping[str, ApplyText]:
 
 
 def connecting_program_variables() -> Mapping[str, str]:
-    """Return the environment variables by which programs with REPLs are recognized, with the advice to start them."""
+    """Return the environment variables by which programs with REPLs are recognized, with advice on starting each."""
     return {repls.variable: repls.start_advice for hooks in server_hooks() for repls in hooks.accepted}
 
 

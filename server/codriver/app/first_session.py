@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
-    """Store the first answers to clients for relays, which send them while a server is starting.
+    """Store the answers to clients' first requests, which relays send while a server is starting.
 
     `clients` has the name and the MCP version of each client. Clients that already have an entry are skipped. Writes
     files, so it blocks.

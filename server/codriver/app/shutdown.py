@@ -30,7 +30,7 @@ class Shutdown:
         self.steps.append((name, step))
 
     async def run(self) -> None:
-        """Run all steps, starting with the last one. Further calls wait for the first call."""
+        """Run all steps, starting with the one added last. Further calls wait for the first call."""
         async with self._running:
             while self.steps:
                 await run_step(*self.steps.pop())

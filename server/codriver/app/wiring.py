@@ -149,7 +149,7 @@ def build_server_parts(
     parts: ServerParts
 
     def reporting(core: Core) -> Mapping[type[dispatch.Effect], Performer]:
-        """Return the performers, made with the core that they report to."""
+        """Return the performers, which are created with the core that they report to."""
         nonlocal parts
 
         grants = InterpreterGrants(workspace, partial(_embedded_python, workspace, live))

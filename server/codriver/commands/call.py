@@ -297,7 +297,7 @@ def _answer(
 
 
 def list_repls(connection: client.Connection) -> list[dict[str, Any]]:
-    """Return a row for each REPL that the server knows, including those that are not connected."""
+    """Return the server's description of each REPL that it knows, including those that are not connected."""
     with convert_field_errors("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
@@ -322,7 +322,10 @@ def _never_had_repl(answer: dict[str, Any]) -> bool:
 
 
 def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """Replace an answer that was refused for lack of a REPL or of acceptance with a message for the command line."""
+    """Adapt a refusal for lack of a REPL to the command line, with a message about what is missing.
+
+    This may be the user's acceptance of the workspace. If a REPL is connected, the answer is returned unchanged.
+    """
     waiting = [row for row in repls if row.get("awaitsAcceptance")]
     others = {key: value for key, value in answer.items() if key != "error"}
     if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
@@ -347,7 +350,7 @@ def _not_accepted(workspace: Path) -> str:
 
 
 def repl_phases(connection: client.Connection) -> dict[str, bool]:
-    """Return the phases that REPLs are in, each with whether any of the REPLs in it has a note with the reason."""
+    """Return, for each phase that a REPL is in, whether a REPL in this phase has a note with the reason."""
     found: dict[str, bool] = {}
     for row in list_repls(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))

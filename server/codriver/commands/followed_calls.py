@@ -25,7 +25,7 @@ MIN_CALL_TIMEOUT_MS: Final = 100
 MAX_START_WAIT_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
-"""The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
+"""The result of `FollowedEvaluation.phases` if all REPLs have failed to connect for known reasons and are retried."""
 MAX_TEST_RUN_S: Final = 600
 """The longest timeout that `codriver test` accepts."""
 CALLER_NAME: Final = "codriver-cli"
@@ -45,7 +45,7 @@ class FollowedEvaluation:
     connection: Connection
     timeout_s: float
     phases: Callable[[], dict[str, bool]]
-    """Returns the phases of all REPLs, each with whether a REPL in that phase has a note with the reason."""
+    """Returns, for each phase that a REPL is in, whether a REPL in this phase has a note with the reason."""
     waiting: WaitingLine
     printed_counts: dict[str, int]
 

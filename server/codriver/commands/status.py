@@ -66,7 +66,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 
 def _health_lines(health: dict[str, Any], sessions: list[dict[str, Any]]) -> Iterator[Styled]:
-    """Yield lines that describe the state of a server. `sessions` are the rows of `list_sessions`."""
+    """Yield lines that describe the state of a server. `sessions` is from an answer of `list_sessions`."""
     address = format_address(health["host"], health["port"])
     yield Styled(f"running: pid {health['pid']} on {address}, since {health['startedAt']}", bold=True)
     keys = {repl["key"] for repl in health["repls"]}
@@ -110,7 +110,7 @@ def _describe_kind(repl: dict[str, Any]) -> str:
 
 
 def _unfinished_in_repl(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the rows of unfinished evaluations in a REPL, running ones first."""
+    """Return the descriptions of unfinished evaluations in a REPL, running ones first."""
     rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
     return sorted(rows, key=lambda row: row["status"] == "queued")
 

@@ -67,7 +67,7 @@ def is_python_run(answer: Mapping[str, Any]) -> bool:
 
 
 def _read_python_case(row: Mapping[str, Any], answer: Mapping[str, Any]) -> CaseResult:
-    """Return the result of a Python test. Only the answer about a run without pytest names its runner."""
+    """Return the result of a Python test. The answer names the runner only if the tests were not run by pytest."""
     return _read_unittest_case(row) if "runner" in answer else _read_pytest_case(row)
 
 

@@ -280,7 +280,7 @@ def _annotate(cases: Sequence[CaseResult], workspace: Path) -> None:
 def _without_workflow_commands() -> Iterator[None]:
     """Keep GitHub Actions from interpreting the tests' output while the context is active.
 
-    The word that ends this is random, so that no test can print it. Source: GitHub's workflow commands,
+    The token that re-enables commands is random, so that no test can print it. Source: GitHub's workflow commands,
     `stop-commands`.
     """
     if not os.environ.get("GITHUB_ACTIONS"):

@@ -349,7 +349,7 @@ def _checkpoint_effects(evaluation: Evaluation, description: str, repl: Repl) ->
 def record_running_reported(state: State, evaluation: Evaluation, _action: RunningReported) -> Outcome:
     """Record that the caller knows that its evaluation is running.
 
-    Its other calls then do not have to wait for the evaluation.
+    The caller's other calls then do not have to wait for the evaluation.
     """
     return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 

@@ -82,8 +82,8 @@ MAX_REMEMBERED_STARTS = 8
 def notifying_of_tool_changes(handle: Handler) -> Handler:
     """Wrap a handler so that clients are notified when it changes which tools are available.
 
-    Clients also list resources again when a rare capability appears or disappears, because its guide is listed only
-    with it.
+    Clients also list resources again when a rare capability appears or disappears, because the guide to a rare
+    capability is listed only while a REPL has it.
     """
 
     def announced(state: State, action: Action) -> Outcome:
@@ -345,7 +345,7 @@ def remove_session(state: State, repl: Repl, action: SessionClosed) -> Outcome:
 
 
 def _free_key(state: State, expected: str, repl_id: str, document: str | None) -> str:
-    """Return a key for a REPL that neither another REPL has nor a dropped one reserves."""
+    """Return a key for a REPL that no other REPL has and that no dropped REPL reserves."""
     left = state.forgotten.get(repl_id)
     if left is not None and left.is_discovered_only:
         return left.key  # still reserved for this REPL

@@ -173,7 +173,7 @@ class FileResult:
 def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int) -> RefusedError:
     """Return the error that refuses a batch of `count` edits, of which those in `errors` cannot be applied.
 
-    An error has the index of its edit and the file as the caller named it.
+    Each error comes with the index of its edit and with the file as the caller named it.
     """
     rows: list[dict[str, object]] = []
     for index, file, error in errors:

@@ -106,7 +106,10 @@ class Editor:
         records: BatchRecords | None = None,
         languages: Mapping[str, ApplyText] = NO_LANGUAGES,
     ) -> None:
-        """`languages` are the languages that features add, by suffix: see `codriver.editing.file_languages`."""
+        """Create the editor of a workspace.
+
+        `languages` are the languages that features add, by suffix: see `codriver.editing.file_languages`.
+        """
         self._workspace = workspace
         self._languages = languages
         self._records = records
@@ -174,7 +177,8 @@ class Editor:
 
         Raises:
             RefusedError: the caller has no batch, or the batch did not change `file`.
-            FilesChangedError: a file has changed since the batch. The batch can be undone when this is reverted.
+            FilesChangedError: a file has changed since the batch. Once this change is reverted, the batch can be
+                undone.
             FilesUnwritableError: the system refused to write.
         """
         batches = self._done.get(caller)

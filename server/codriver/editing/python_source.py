@@ -243,8 +243,8 @@ def _bound_names(node: ast.AST) -> tuple[str, ...]:
 def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[int, str], ...] | None]:
     """Return the current text of a file, and the top-level statements that are new in it.
 
-    Each statement has its line, after any decorators, and its text. Instead of an empty tuple, None is returned if only
-    comments or layout changed.
+    A statement is a pair of its line, not counting decorators, and its text. If only comments or layout have changed,
+    None is returned instead of the statements.
 
     Raises:
         SyntaxError, ValueError: the file cannot be parsed.

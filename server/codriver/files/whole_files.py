@@ -154,8 +154,8 @@ def locate(
 
     `root` is a directory that the user named. Links in its own path are followed, and a relative `path` starts there.
     Without it, resolution starts at the root of the file system. `links` also applies to the last part, so that a file
-    is replaced at the target of a link. If not `is_last_followed`, the last part is not resolved, so that a link itself
-    is replaced or removed. `make_mode` is the mode for creating missing directories.
+    is replaced at the target of a link. If `is_last_followed` is false, the last part is not resolved, so that a link
+    itself is replaced or removed. `make_mode` is the mode for creating missing directories.
 
     Raises:
         FileNotFoundError: a directory in the path does not exist.

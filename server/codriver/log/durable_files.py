@@ -25,7 +25,8 @@ def read(path: Path, max_bytes: int) -> Iterator[bytes]:
     """Yield the content of a file in chunks. Yields nothing if the file does not exist.
 
     Raises:
-        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `max_bytes`.
+        UnsafeFileError: the path is not a regular file that belongs only to this user, or the file is larger than
+            `max_bytes`.
     """
     with contextlib.suppress(FileNotFoundError):
         yield from files.read_chunks(path, FileRules(Links.NEVER, max_bytes, is_granting=True), root=path.parent)
@@ -35,7 +36,8 @@ def read_ends(path: Path, max_bytes: int, head: int, tail: int) -> tuple[bytes, 
     """Return the first `head` bytes, the last `tail` bytes and the size of a file, or None if it does not exist.
 
     Raises:
-        UnsafeFileError: the path is not a regular file of this user alone, or the file is larger than `max_bytes`.
+        UnsafeFileError: the path is not a regular file that belongs only to this user, or the file is larger than
+            `max_bytes`.
     """
     rules = FileRules(Links.NEVER, max_bytes, is_granting=True)
     with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:

@@ -165,7 +165,7 @@ class Transcript:
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
     def end_streams(self) -> list[tuple[str, bool]]:
-        """Store the output that was withheld by redaction, and return each string with whether it is error output."""
+        """Store the output that was withheld by redaction, and return each string and whether it is error output."""
         if not self._streams:
             return []
         return [(rest, stream is not self.out) for stream in (self.out, self.err) if (rest := stream.end())]
@@ -302,7 +302,7 @@ class LateOutput:
 
 
 async def read_transcripts(work: Callable[[], T], *transcripts: Transcript) -> T:
-    """Return the result of `work`, which reads these transcripts, in a thread if reading needs the disk."""
+    """Call `work`, which reads these transcripts, and return its result. If reading needs the disk, use a thread."""
     for transcript in transcripts:
         if not transcript.is_in_memory:
             return await anyio.to_thread.run_sync(work)
@@ -359,7 +359,7 @@ class Transcripts:
         """Create and return the transcript of a new evaluation.
 
         `requested` identifies the code and where it runs, so that the transcript can refer to the previous evaluation
-        with an equal value. None equals no other evaluation. `code` is the code, of which only the beginning is stored.
+        with an equal value. If it is None, there is no such evaluation. Only the beginning of `code` is stored.
         """
         self._opened += 1
         before = self._newest.get(requested)

@@ -217,7 +217,7 @@ class History:
                 self._file.size = 0  # rewritten with the next entry
 
     def _set_aside(self, reason: str, errors: list[str]) -> None:
-        """Rename the file because it is broken for `reason`, and continue without it."""
+        """Rename the broken file, add a message with the `reason` to `errors`, and continue without the file."""
         self._file.size = 0
         try:
             if os.path.lexists(self._path):

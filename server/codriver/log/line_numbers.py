@@ -79,7 +79,7 @@ class LineNumbers:
 
     @property
     def may_be_exhausted(self) -> bool:
-        """Return whether the log may soon use a line number that is not reserved."""
+        """Return whether the reserved line numbers may soon be exhausted."""
         return self.next_line + MAX_UNREPORTED_LINES > self._reserved and not self._is_closed
 
     @property

@@ -301,7 +301,10 @@ class _Sources(Mapping[str, Snapshot]):
     """The sources of one query by name. Some are only loaded when the query first reads them."""
 
     def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable], ends: Mapping[str, int]) -> None:
-        """`ends`: the last line that the query sees of a source."""
+        """Create the sources of a query.
+
+        `ends` contains the last line that the query sees of each source, by the source's name.
+        """
         self._loaded = loaded
         self._to_load = to_load
         self._ends = ends

@@ -93,7 +93,7 @@ class _Secrets:
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """Index for determining whether a string ends with the beginning of a secret.
+        """Return an index for determining whether a string ends with the beginning of a secret.
 
         The key is the last character of the text. The value is a tuple of groups of printed forms that contain it:
         their first letter, the length of the longest form, and the forms.

@@ -259,7 +259,7 @@ class Admission:
         )
 
     async def _send_workspace(self, stream: SocketStream, named_workspace: object) -> bool:
-        """Send the served workspace to a peer, and return whether the peer expects it. Device and inode identify it."""
+        """Send the served workspace to a peer, as its device and inode, and return whether the peer expects it."""
         try:
             status = await anyio.to_thread.run_sync(self._workspace.stat, limiter=self._threads)
         except OSError:

@@ -129,7 +129,9 @@ class Claim:
         return self.token
 
     def publish(self, record: ServerRecord) -> None:
-        """Write the files with which clients find this server. The port file is last, so its readers find the others.
+        """Write the files with which clients find this server.
+
+        The port file is written last, so that its readers find the others.
 
         Raises:
             ClaimError: a file cannot be written.
@@ -303,7 +305,7 @@ def mark_start(workspace: Path) -> int | None:
 
 
 def is_starting(workspace: Path) -> bool:
-    """Return whether a server is being started in a workspace by a process that has marked this."""
+    """Return whether a server is being started in a workspace by a process that has called `mark_start`."""
     try:
         with files.locate(_start_file(workspace), Links.ANY) as mark:
             descriptor = mark.open_private(os.O_RDWR)

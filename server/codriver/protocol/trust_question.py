@@ -67,7 +67,7 @@ class TrustDecisions:
         await self._tasks.end()
 
     def request_if_needed(self, client: ClientSession, tool: Tool) -> None:
-        """Ask the user of a client that was just answered, if that is useful and was not done before."""
+        """Ask the user of a client that has just been answered, if this is useful and the user was not asked before."""
         if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_QUERIED_CLIENTS:
             return
         if _substitute_repls(self._services):

@@ -356,7 +356,7 @@ class EvaluationTasks:
     def _sweep(self) -> None:
         """Discard finished tasks that have expired, or whose evaluation is no longer known.
 
-        Large answers are discarded if a client has too many.
+        If the answers to a client's tasks are too large, its oldest finished tasks are discarded as well.
         """
         now, known = self._services.now(), self._services.core.state.evaluations
         for task in [task for task in self._tasks.values() if task.is_final and task.has_call_finished]:

@@ -41,7 +41,7 @@ def interrupted_run_fields(limit_ms: int, where: str) -> dict[str, str]:
 def unfinished_edit_fields(
     executing: frozenset[str], unfinished: Sequence[str], limit_s: float, running: str
 ) -> dict[str, str]:
-    """Return the fields of an answer about an edit whose tests did not all finish in time. Those that finished passed.
+    """Return the fields of an answer about an edit whose tests did not all finish in time. No finished test failed.
 
     `limit_s` is the time limit in seconds. `executing` are the test functions that executed the changed code, if they
     are known. `running` is the test that was running at the end, or empty if none was.
