@@ -102,7 +102,7 @@ Reason = Literal[
 class RefusedError(CodriverError):
     """Raised when a valid request is refused. Subclasses exist for refusals that callers catch.
 
-    `hint` describes what to do next. `details` has additional JSON values for the answer, with camelCase keys.
+    `hint` describes what to do next. `details` contains additional JSON values for the answer, with camelCase keys.
     """
 
     reason: Reason

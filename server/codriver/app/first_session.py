@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     """Store the answers to clients' first requests, which relays send while a server is starting.
 
-    `clients` has the name and the MCP version of each client. Clients that already have an entry are skipped. Writes
-    files, so it blocks.
+    `clients` contains the name and the MCP version of each client. Clients that already have an entry are skipped.
+    Writes files, so it blocks.
 
     Raises:
         SettingsError: the settings of the workspace are invalid.

@@ -84,7 +84,7 @@ MAX_IDLE_CHECK_INTERVAL_S = 10
 ARRIVAL_CHECK_INTERVAL_S = 1.0
 """Interval between checks for newly connected REPLs and clients to report on the terminal."""
 THREAD_SWITCH_INTERVAL_S = 0.0005
-"""Maximum time, in seconds, for which a thread keeps the interpreter while the event loop is waiting.
+"""Maximum time, in seconds, for which a thread holds the interpreter lock while the event loop is waiting for it.
 
 Python's default is 5 ms, fifty times the duration of a ping.
 """

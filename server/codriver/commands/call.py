@@ -384,7 +384,7 @@ def describe_starting_repls(workspace: Path) -> str:
 def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, is_quiet: bool = False) -> None:
     """Print output and results as the evaluated program would, and everything else to standard error.
 
-    `printed` has the numbers of characters of each stream that were already printed.
+    `printed` contains the number of characters of each stream that were already printed.
     """
     with convert_field_errors("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]

@@ -39,7 +39,7 @@ UNANSWERED_INPUT_STATUS: Final = "interrupted-for-input"
 class FollowedEvaluation:
     """A call that evaluates code. The command follows it until it finishes or `timeout_s` seconds have passed.
 
-    `printed_counts` has the number of printed characters by stream.
+    `printed_counts` contains the number of printed characters by stream.
     """
 
     connection: Connection

@@ -23,7 +23,7 @@ CONNECTED_KIND: Final = "repl-connected"
 FINISHED_KIND: Final = "ended"
 """The kind of an entry for an evaluation that was interrupted or lost. Its data has `status` and `cause`."""
 EDIT_KIND: Final = "edit"
-"""The kind of an entry for changed files. `files` has an object for each, with `file` and, if known, `diff`."""
+"""The kind of an entry for changed files. `files` contains an object for each, with `file` and, if known, `diff`."""
 UNDO_KIND: Final = "undo"
 """The kind of an entry for an edit that was undone, with `files` as for `EDIT_KIND`.
 

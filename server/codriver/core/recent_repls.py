@@ -36,8 +36,8 @@ def recent_repl_ids(state: State, client: str, who: str) -> tuple[str, ...]:
 def is_eligible(repl: Repl, used: Sequence[str]) -> bool:
     """Return whether a REPL may be chosen for a call that names no session.
 
-    A REPL that was only discovered belongs to a person, so the caller must have named it in its last evaluation.
-    `used` has the ids of the REPLs that the caller used, most recent last.
+    A REPL that was only discovered belongs to a person, so the caller must have named it in its last evaluation. `used`
+    contains the ids of the REPLs that the caller has used, most recent last.
     """
     return not repl.origin.is_discovered_only or (bool(used) and used[-1] == repl.id)
 

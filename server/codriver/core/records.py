@@ -1,9 +1,9 @@
 """Frozen dataclasses that are much faster to create and replace than the standard library's.
 
 The standard library sets each field of a frozen dataclass through a call that looks it up by name, and its `replace`
-passes every field to the constructor. One evaluation creates about sixty records with three hundred fields. This module
-writes all fields into the record's dictionary in one step, or each into its slot. Type checkers see an ordinary
-dataclass.
+passes every field to the constructor. One evaluation creates about sixty records, with a total of three hundred fields.
+This module writes all fields into the record's dictionary in one step, or each into its slot. Type checkers see an
+ordinary dataclass.
 
 A field of type `ValueReference[int]` contains an int, or a reference to the source of the int: the *context* of the
 dispatch (the time, the client), the *settings*, the *state*, or the *result* of the effect that an action follows.

@@ -69,7 +69,7 @@ BOM_CHARACTER = "\ufeff"
 NOT_TEXT_ENCODING_REASON = "which is not a text encoding. Declare the actual encoding, such as UTF-8"
 """End of a message about an encoding that Python knows but cannot use to decode a file."""
 MAX_ERRORS_IN_MESSAGE = 5
-"""Maximum number of errors in a refusal's message. The field `problems` has all of them."""
+"""Maximum number of errors in a refusal's message. The field `problems` contains all of them."""
 MAX_ERRORS_WITH_CONTEXT = 20
 """Maximum number of errors displayed with surrounding lines. For more errors, callers must read the file again."""
 

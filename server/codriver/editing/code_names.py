@@ -88,8 +88,8 @@ def import_statements(code: str, language: Language) -> str:
 def uses_name(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
     """Return whether code in the namespace or module `space` uses a name from another one.
 
-    `name` is the namespace or module and the name. `known` is the header of the file that the code belongs to. Local
-    variables, strings and quoted data do not count.
+    `name` is a pair of the other namespace or module and the name. `known` is the header of the file that the code
+    belongs to. Local variables, strings and quoted data do not count.
     """
     check = partial(_python_uses, code, space, name, known)
     if language != "python":

@@ -43,7 +43,7 @@ class Links(Enum):
 
 
 class UnsafeFileError(OSError):
-    """Raised when a file violates the rules and is not opened. `strerror` has the reason without the path."""
+    """Raised when a file violates the rules and is not opened. `strerror` is the reason without the path."""
 
     def __init__(self, path: str | os.PathLike[str], why: str, number: int = errno.EPERM) -> None:
         super().__init__(number, why, os.fspath(path))

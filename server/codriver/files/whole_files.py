@@ -47,7 +47,7 @@ def read(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
 
     Raises:
         FileNotFoundError: the file does not exist.
-        UnsafeFileError: the file violates the rules; `strerror` has the reason.
+        UnsafeFileError: the file violates the rules; `strerror` is the reason.
         OSError: the file cannot be read.
     """
     with locate(path, rules.links, root=root) as entry:

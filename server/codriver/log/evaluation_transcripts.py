@@ -62,7 +62,7 @@ Part = Literal["result", "stdout", "stderr", "stacks"]
 class Transcript:
     """The values, output and error output of one evaluation. All strings are redacted.
 
-    - `result` has the values of the evaluation's forms, one per line.
+    - `result` contains the values of the evaluation's forms, one per line.
     - `first_line` and `last_line` are line numbers of the output log.
     - `requested` identifies the code and where it ran.
     - `before` is the id of the previous evaluation with an equal `requested`.

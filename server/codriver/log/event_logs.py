@@ -19,6 +19,6 @@ class EventLog:
     owner: str
     """The plural noun for the events' owners in messages."""
     color: str
-    """The name that `click` has for the color of events in a terminal."""
+    """The color of events in a terminal, by its name in `click`."""
     sign: str
     """The character printed before the text of an event."""

@@ -23,8 +23,8 @@ shorter output.
 MAX_WRITE_CHARACTERS = 4 * 2**20
 """Maximum number of characters written at once.
 
-While other threads compute, each write waits about 5 ms for the interpreter. With only 256 KiB per write, 20 MiB per
-second could be written, but a program can print twenty times as much.
+While other threads compute, each write waits about 5 ms for the interpreter lock. With only 256 KiB per write, 20 MiB
+per second could be written, but a program can print twenty times as much.
 """
 RETAINED_TAIL_CHARACTERS = 64 * 2**10
 """Number of characters at the end of the written text that also stay in memory, because most answers need them."""

@@ -1,9 +1,10 @@
 """The history: all code evaluated in a workspace, across the runs of its servers.
 
-It is a file to which entries are appended as lines of transit. When the file has become twice as long as its retained
-entries need, it is compacted. A small file next to it stores a line number that is higher than any the log has used.
+It is a file to which entries are appended, each as a line in the transit format. When the file is twice as large as its
+retained entries require, it is compacted. A small file next to it stores a line number that is higher than any the log
+has used.
 
-An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer has
+An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer contains
 `recorded: false`. A power failure can lose the entries of the last `SYNC_INTERVAL_S` seconds and any that the disk had
 not written yet. Line numbers are never reused. The number and size of entries are limited in memory, on disk, and while
 an oversized file is read.

@@ -328,8 +328,8 @@ class _Sources(Mapping[str, Snapshot]):
 def merge_earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
     """Return the entries from earlier runs in order of their line numbers, followed by the documents in the memory.
 
-    `remembered` has the entries from the memory, and `code` has the entries from the history. The entries in `code` are
-    used for runs whose log is not remembered.
+    `remembered` contains the entries from the memory, and `code` those from the history. The entries in `code` are used
+    for runs whose log is not remembered.
     """
     known = tuple(remembered)
     logged = [entry for entry in known if entry.run]

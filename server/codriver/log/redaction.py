@@ -70,14 +70,14 @@ MAX_SENSITIVE, MAX_SENSITIVE_CHARACTERS = 1000, 256 * 1024
 class _Secrets:
     """An immutable set of secrets to search for.
 
-    `marks` has the replacement for each printed form of a secret. `groups` has a pair for each secret: a substring that
-    all its printed forms share, and the forms.
+    `marks` contains the replacement for each printed form of a secret. `groups` contains a pair for each secret: a
+    substring that all its printed forms share, and the forms.
     """
 
     def __init__(self, named: Sequence[tuple[str, str]], known: Mapping[str, _Group]) -> None:
         """Create the set from pairs of name and secret. If a secret occurs repeatedly, the first name is used.
 
-        `known` has groups computed earlier, by secret.
+        `known` contains groups that were computed earlier, by secret.
         """
         lines = [(name, line) for name, secret in named for line in secret_line_parts(secret)]
         self.by_secret: dict[str, _Group] = {}

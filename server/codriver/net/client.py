@@ -168,8 +168,8 @@ class Connection:
     ) -> None:
         """Send the token, and the session and workspace that this client expects.
 
-        Either side disconnects if they differ. `others` are further fields of the introduction, for a connection that
-        makes a single request.
+        If they do not match the server's, one side disconnects. `others` are further fields of the introduction, for a
+        connection that makes a single request.
 
         Raises:
             WrongWorkspaceError: the server serves a different workspace.

@@ -82,7 +82,7 @@ class Listener:
     ) -> None:
         """Set up the listener.
 
-        `requests` has the handlers of single requests that commands make instead of speaking MCP.
+        `requests` contains the handlers of single requests that commands make instead of speaking MCP, by name.
         """
         self._admission = admission
         self._protocol = protocol

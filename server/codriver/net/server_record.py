@@ -1,9 +1,9 @@
 """The files in `.calva/mcp-server` that describe a workspace's server, and checks that a process is that server.
 
-`port` contains decimal digits without a newline, `server.json` describes the server, `token` has the token to send to
-it, and the server holds a lock on `lock`. The files may have come with a checkout. So links are not followed, only
-small regular files of this user are read, and they only count in a private directory, such as `serve` creates. Even
-then they are only claims, which `verify_server` and `recorded_process_id` check with the kernel.
+`port` contains decimal digits without a newline, `server.json` describes the server, `token` contains the token to send
+to it, and the server holds a lock on `lock`. The files may have come with a checkout. So links are not followed, and
+only small regular files of this user are read, in a private directory such as the one that `serve` creates. Even these
+files only make claims, which `verify_server` and `recorded_process_id` check with the kernel.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read_port(directory: Path) -> int:
     """Return the port in the port file.
 
     Raises:
-        OSError: the file is missing, unreadable or not trusted; `strerror` has the reason.
+        OSError: the file is missing, unreadable or not trusted; `strerror` is the reason.
         ValueError: the file does not contain a port.
     """
     text = _read_file(directory, "port", CLAIM_RULES).decode("ascii").strip()

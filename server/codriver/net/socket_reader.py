@@ -30,7 +30,7 @@ class SocketReader(asyncio.Protocol):
     """An asyncio protocol that reads from a connection. anyio's protocol, which it replaces, still handles writing."""
 
     def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
-        """Replace anyio's protocol `before`. `first` has the bytes that were already read.
+        """Replace anyio's protocol `before`. `first` contains the bytes that were already read.
 
         While a caller is waiting for data, the `session` may consume bytes immediately without waking the caller.
         """

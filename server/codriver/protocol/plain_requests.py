@@ -184,7 +184,8 @@ ALL_STATES = HANDSHAKE | NO_HANDSHAKE
 class PlainRequestKind:
     """A kind of request that can be answered without the SDK.
 
-    It has the protocol versions of the request, the shape of its parameters, and the function that creates the result.
+    It consists of the protocol versions of the request, the shape of its parameters, and the function that creates the
+    result.
     """
 
     versions: frozenset[str]

@@ -89,7 +89,7 @@ class FirstAnswers:
     ) -> Result:
         """Add the members that a result must have in this protocol version.
 
-        `caching` has members that tell the client how long it may cache the result.
+        `caching` contains members that tell the client how long it may cache the result.
         """
         return {**result, **caching, **self.members} if protocol == MODERN else result
 
@@ -231,7 +231,7 @@ class Results:
     ) -> Result:
         """Add the members that a result must have in this protocol version.
 
-        `caching` has members that tell the client how long it may cache the result.
+        `caching` contains members that tell the client how long it may cache the result.
         """
         return self._first.in_version_format(version, result, caching)
 
@@ -381,7 +381,7 @@ class Results:
     ) -> None:
         """Notify a client of the requested changes until `close_stream` is called.
 
-        `tasks` has the ids of tasks whose changes are requested.
+        `tasks` contains the ids of tasks whose changes are requested.
 
         Raises:
             RequestRefusedError: the stream cannot be opened.

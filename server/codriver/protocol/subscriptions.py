@@ -107,7 +107,7 @@ class Subscriptions:
         requested: Mapping[str, Any],
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Open a stream for a client and acknowledge it. `tasks` has the ids of tasks to follow.
+        """Open a stream for a client and acknowledge it. `tasks` contains the ids of tasks to follow.
 
         Raises:
             RequestRefusedError: the request has no id or the id of another stream, or the client has too many streams.

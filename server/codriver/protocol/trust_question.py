@@ -3,8 +3,8 @@
 The request is an elicitation with a form, for clients that declare support for forms. It is sent once per client, after
 an answer from an interpreter that is used in place of the project's. Nothing waits for its answer, and only the exact
 word counts: a client that declines, does not answer or returns the form unchanged grants nothing. A client without a
-handshake can be asked only through the answer to a call. It is asked when its agent wants to restart the REPL, and then
-calls again.
+handshake can be asked only through the answer to a call. So its user is asked when the agent wants to restart the REPL,
+and the client then repeats the call.
 
 Only a Python interpreter can be allowed in this way. A project's REPL in any other language runs a command with the
 project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and commands can only be allowed by

@@ -69,7 +69,7 @@ SETTING_SYNONYMS = MappingProxyType({
 class SettingsError(StartError):
     """Raised when a setting has an invalid value or a settings file cannot be read.
 
-    `source` is the file, variable or layer. `errors` has a pair of source and message for each error.
+    `source` is the file, variable or layer. `errors` contains a pair of source and message for each error.
     """
 
     def __init__(self, source: str, message: str) -> None:
@@ -167,12 +167,12 @@ def load_settings(
 ) -> LoadedSettings:
     """Load the settings of a workspace.
 
-    `model` has the settings for the base and for features. `overrides` are the values from the command line, by
+    `model` defines the settings of the base and of features. `overrides` are the values from the command line, by
     attribute name, or None for options that were not passed.
 
     Raises:
-        SettingsError: a value is invalid or a file cannot be read. The message has the source, the key and the allowed
-            values.
+        SettingsError: a value is invalid or a file cannot be read. The message contains the source, the key and the
+            allowed values.
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 def choose_evaluation(
     call: Call, evaluation_id: str | None, who: str | None, session_key: str | None, *, is_waiting: bool = False
 ) -> Evaluation:
-    """Return the evaluation with the given id, or the caller's newest one, in the session with this key if given.
+    """Return the evaluation with the given id, or the caller's newest one if there is no id.
 
-    With `is_waiting` and without an id, return the caller's only evaluation that is waiting for input.
+    Without an id, `session_key` limits the choice to one session, and `is_waiting` to evaluations that are waiting for
+    input. Only one may be waiting.
 
     Raises:
         RefusedError: there is no such evaluation, or several are waiting for input.

@@ -41,9 +41,9 @@ TEST_RESULT_FIELDS = frozenset({"tests"})
 """Fields of an answer that are included if the tests passed."""
 
 NOTHING_TO_UNDO: Final = "nothing-to-undo"
-"""Reason of the refusal of an undo if there is no edit to revert."""
+"""Reason for refusing an undo if there is no edit to revert."""
 OTHER_EDIT_HINT: Final = 'status with about: "activity" and file shows who edited the file, with diffs.'
-"""Hint about edits of other callers."""
+"""Hint about other callers' edits."""
 LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
 """Fields in an edit that only apply to Lisp."""
 DESCRIPTION_TEMPLATE: Final = (

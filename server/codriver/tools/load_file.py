@@ -60,7 +60,7 @@ class LoadFileArguments(Evaluating):
     whole: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to run a loaded Python module as a whole, instead of only its changes."""
     repl_session_key: str | None = None
-    """Described in the schema of the first tool. By default, the file determines the REPL."""
+    """Key of the session, described in the schema of `evaluate_code`. By default, the file determines the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
     """How long the call waits. `get_evaluation` waits longer."""
     max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED_KEY: True})

@@ -1,7 +1,7 @@
 """`note_edit`: receive reports from clients' hooks about sessions, edits and turns.
 
-The tool is for hooks and not for agents, so it is never listed. Its answer has `context` for the agent, or `block` with
-the reason why the client should not go on, or nothing.
+The tool is for hooks and not for agents, so it is never listed. Its answer contains `context` for the agent, or `block`
+with the reason why the client should not continue, or nothing.
 
 With `renderFor`, the answer has exactly the shape that a client's hooks return, because Codex rejects additional
 members. Patches are in the format of Codex's and opencode's tools: sections of files with unchanged, added and removed
@@ -49,7 +49,7 @@ MAX_EVENT_FILES: Final = 20
 class PatchedFile:
     """A file that a patch creates or changes.
 
-    `added` is the complete text of a new file, and `replaced` has the old and new text of each replaced part.
+    `added` is the complete text of a new file, and `replaced` contains the old and new text of each replaced part.
     """
 
     path: str

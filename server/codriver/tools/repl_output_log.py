@@ -57,7 +57,7 @@ class LogArguments(Arguments):
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra=remove_default)
     max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED_KEY: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED_KEY: True})
-    """Limits that answers mention when they omit images or shorten text."""
+    """Maximum size of the text. Answers that shorten text or omit images mention this argument or `max_images`."""
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:

@@ -39,7 +39,7 @@ NO_LOCALS_NOTE = "locals are missing, because this REPL reports none for these f
 MAX_LOCAL_CHARACTERS = 120
 """Maximum number of characters in a local variable's value in an answer."""
 MAX_SENT_CHARACTERS = 2000
-"""Maximum number of characters in a value that a REPL sends. More than displayed, to recognize long secrets."""
+"""Maximum number of characters in a value that a REPL sends: more than is displayed, to recognize long secrets."""
 _CLASS_NAME_PATTERN: Final = re.compile(r"[\w.$]+")
 """Matches the name of an exception class."""
 MAX_NEAREST_FRAMES = 5

@@ -342,8 +342,8 @@ DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
 class SdkConnection:
     """The part of a connection that uses the SDK. It runs one of the SDK's loops for each protocol era.
 
-    `plain` has the requests of this client that are answered without the SDK, and sends all responses. `redact` removes
-    secrets from errors, because errors quote parts of the request. Results are already redacted.
+    `plain` handles the requests of this client that are answered without the SDK, and sends all responses. `redact`
+    removes secrets from errors, because errors quote parts of the request. Results are already redacted.
     """
 
     def __init__(

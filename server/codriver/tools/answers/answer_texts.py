@@ -223,7 +223,7 @@ def _bounded_size(text: str, most: int) -> int:
 def _repeated_value(result: str) -> str:
     """Return the last of several values for the list of values.
 
-    `result` has this value in full, so a marker replaces it in the list if it is long.
+    `result` contains this value in full, so a marker replaces it in the list if it is long.
     """
     return result if _bounded_size(result, MAX_REPEATED_BYTES + 1) <= MAX_REPEATED_BYTES else "<<result>>"
 

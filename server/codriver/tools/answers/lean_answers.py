@@ -65,7 +65,10 @@ class Evaluating(Arguments):
     """Base class of argument models for tools whose answers describe an evaluation."""
 
     detail: bool | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-    """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
+    """Whether to return every field. The default depends on the client.
+
+    Only `evaluate_code` lists this argument, but all of these tools accept it.
+    """
     requests_status: ClassVar[bool] = False
     """Whether the caller requests the state of an evaluation, in which case the answer always has `status`."""
 

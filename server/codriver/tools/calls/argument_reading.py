@@ -161,7 +161,7 @@ def _merge_options(options: Sequence[ExpectedValues]) -> ExpectedValues:
 def model_fields(model: type[ArgumentModel]) -> Mapping[str, ArgumentField]:
     """Return the arguments of a model by the names that callers use, including unlisted ones.
 
-    Required arguments come first. Arguments that every tool has come last.
+    Required arguments come first, and arguments common to every tool come last.
     """
     fields = [_describe_field(model, python_name, info) for python_name, info in model.model_fields.items()]
     return types.MappingProxyType(

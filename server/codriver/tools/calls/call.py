@@ -171,7 +171,7 @@ class Services:
     client_counters: Callable[[], list[dict[str, object]]]
     """Return one row for each connected client: its queue and its losses."""
     query: Callable[[LogQuery], QueryAnswer]
-    """Answer a Datalog query. Blocks: `work` has threads for it. Raises `RefusedError`."""
+    """Answer a Datalog query. Blocks, so use the threads in `work`. Raises `RefusedError`."""
     history: History
     """Code evaluated in this workspace by all of its servers."""
     remembered: Callable[[], tuple[Entry, ...]]

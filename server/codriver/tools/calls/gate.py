@@ -142,7 +142,7 @@ async def prepare_repl(call: Call, given: Arguments) -> None:
 def is_choice_open(state: State, used: Sequence[str]) -> bool:
     """Return whether a REPL that is connecting for the first time may still be chosen.
 
-    `used` has the ids of the REPLs that the caller used before.
+    `used` contains the ids of the REPLs that the caller has used before.
     """
     able = [repl for repl in state.repls.values() if repl.phase != "stopped" and is_eligible(repl, used)]
     is_coming = any(repl.is_awaited and not repl.is_owned for repl in able)

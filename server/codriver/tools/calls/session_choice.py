@@ -184,7 +184,7 @@ def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[li
 
     If several REPLs remain, the caller has to name one. The first applicable rule decides:
         1. There is only one REPL.
-        2. The REPL that the caller used last. `used` has the ids of the REPLs that it used, most recent last.
+        2. The REPL that the caller used last. `used` contains the ids of the REPLs that it has used, most recent last.
         3. The running application. The processes of one program count as one application, represented by the first.
         4. The REPLs of the project, which were found, named or configured.
         5. The REPL that Codriver started automatically.
@@ -221,8 +221,8 @@ def resolve_session(
     """Return the session with the given key, or the main session of the REPL chosen by `preferred_repls`.
 
     A key takes precedence over other sessions' aliases. A session that is closing is only accepted if `may_leave` is
-    true. `used` has the ids of the REPLs that the caller used, most recent last. REPLs for one of the `dialects` are
-    preferred.
+    true. `used` contains the ids of the REPLs that the caller has used, most recent last. REPLs for one of the
+    `dialects` are preferred.
 
     Without a key, these REPLs are not considered: REPLs that were never reached, such as one with a stale port file,
     kernels that somebody else started, and stand-ins while the project's own REPL is connected. The exception is a

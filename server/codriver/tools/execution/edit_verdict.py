@@ -28,7 +28,8 @@ EXPECTED_OUTCOMES: Final = frozenset({"passed", "xfailed"})
 class Verdict:
     """Outcomes of the tests that were run for an edit.
 
-    `passed` is a count. `failed` and `unfinished` have the names of tests after the edit.
+    `passed` is a count. `failed` and `unfinished` contain the names of tests that failed or did not finish after the
+    edit.
     """
 
     passed: int = 0

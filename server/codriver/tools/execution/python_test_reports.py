@@ -242,7 +242,7 @@ def report_fields(
 ) -> dict[str, object]:
     """Return the counts and failures of a report as fields of an answer.
 
-    `sources` has the source code to add to the failures, by test. With `whole`, every result is included.
+    `sources` contains the source code to add to the failures, by test. With `whole`, every result is included.
     """
     report, workspace = job_report.report, call.services.workspace
     counts = asdict(report.counts)

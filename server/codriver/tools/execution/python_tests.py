@@ -54,7 +54,7 @@ async def run_python_tests(
 ) -> Answer:
     """Run Python tests in a separate process, wait for them, and describe the results.
 
-    If `failed` has test ids, only these tests run.
+    If `failed` contains test ids, only these tests run.
     """
     job = await make_job(call, arguments, environment, failed)
     return await run_job(call, arguments, who, job, caution=environment.caution)

@@ -164,7 +164,7 @@ def pytest_arguments(
 ) -> list[str]:
     """Return the command-line arguments for pytest, options first.
 
-    `failed` has the tests to run if the caller named no path. Checks the file system, so it blocks.
+    `failed` contains the tests to run if the caller named no path. Checks the file system, so it blocks.
     """
     command = list(arguments.args)
     if arguments.match:

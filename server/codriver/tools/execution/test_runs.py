@@ -111,7 +111,7 @@ async def _test_names_hint(call: Call, repl: Repl | None) -> str:
 async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str, str], ...] = ()) -> Answer:
     """Run Python tests in a separate process, or tests of other languages in their REPL.
 
-    `only` has namespaces and names of tests. If it is not empty, a run in a REPL is limited to them.
+    `only` contains namespaces and names of tests. If it is not empty, a run in a REPL is limited to them.
     """
     who = call.who(arguments.who)
     where = await choose_test_location(call, arguments, who)
@@ -248,7 +248,7 @@ async def describe_run(
 ) -> Answer:
     """Return the answer about an evaluation that runs tests.
 
-    With `passed`, the answer lists passed tests. With `whole`, it has all details of every test.
+    With `passed`, the answer lists passed tests. With `whole`, it contains all details of every test.
     """
     if evaluation.is_test_job:
         return await describe_job(call, evaluation, arguments, whole=whole)

@@ -265,7 +265,7 @@ class LispDrift:
 
     - `number` is the number of the last recorded evaluation.
     - `line` is the last processed line of the log.
-    - `waiting` has earlier lines whose evaluations were unfinished.
+    - `waiting` contains earlier lines whose evaluations were unfinished.
     """
 
     ledger: DefinitionHistory = field(default_factory=DefinitionHistory)
@@ -347,7 +347,7 @@ class LispDrift:
     ) -> tuple[Difference, ...]:
         """Compare the code that was loaded at `compared_ms` with the given sources, and return the differences.
 
-        `broken` has the files that are missing or cannot be read as Lisp.
+        `broken` contains the files that are missing or cannot be read as Lisp.
         """
         floor_ms = (self._compared_ms or loaded.started_ms) - TIMESTAMP_SLACK_MS
         self._update_namespaces(loaded)
