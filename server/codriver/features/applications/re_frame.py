@@ -123,7 +123,7 @@ SENTINEL_EXPRESSIONS: Final[Mapping[tuple[str, str], str]] = {
     ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS_EXPRESSION})",
     ("re-frame", BROWSER_DIALECT): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE_EXPRESSION})',
 }
-"""Expressions that identify the process or page, or return nil if the seam is missing, by seam and dialect."""
+"""Expressions that return an id of the process or page, or nil if the seam is missing, by seam and dialect."""
 _ROLES_AND_HINTS_BY_SEAM: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
     "re-frame": (RE_FRAME1_ROLES, RE_FRAME1_MISSING_HINTS),
     "re-frame2": (RE_FRAME2_ROLES, RE_FRAME2_MISSING_HINTS),

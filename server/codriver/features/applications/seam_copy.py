@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PACKAGE_NAME: Final = "codriver_seam"
 PACKAGE_DIRECTORY: Final = Path(codriver.__file__).resolve().parents[1] / PACKAGE_NAME
-"""The directory of the package, next to Codriver's."""
+"""The directory of the package `codriver_seam`, which is installed next to Codriver's package."""
 CLOJURE_DIRECTORY: Final = PACKAGE_DIRECTORY / "clojure"
 """A directory for the classpath that contains only the seam."""
 WORKER_DIRECTORY: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"

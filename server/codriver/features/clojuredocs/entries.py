@@ -38,7 +38,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     doc: str | None = None
     href: str | None = None
-    """The path of the var's page on the site."""
+    """The path of the var's page on clojuredocs.org."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

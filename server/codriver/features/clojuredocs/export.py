@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT_ID: Final = "codriver-clojuredocs-1"
-"""Identifies the format of the cached file, in its first line."""
+"""Identifier of the file format, in the first line of the cached file."""
 CACHE_FILE_NAME: Final = "clojuredocs.lines"
 """The name of the cached file."""
 FETCH_TIMEOUT_S: Final = 20.0
-"""Maximum duration of a download. Clients give up on the call that waits for it after 30 seconds."""
+"""Maximum duration of a download. Clients stop waiting for the call that needs it after 30 seconds."""
 SILENCE_TIMEOUT_S: Final = 10.0
 """Maximum time to wait for more data during a download."""
 MAX_EXPORT_BYTES: Final = 128 * 2**20

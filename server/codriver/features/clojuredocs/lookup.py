@@ -23,7 +23,7 @@ CLOJUREDOCS_URL: Final = "https://clojuredocs.org"
 CORE_NAMESPACE: Final = "clojure.core"
 """The namespace of Clojure's core library."""
 CLOJURE_PREFIXES: Final = {"cljs.core": CORE_NAMESPACE, "basilisp.": "clojure.", "cljs.": "clojure."}
-"""Maps namespace prefixes to those of the Clojure namespaces with the same vars. The first match is used."""
+"""Maps prefixes of namespaces to the prefixes of Clojure's namespaces with the same vars. The first match is used."""
 SECONDS_PER_DAY: Final = 86_400
 
 

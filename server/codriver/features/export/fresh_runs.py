@@ -144,7 +144,9 @@ class FreshRuns:
     is_chosen: bool = True
     """Whether the REPL was chosen explicitly. Otherwise, a recorded kernel that cannot be started may be replaced."""
     python: str = ""
-    """The interpreter for the project's Python code; if empty, that of the workspace's server or in the settings."""
+    """The interpreter for the project's Python code. If empty, the server's interpreter or the one in the settings is
+    used.
+    """
     file: Path | None = None
     """The file to write the document to."""
     progress: Progress = field(default_factory=Progress)

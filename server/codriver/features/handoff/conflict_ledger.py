@@ -93,7 +93,7 @@ class ReplHistory:
     """The number of the newest submission whose names have been extracted."""
     by_name: dict[str, list[Submission]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    """The imports of each namespace, needed to resolve names from other namespaces in its code."""
+    """The imports of each namespace, needed to resolve names from other namespaces in the namespace's code."""
 
     modules: set[str] = field(default_factory=set)
     """The Python modules that were loaded as files, named by their paths in the workspace."""

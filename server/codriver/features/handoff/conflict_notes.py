@@ -51,9 +51,9 @@ MAX_INLINE_CHARACTERS: Final = 2**13
 RECENT_EDIT_MS: Final = 3_600_000
 """How long an edit by another caller counts as recent: one hour."""
 LANGUAGES_BY_DIALECT: Final[Mapping[str, Language]] = MappingProxyType({"python": "python", "hy": "hy"})
-"""Maps the dialect of a REPL to the language as which its code is parsed."""
+"""Maps dialects of REPLs to the language to use when parsing their code."""
 OTHER_LANGUAGE: Final[Language] = "lisp"
-"""The language for dialects that are not listed."""
+"""The language to use for dialects that `LANGUAGES_BY_DIALECT` does not contain."""
 
 
 def record_sent_code(call: Call, repl: Repl, session: Session, request: Request) -> None:

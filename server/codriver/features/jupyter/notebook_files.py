@@ -106,9 +106,9 @@ class Notebook:
     """File name, for messages."""
     cells: tuple[Cell, ...]
     kernel: str = ""
-    """Name of its kernelspec, or an empty string."""
+    """Name of the notebook's kernelspec, or an empty string."""
     language: str = ""
-    """Language of its code in lower case, or an empty string if unknown."""
+    """Language of the notebook's code in lower case, or an empty string if unknown."""
 
     def cell(self, name: str) -> Cell:
         """Return the cell with this id. If there is none, return the cell with this index, such as `3` or `cell-3`.
@@ -306,7 +306,7 @@ _CELL_PARSERS: Final[Mapping[str, ValueParser]] = MappingProxyType({
     "id": parse_value, "cell_type": parse_value, "execution_count": parse_value, "source": check_value,
     "outputs": _outputs,
 })  # fmt: skip
-"""Functions that parse the values in a cell. The source is parsed when it is used."""
+"""Functions that parse the values in a cell. The source is not parsed until it is used."""
 
 
 def _detect_style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Style:

@@ -41,7 +41,7 @@ UNSUPPORTED_MESSAGE: Final = (
     "`codriver run` works only on Linux and macOS. On this system, call `codriver_seam.start_repl(True)` in the "
     "program instead"
 )
-"""Message on other systems."""
+"""Message for systems other than Linux and macOS."""
 
 
 @click.command(

@@ -124,7 +124,9 @@ class NamedProcess:
     key: str
     aliases: tuple[str, ...]
     role: str
-    """`serves` if it runs the program's code, `supervises`, `helps`, or empty for a process without a REPL."""
+    """The role of the process: `serves` if it runs the program's code, `supervises`, `helps`, or an empty string if it
+    has no REPL.
+    """
 
 
 def name_processes(

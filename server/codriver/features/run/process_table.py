@@ -36,7 +36,7 @@ class ProcessTable(Protocol):
 
 
 PROCESS_TABLE: Final[ProcessTable] = implementation
-"""The table of this system."""
+"""The process table of this operating system."""
 
 
 def find_processes() -> dict[int, RunProcess]:

@@ -32,7 +32,7 @@ class RunProcess:
     pid: int
     parent: int
     started: int
-    """The start time, in a unit of the process table. It distinguishes processes that have the same id."""
+    """The start time, in the unit used by the process table. It distinguishes processes that have the same id."""
     words: tuple[str, ...]
     """The command line."""
     is_ready: bool

@@ -25,7 +25,7 @@ HAS_DESCRIPTOR_PATHS: Final = sys.platform == "linux"
 SHORT_DIRECTORY: Final = "/tmp"  # noqa: S108  # a private directory is created in it
 """A directory for sockets on systems without such paths. The path of a socket in it is never too long.
 
-On macOS, it may have 103 bytes, which most directories in the user's library exceed. Source: macOS, unix(4).
+On macOS, such a path may have 103 bytes, which most directories in the user's library exceed. Source: macOS, unix(4).
 """
 MAX_WAITING_CONNECTIONS: Final = 4
 LINUX_CREDENTIALS: Final = struct.Struct("3i")

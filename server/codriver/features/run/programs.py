@@ -74,10 +74,10 @@ class _ProcessCount:
     """The number of a program's processes that handle requests, and the time at which the number last changed."""
 
     usual: int
-    """The number when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
+    """The number of processes when it was last constant for `NEXT_PROCESS_TIMEOUT_S`, or when the run was found."""
     now: int
     since: float
-    """The time at which the number last changed."""
+    """The time at which the number of processes last changed."""
 
     def update(self, now: int, time: float) -> None:
         """Record that there are `now` processes at `time`, which is in monotonic seconds."""

@@ -58,7 +58,7 @@ class Run:
     """The name of the program, unique among the workspace's runs."""
     started_ms: int
     started: int
-    """The start time of its first process as in `RunProcess.started`, because the pid may be reused."""
+    """The start time of the run's first process as in `RunProcess.started`, because the process id may be reused."""
 
 
 def runs_directory(workspace: Path) -> Path:

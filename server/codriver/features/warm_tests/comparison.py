@@ -40,7 +40,7 @@ class Comparison:
     """
 
     stamp: str
-    """A digest of the files."""
+    """A digest of the source files with which the tests ran."""
     plain: Mapping[str, Outcomes] = field(default_factory=dict)
     warm: Mapping[str, Outcomes] = field(default_factory=dict)
 

@@ -67,7 +67,7 @@ class Project:
     obstacle: str = ""
     """The reason why the last warm run needed a plain process."""
     unfinished: str = ""
-    """The reason why the last run was not finished. The next one is plain."""
+    """The reason why the last run was not finished. The next run is plain."""
     stalled: str = ""
     """The test at which a warm run stopped making progress."""
 

@@ -23,7 +23,7 @@ MAX_FILE_CHANGES: Final = 3
 """Maximum number of changes to a file that a module reads during import. After that, the module is not preloaded."""
 
 IMPORTS_PREFIX: Final = "imports "
-"""Prefix of the reason for not preloading a module that imports an unsuitable one."""
+"""Prefix of the reason for not preloading a module that imports an unsuitable module."""
 REPLACED_CLOCK_REASON: Final = "the module is imported while something has replaced the clock"
 """Reason for not preloading a module that may retain functions of the replaced clock."""
 _REASON_TEMPLATES_BY_KIND: Final[Mapping[str, str]] = {
@@ -106,7 +106,7 @@ class Plan:
     early: tuple[str, ...]
     """Modules that were loaded before the workspace's first module, in order."""
     late: tuple[str, ...] = ()
-    """Modules that were loaded after the workspace's first module, when the variables had been set."""
+    """Modules that were loaded after the workspace's first module, when `variables` had been set."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables as set by the workspace's conftest."""
     unlearnable: frozenset[str] = frozenset()

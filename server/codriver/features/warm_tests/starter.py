@@ -103,7 +103,7 @@ class _Entry:
     settled: anyio.Event = field(default_factory=anyio.Event)
     """Set when the process being started is ready or has failed to start."""
     unlearned: dict[int, anyio.Event] = field(default_factory=dict)
-    """Events of finished runs whose results are being evaluated, by number. An event is set when this is done."""
+    """Events for finished runs whose results are still being evaluated, by number. Each is set when that is done."""
     reason: str = ""
 
     async def wait_until_learned(self) -> None:

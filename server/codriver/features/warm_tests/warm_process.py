@@ -26,11 +26,11 @@ WARM_PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
 """The program run by a warm process."""
 RECORDER_SCRIPT: Final = WARM_PROGRAM.with_name("record_plan.py")
 PRELOAD_TIMEOUT_S: Final = 300.0
-"""Maximum duration of a start. Importing torch takes seconds and is repeated if modules have to be excluded."""
+"""Maximum time for a warm process to start. Importing torch takes seconds, and is repeated if modules are excluded."""
 FORK_TIMEOUT_S: Final = 10.0
-"""How long the process may take to fork a child."""
+"""Maximum time for the warm process to fork a child."""
 END_TIMEOUT_S: Final = 5.0
-"""How long the process may take to end before it is killed."""
+"""Maximum time for the warm process to end before it is killed."""
 MAX_LINE_BYTES: Final = 2**22
 """Maximum length of a line written by the process."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 HOME_MODULE_PATTERN: Final = r"\b(?:__main__|user\d*)\."
-"""Matches the session's module in the embedded Python, whose name precedes the names of classes defined in it."""
+"""Matches the name of the session's module in the embedded Python REPL, which precedes the names of its classes."""
 
 _VARYING_PATTERNS: Final = {
     "home": HOME_MODULE_PATTERN,

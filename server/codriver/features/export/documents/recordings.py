@@ -47,15 +47,15 @@ class RecordedEvaluation:
     namespace: str = ""
     description: str = ""
     file: str = ""
-    """The loaded file, in which case the code is the text of the file."""
+    """The file that was loaded, if any. The code is then the text of the file."""
     values: tuple[str, ...] = ()
-    """The values of its forms or expressions, in order."""
+    """The values of the evaluated forms or expressions, in order."""
     out: str = ""
     err: str = ""
     ending: str = ""
     """The external event that ended the evaluation, such as an interrupt."""
     time: int = 0
-    """Milliseconds since the epoch."""
+    """The time of the evaluation, in milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

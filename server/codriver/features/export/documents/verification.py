@@ -132,7 +132,7 @@ class StepResult:
     """The outputs of a kernel's cell, in the notebook format."""
     err: str = ""
     line: int = 0
-    """The line of the code at which it failed, starting at 1; 0 if unknown."""
+    """The line at which the code failed, starting at 1; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class CheckedStep:
     note: str = ""
     """One line about a difference."""
     recorded: str | None = None
-    """The recorded value, if it differs."""
+    """The recorded value, if it differs from the fresh one."""
     images: tuple[str, ...] = ()
     """The images displayed in addition to the step's value, with their data."""
     drawn: str = ""

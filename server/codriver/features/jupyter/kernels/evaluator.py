@@ -79,7 +79,7 @@ class _RunningEvaluation:
 
     request: Request
     execution: Execution | None = None
-    """The form that was sent and is still running."""
+    """The execution of the form that was sent and is still running."""
     turn_scope: anyio.CancelScope | None = None
     """The scope of the wait for a turn. During this wait, the code can still be withdrawn."""
     finished: anyio.Event = field(default_factory=anyio.Event)

@@ -29,19 +29,19 @@ class Quirks:
     process group (`signal`), or not at all (`none`).
     """
     interrupt_note: str = ""
-    """The limits of interrupts, or why there are none."""
+    """The limitations of interrupts, or the reason why the kernel cannot be interrupted."""
     survives_signal: bool = False
     """Whether SIGINT can be sent to the kernel as well without ending it. If the kernel's process is known, the signal
     also reaches child processes that the kernel is waiting for.
     """
     late_value_s: float = 0.0
-    """How long after its end an evaluation's value may still be received."""
+    """How long after the end of an evaluation its value may still be received, in seconds."""
     displays_values: bool = False
     """Whether values are sent as `display_data`, never as `execute_result`."""
     supports_expressions: bool = False
     """Whether the kernel runs Python and answers `user_expressions`."""
     reads_input: bool = True
-    """Whether code that reads from stdin gets input. Otherwise, it reads nothing and may wait forever."""
+    """Whether code that reads from stdin gets input. Otherwise, the code reads nothing and may wait forever."""
     syntax_check: SyntaxCheck = "unseen"
     """How reliable `is_complete_request` is. `complete`: for all code. `incomplete`: only if the reply is `incomplete`,
     because invalid code may be reported as `complete`. `none`: the kernel does not know. `unseen`: not verified, so
@@ -49,7 +49,7 @@ class Quirks:
     all code as incomplete.
     """
     supports_inspect: bool = True
-    """Whether the kernel describes names with `inspect_request`. Other kernels never find any."""
+    """Whether the kernel describes names in response to `inspect_request`. Otherwise, it never finds a name."""
     answers_on_control: bool = True
     has_subshells: bool = False
     """Whether the kernel may have subshells. `create_subshell_request` shows whether it does."""

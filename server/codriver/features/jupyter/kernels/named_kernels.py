@@ -128,7 +128,7 @@ class KernelUrl:
     notebook: str | None = None
     spec: str | None = None
     name: str = ""
-    """The text after `#`, which distinguishes kernels with the same kernelspec."""
+    """The text after `#` in the URL, which distinguishes kernels with the same kernelspec."""
 
     def __str__(self) -> str:
         """Return the URL as users write it."""

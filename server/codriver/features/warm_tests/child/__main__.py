@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NEEDS_PLAIN_STATUS = 250
 """Exit status of a child whose run has to be repeated in a plain process."""
 MIN_PYTHON_VERSION = (3, 11)
-"""The oldest version of CPython whose processes can be copied safely."""
+"""The oldest version of CPython whose processes can be forked safely."""
 MAX_RESTARTS = 10
 """Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
 RESTARTS_EXHAUSTED_REASON = "the list of modules that must not be preloaded keeps growing"

@@ -71,7 +71,7 @@ IMPORT_SYSTEM_MODULES = frozenset(
 )
 """Modules that find and load other modules."""
 WARM_PROCESS_ID = os.getpid()
-"""Process id of the warm process. Its children have different ones."""
+"""Process id of the warm process. Its child processes have different ids."""
 WRITE_MODE_CHARACTERS = frozenset("wax+")
 """Characters in the mode of a file that is opened for writing."""
 real_os_open = os.open

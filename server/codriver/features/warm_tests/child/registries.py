@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONTAINER_TYPES = (dict, list, set)
 """Types of containers to compare."""
 CONTAINER_NAMES = frozenset({"OrderedDict", "defaultdict", "deque"})
-"""Types of containers in `collections`, which may not be loaded."""
+"""Names of the container types in the module `collections`, which may not be loaded."""
 MAX_COPIED_ENTRIES = 2000
 """Maximum number of entries in a container that is copied. Larger containers are assumed to be tables of data."""
 INTERNAL_MODULES = frozenset({
