@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess
 
 MAX_POLL_INTERVAL_S: Final = 0.05
-"""Maximum interval, in seconds, for reading new output and events and for checking if an interrupted run has ended."""
+"""Maximum interval, in seconds, between reads of new output and events, and between checks for the end of a run."""
 MIN_POLL_INTERVAL_S: Final = 0.005
-"""Minimum interval, in seconds, for reading new output and events."""
+"""Minimum interval, in seconds, between reads of new output and events."""
 POLLS_PER_DURATION: Final = 40
-"""The polling interval is the time since the start of the run divided by this, so it is shorter for a short run."""
+"""The polling interval is the time since the start of the run divided by this number. Short runs are polled often."""
 MAX_READ_BYTES: Final = 2**20
 """Maximum number of bytes of output or events to read at once."""
 TEXT_OPTIONS: Final = frozenset({"--version", "-V", "-VV", "--help", "-h"})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GUARD_SCRIPT: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
 """Shell script that kills a process group and removes its files when its stdin ends without a line.
 
-That happens when the server is gone.
+The stdin ends in this way when the server has exited.
 """
 
 

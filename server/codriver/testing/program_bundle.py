@@ -35,8 +35,8 @@ _RUN_AS_MAIN_CODE: Final = (
 )
 """Code for `python -c` that runs a script as the main program.
 
-From Python 3.14, messages about a module that shadows one in the standard library depend on the directory from which
-the interpreter started a script. For code, that is the current directory, as for `python -m`.
+In Python 3.14 and later, messages about a module that shadows one in the standard library depend on the directory of
+the script that the interpreter was started with. With `-c`, this is the current directory, as with `python -m`.
 """
 REPLACED_FILES_SCRIPT: Final = BOOT_SCRIPT.with_name("replaced_files.py")
 """Script that runs as `sitecustomize` and substitutes the content of files."""
@@ -53,7 +53,7 @@ _RUNNER_INDEPENDENT_PROGRAMS: Final = (
 )
 """Programs that every run uses. They import neither the test runner nor its dependencies."""
 _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
-"""Programs for every run that the event writers use."""
+"""Programs that event writers use in every run."""
 _FAILURE_PROGRAMS: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
@@ -62,7 +62,7 @@ _FAILURE_PROGRAMS: Final = (
     "testing.programs.assigned_attributes",
     "testing.programs.failures",
 )
-"""Programs for every run that describe failures."""
+"""Programs that describe failures in every run."""
 _EVENT_WRITERS: Final = {
     "pytest": "testing.programs.pytest_events",
     "unittest": "testing.programs.unittest_events",
@@ -92,7 +92,7 @@ _EXTRA_PROGRAMS: Final = {
 The last program of a recorder defines a function named `recorder`.
 """
 _FUTURE_IMPORT: Final = "from __future__ import annotations\n"
-"""Import that is removed from each program, because the compiler gets its flag as an argument."""
+"""Import that is removed from each program, because its effect is passed to the compiler as a flag."""
 
 
 def plugin_program(runner: Runner) -> str:

@@ -20,9 +20,9 @@ class Function:
 
     file: str
     line: int
-    """First line, including decorators."""
+    """First line of the function, including its decorators."""
     name: str
-    """Qualified name."""
+    """Qualified name of the function."""
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ class RunSpec:
     python: str
     """Absolute path of the interpreter."""
     directory: Path
-    """Working directory."""
+    """Working directory of the process."""
     arguments: tuple[str, ...] = ()
     """Arguments of the runner, as after `python -m pytest`."""
     environment: Mapping[str, str]
@@ -67,7 +67,7 @@ class RunSpec:
     option `lines` maps absolute paths to line numbers, or to None for all lines in a file.
     """
     roots: tuple[str, ...] = ()
-    """Directories whose functions are recorded. Default: the working directory."""
+    """Directories whose functions are recorded. The default is the working directory."""
     is_isolated: bool = False
     """Whether modules in the working directory are found after all others, as in a workspace that is not accepted.
 
@@ -164,7 +164,7 @@ class TestFinished:
     __test__ = False
 
     nodeid: str
-    """Id as pytest prints it, relative to the working directory. It can be passed as an argument."""
+    """Id of the test as pytest prints it, relative to the working directory. It can be passed as an argument."""
     outcome: Outcome
     seconds: float = 0.0
     failures: tuple[TestFailure, ...] = ()
@@ -199,7 +199,7 @@ class SecretsFound:
     """Emitted when secrets are found, by their names, in the environment or the settings of the run."""
 
     named: tuple[tuple[str, str], ...]
-    """Names and values."""
+    """Pairs of a name and the secret value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class RunFinished:
     interruption: Interruption | None = None
     error: RunError | None = None
     warnings: tuple[str, ...] = ()
-    """First warnings from pytest's summary."""
+    """The first warnings in pytest's summary."""
     is_retained: bool = False
     """Whether the process was retained for evaluating code in the frames of the first failure.
 
@@ -391,7 +391,7 @@ class TestReport:
     error: RunError | None = None
     warnings: tuple[str, ...] = ()
     recorded: tuple[Recorded, ...] = ()
-    """Data of each process that recorded. See `codriver.testing.recordings`."""
+    """Data recorded by each process. See `codriver.testing.recordings`."""
     finished: RunFinished | None = None
 
     @property

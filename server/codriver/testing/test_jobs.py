@@ -76,7 +76,7 @@ PURPOSE_DESCRIPTIONS: Final = {
 }
 """Descriptions of jobs' purposes, as they appear in the log."""
 STOP_TIMEOUT_S: Final = 6.0
-"""Time to wait for an interrupted run to end, in seconds. The run's fixtures have 5 s before it is killed."""
+"""Time to wait for an interrupted run to end, in seconds. It is killed if its teardown takes more than 5 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

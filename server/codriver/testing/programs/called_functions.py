@@ -65,7 +65,7 @@ OPERATOR_METHODS = {
     "BitXor": "__xor__", "LShift": "__lshift__", "RShift": "__rshift__", "UAdd": "__pos__", "USub": "__neg__",
     "Invert": "__invert__",
 }  # fmt: skip
-"""Methods that operators call on their first operands, by the operator's class in `ast`."""
+"""The method that each operator calls on its first operand, by the operator's class in `ast`."""
 
 
 def called_function_locations(

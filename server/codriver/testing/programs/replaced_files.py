@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 TABLE_FILE_NAME = "table"
-"""Name of the file that maps each path to the file with its content, or to None if the path does not exist."""
+"""Name of the file that maps each replaced path to the file with the new content, or to None if the path is removed."""
 
 
 class Replaced:

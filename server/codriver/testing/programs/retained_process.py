@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 MAX_PRIVATE_BYTES = 2**30
-"""Maximum private memory, in bytes, of a process that is retained."""
+"""Maximum size, in bytes, of the private memory of a process that is retained."""
 NO_FRAMES_MESSAGE = "no test failed in its own code"
-"""The reason why no process is retained if no test failed in its own code."""
+"""The reason given for not retaining a process if no test failed in its own code."""
 GPU_DEVICE_PREFIXES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
 """Path prefixes of GPU devices. A process that has one of them open is not retained."""
 SOCKET_TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
