@@ -70,7 +70,7 @@ class Client:
     is_once: bool = False
     private: str = ""
     approval: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The keys of an entry that let the client run all tools without asking, or empty if there are none."""
+    """Keys of an entry that make the client run all tools without asking. Empty if the client has no such keys."""
     who: str = ""
     """The name by which the server records that the client was connected."""
     greets: tuple[str, ...] = ()

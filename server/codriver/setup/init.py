@@ -276,7 +276,7 @@ _ACTION_WORDS = {
     "refused": ("refused:", "refused:"),
     "skipped": ("skipped:", "skipped:"),
 }
-"""Words for the change to an entry, in a dry run and otherwise."""
+"""Words that describe the change to an entry, in a dry run and otherwise."""
 
 
 def _apply_changes(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:

@@ -23,7 +23,7 @@ OWN_SOURCE: Final = "codriver"
 """Name of the source for the skills that the server includes."""
 WORKSPACE_SOURCE: Final = "workspace"
 MAX_ENTRIES_PER_LOCATION: Final = 1000
-"""Maximum number of skills in one location, and of jars in one project. Further ones are ignored."""
+"""Maximum number of skills in one location, and of jars in one project. Any others are ignored."""
 WRITE_TIME_INDEX: Final = 3
 """Index, in a file's stamp, of the time when its content was last changed."""
 _CLASSPATH_RULES: Final = FileRules(Links.WITHIN, files.MEBIBYTE)

@@ -49,7 +49,7 @@ class Skill:
     source: str
     folder: SkillDirectory
     guide: bytes
-    """The content of its `SKILL.md`."""
+    """The content of the skill's `SKILL.md`."""
 
     @property
     def front_matter(self) -> Mapping[str, Any]:
