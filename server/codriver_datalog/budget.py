@@ -17,7 +17,7 @@ This is enough for a rule that relates each entity in a full log to all later on
 MAX_CREATED_BYTES = 256 * 2**20
 """Maximum total size of the values that functions create during a query."""
 MAX_UNCOUNTED_LENGTH = 256
-"""Values with at most this many characters or items are not counted, because they are no larger than their rows."""
+"""Maximum number of characters or items in a value that is not counted, because it is no larger than its row."""
 ITEM_BYTES = 40
 """Approximate size of a number in a tuple, in bytes."""
 

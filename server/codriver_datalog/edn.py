@@ -57,8 +57,8 @@ class Keyword(str):
 class Form:
     """An EDN form and its position in the text, from offset `start` up to but not including `end`.
 
-    `value` is the value of an atom, the text of a symbol or regex, or the tuple of forms in a collection. The forms of
-    a map are alternately keys and values.
+    `value` is the value of an atom, the text of a symbol or regex, or the tuple of forms in a collection. The forms in
+    a map alternate between keys and values.
     """
 
     tag: Tag

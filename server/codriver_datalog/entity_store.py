@@ -40,9 +40,10 @@ Other removed records stay in memory until their list is trimmed.
 class Schema:
     """The attributes that entities may have.
 
-    `attributes` are names without a namespace. The first one is the line, an int that increases from entity to entity
-    and identifies it. All entities have the `required` attributes, and the `indexed` attributes can be looked up by
-    value. If `only_in` is a source and a position, the attributes from that position on exist only in that source.
+    `attributes` are names without a namespace. The first one is the line, an int that identifies an entity and
+    increases from entity to entity. All entities have the `required` attributes, and the `indexed` attributes can be
+    looked up by value. If `only_in` is a source and a position, the attributes from that position on exist only in that
+    source.
     """
 
     namespace: str

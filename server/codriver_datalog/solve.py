@@ -1,8 +1,8 @@
 """Solve queries: plan the clauses, run the plan, and arrange the results as specified by `:find`.
 
-Rows with a line are sorted by it. Other rows keep the order in which they were found, which is always the same. Limits
-on rows and size keep the rows with the highest lines, or the first rows. When the time is up, the answer has the rows
-found so far, and aggregates over them.
+Rows with a line are sorted by line. Other rows keep the order in which they were found, which is always the same.
+Limits on rows and size keep the rows with the highest lines, or the first rows. When the time is up, the answer
+contains the rows found so far, and aggregates over them.
 
 Answers differ from DataScript's in two respects. A pulled entity has its attributes by name without a namespace, and
 always an `id`, which is its line. A scalar or a tuple is the first row in line order, whereas DataScript picks any.

@@ -126,8 +126,8 @@ class UnknownMacroCall:
 class Definitions:
     """The definitions in source code, in order.
 
-    `namespace` is the namespace of the first `ns` form, or empty if there is none. For each top-level form, `ends` has
-    the number of definitions up to the end of the form.
+    `namespace` is the namespace of the first `ns` form, or empty if there is none. For each top-level form, `ends`
+    contains the number of definitions up to the end of the form.
     """
 
     found: tuple[Definition, ...]

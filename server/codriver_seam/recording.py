@@ -51,7 +51,7 @@ cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.C
 )
 """The current dispatch: its id, and the names of the frames that record an epoch for it."""
 is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
-"""Whether the seam is reading for an agent, which causes no events."""
+"""Whether the seam is reading state for an agent in this context, in which case no events are recorded."""
 APP_ORIGIN = "app"
 """The origin of events that no agent caused."""
 MAX_SEARCHED_CAUSES = 20

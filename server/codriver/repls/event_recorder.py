@@ -84,7 +84,7 @@ class EventRecorder:
                     self._process_silent(event, evaluation)
 
     def _process_silent(self, event: InputNeeded | ValueStored | ForeignCodeFinished, evaluation: Evaluation) -> None:
-        """Process an event without text for the log."""
+        """Process an event that contains no text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputRequested(evaluation.id))
         elif isinstance(event, ValueStored):

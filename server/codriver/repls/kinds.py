@@ -3,7 +3,8 @@
 It is used by discovery, recipes, `codriver init`, `codriver doctor`, hot reload and the setting `repl`. To support
 another kind of REPL with a known protocol, add an entry to `REPL_KINDS`.
 
-Features declare further kinds. A user starts these by name, and functions that look up a name receive them as `added`.
+Features can declare additional kinds, whose REPLs users start by name. Functions that look up a name receive these
+kinds in the argument `added`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NREPL_VERSION: Final = "1.3.1"
 class ReplKind:
     """A kind of REPL, with its files, protocol and command.
 
-    The entries of `REPL_KINDS` are ordered by likelihood, which breaks ties.
+    The entries of `REPL_KINDS` are in order of likelihood, which decides between kinds that match equally well.
     """
 
     title: str

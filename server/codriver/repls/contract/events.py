@@ -48,7 +48,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueStored:
-    """The REPL retains the last reported value, which was truncated when printed. `cut` describes the omitted part."""
+    """Reports that the REPL retains the last value, which was truncated when printed. `cut` says what is missing."""
 
     cut: str
 
@@ -65,7 +65,7 @@ class SensitiveValues:
 
 @dataclass(frozen=True, slots=True)
 class InputNeeded:
-    """The evaluation reads from stdin and waits for `Adapter.send_input`."""
+    """Reports that the evaluation is waiting for input on stdin, which `Adapter.send_input` provides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Dialect:
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
     """How to evaluate in a namespace: with the field `ns`, by switching to it and back, or not at all."""
     facts: Code | None = None
-    """An expression that only this dialect can evaluate. Returns `root`, and optionally `pid`."""
+    """An expression that only this dialect can evaluate. Its value contains `root`, and optionally `pid`."""
     process_id: str | None = None
     """An expression that returns the process id, if `facts` has none."""
     expressions: Mapping[str, str] = field(default_factory=dict)

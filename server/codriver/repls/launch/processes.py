@@ -1,7 +1,7 @@
 """Run REPL processes that Codriver starts, and watch the port files of REPLs that others start.
 
 A REPL that Codriver starts is a process tree that ends with the server, whatever ends the server. The known port file
-paths in the workspace and its projects are checked every 0.6 s, which costs one `lstat` each if nothing has changed.
+paths in the workspace and its projects are checked every 0.75 s, which costs one `lstat` each if nothing has changed.
 Every few seconds, directories are searched for new projects. A port file is only a claim: connecting shows whether a
 REPL is listening.
 """

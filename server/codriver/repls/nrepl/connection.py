@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 EMPTY_STATUS: frozenset[str] = frozenset()
-"""The status of a message that has none."""
+"""The status of a message that contains no status."""
 
 FAILED_STATUSES = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
 """Statuses of a failed request. Some servers only send the field `ex`, which means the same."""

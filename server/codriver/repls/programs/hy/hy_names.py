@@ -1,6 +1,6 @@
 """List names in a Hy REPL, and describe their values.
 
-With `session`, it includes the definitions of that hy-nrepl session.
+If a session is given, the definitions of that hy-nrepl session are included.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def public_definitions(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def session_module(session: str) -> ModuleType | None:
-    """Return the module of a session. All objects are searched, because no table contains it."""
+    """Return the module of a session. All objects in the process are searched, because no registry contains it."""
     modules = [candidate for candidate in gc.get_objects() if type(candidate) is MODULE_TYPE] if session else []
     return next((module for module in modules if vars(module).get("__name__") == "hy-nrepl-session-" + session), None)
 

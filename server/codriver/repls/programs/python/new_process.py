@@ -17,9 +17,9 @@ import sys
 import threading
 
 MAX_COMPILATION_NS = 10 * 10**9
-"""The longest time that a compilation may take, in nanoseconds.
+"""The assumed maximum duration of a compilation, in nanoseconds.
 
-Code compiled later than this after its source was written cannot be from an older version of the source.
+Compiled code that was written this long after its source cannot be from an older version of the source.
 """
 
 TYPE_CHECKING = False

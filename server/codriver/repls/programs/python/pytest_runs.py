@@ -57,7 +57,7 @@ COLLECTION_TEST_NAME = "(collection)"
 LISP, WALKED = (".lpy", ".cljc"), 20000
 """Suffixes of Basilisp files, and the maximum number of directory entries to search for them."""
 MAX_COMPILATION_NS = 10 * 10**9
-"""The longest time that a compilation may take, in nanoseconds. See `new_process`."""
+"""The assumed maximum duration of a compilation, in nanoseconds. See `new_process`."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 

@@ -64,12 +64,12 @@ REPORTED_FIELDS = ("test", "ns", "outcome", "message", "actual", "file", "line",
 
 
 def module_display_name(module: str) -> str:
-    """Return the name of a module for reports: `user` for `__main__`, `Hy` for a hy-nrepl session, else its own."""
+    """Return a module's name for reports: `user` for `__main__`, `Hy` for a hy-nrepl session, or its own name."""
     return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION_PREFIX) else module
 
 
 def session_module(session: str) -> ModuleType | None:
-    """Return the module of a hy-nrepl session, or None. All objects are searched, because no table contains it."""
+    """Return the module of a hy-nrepl session, or None. All objects are searched, because no registry contains it."""
     name, module = HY_SESSION_PREFIX + session, type(os)
     found = [candidate for candidate in gc.get_objects() if type(candidate) is module] if session else []
     return next((candidate for candidate in found if vars(candidate).get("__name__") == name), None)

@@ -180,7 +180,7 @@ class UndoRecord:
         return within and not any(part in INSTALLED_DIRECTORIES for part in parts)
 
     def _is_of_project(self, home: object) -> bool:
-        """Return whether a module belongs to the project. A module that was never loaded counts as one that does."""
+        """Return whether a module belongs to the project. A module that was never loaded counts as part of it."""
         if type(home) is not str:
             return False
         module = sys.modules.get(home)

@@ -1,4 +1,4 @@
-"""Previews of arrays, tables and columns, for libraries that the program itself has loaded."""
+"""Previews of arrays, tables and columns from libraries that the program itself has loaded."""
 
 from __future__ import annotations
 

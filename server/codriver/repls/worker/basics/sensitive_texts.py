@@ -1,7 +1,7 @@
 """Send the values at an application's sensitive paths to clients, before any output may contain them.
 
-A client that receives them removes them from its output. They are sent only to clients that request them. An
-application's seam is found by its module name.
+A client that receives them removes them from its output. They are sent only to clients that request them. The
+application's seam, which knows the values, is found by the name of its module.
 """
 
 from __future__ import annotations

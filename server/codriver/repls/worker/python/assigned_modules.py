@@ -1,7 +1,7 @@
 """Find classes and functions whose `__module__` was assigned after they were created.
 
 Packages such as httpx and anyio assign their public name to the classes and functions of their private modules. While a
-load runs, these objects have the name of the module that defines them, as if nothing had been assigned.
+load is running, the `__module__` of these objects is the module that defines them, as if nothing had been assigned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AssignedModules:
-    """The classes and functions in the workspace's modules to which another `__module__` was assigned."""
+    """The classes and functions in the workspace's modules whose `__module__` was changed after their creation."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, Any, object]] = []

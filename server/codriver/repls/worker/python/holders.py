@@ -20,7 +20,7 @@ MAX_REFERENCE_STEPS = 4
 MAX_OBJECTS_PER_STEP = 200
 """Maximum number of objects whose referrers are searched at each step."""
 MAX_REFERRER_DEPTH = 8
-"""Maximum length of the chain of collections from an object to a record of the worker."""
+"""Maximum number of nested `TRANSPARENT_HOLDERS` that are searched for a use of the object in them."""
 MAX_REPORTED_HOLDERS = 3
 """Maximum number of paths that are reported."""
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -410,7 +410,7 @@ def _is_in_archive(file: str) -> bool:
 
 
 def _is_module_value(value: object, name: str, load: Load) -> bool:
-    """Return whether a value is the function that the loaded source defines under its name, as after a mock ends."""
+    """Return whether a value is the function that the loaded source defines under its name, as after undoing a mock."""
     if type(value) is not types.FunctionType or value.__code__.co_filename != load.file or value.__qualname__ != name:
         return False
     data = load.data

@@ -36,7 +36,7 @@ class DocstringUpdates:
             self.edited.undo.record_attribute("", kind, "__doc__", before)
 
     def update_wrappers(self, change: Change) -> None:
-        """Update the docstrings of wrappers and properties that were copied from a function."""
+        """Update the docstrings that wrappers and properties have copied from a function."""
         old, new = change.old, change.new
         if old is None or new is None:
             return

@@ -24,7 +24,7 @@ UNKNOWN_ROOTS: Roots = frozenset((0,))
 MAX_NAMED = 12
 """Maximum number of alternatives that are tracked for a value."""
 FUNCTION_TYPES = (types.FunctionType, types.MethodType)
-"""Function types. Functions are followed one by one."""
+"""Types of functions, which are followed one by one."""
 
 
 class Value:

@@ -49,7 +49,7 @@ class Assignments:
             self.store(target, scope, value, reads_target=reads_target)
 
     def bind_in_block(self, target: ast.AST, value: Value, scope: Scope) -> None:
-        """Bind the target of a loop, a `with` or an `except` for the statements in the block."""
+        """Bind the target of a loop, `with` statement or `except` clause for the statements in its block."""
         scope.is_block_target = True
         self.assign(target, value, scope)
         scope.is_block_target = False

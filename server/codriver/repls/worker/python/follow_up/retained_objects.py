@@ -1,4 +1,4 @@
-"""Keep the identity of objects that statements create again, so that references to them see the new contents."""
+"""Preserve the identity of objects that statements create again, so that references to them see the new contents."""
 
 from __future__ import annotations
 
