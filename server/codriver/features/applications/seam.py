@@ -184,7 +184,7 @@ class Seam:
             await learn_sensitive_values(self.call, self._access.listener)
 
     def _with_package_code(self, request: Request) -> Request:
-        """Replace a request to load the seam's package with code if the REPL cannot load Python files."""
+        """Replace a request to load the seam's package by an evaluation, if the REPL cannot load Python files."""
         code = seam_package_code(self._access.dialect, request.file)
         return request if code is None else replace(request, code=code, forms=(), file=None, kind="evaluate")
 
@@ -201,7 +201,7 @@ class Seam:
 
 
 def _origin_fields(request: Request) -> Mapping[str, Any]:
-    """Return the field that identifies the caller of a request to the application."""
+    """Return the request field by which the application can identify the caller."""
     return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if request.who else {}
 
 

@@ -59,7 +59,7 @@ MAX_REMEMBERED_PAIRS: Final = 1000
 
 @dataclass(slots=True)
 class LastApplications:
-    """Remembers which application each client last received an answer from, for each REPL."""
+    """Remembers, for each client and REPL, the application that last answered a query of the client."""
 
     sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_REMEMBERED_PAIRS))
     """Session id of the application's seam, by client and REPL."""

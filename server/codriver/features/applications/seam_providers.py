@@ -145,7 +145,7 @@ def search_code(dialect: str) -> str | None:
 
 
 def select_provider(dialect: str, answer: object) -> FoundProvider | None:
-    """Return the first provider that was found, according to the search code's value."""
+    """Return the first provider that was found, according to the value of the search code."""
     for provider, row in zip(_providers_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             conditions = zip(provider.conditions, row[1:], strict=False)

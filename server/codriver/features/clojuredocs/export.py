@@ -59,7 +59,7 @@ class FetchError(Exception):
 class SearchResult:
     """The result of searching the export for a symbol.
 
-    If there is no entry for the symbol, `others` are vars with the same name in other namespaces.
+    If there is no entry for the symbol, `others` contains vars with the same name in other namespaces.
     """
 
     entry: Entry | None

@@ -43,7 +43,7 @@ MIN_SIMILARITY: Final = 0.75
 class LiveState:
     """The current state of the server, which cannot be read from its log.
 
-    `now` is in epoch milliseconds. `on_disk` are the names defined in source files.
+    `now` is in epoch milliseconds. `on_disk` contains the names that are defined in source files.
     """
 
     now: int

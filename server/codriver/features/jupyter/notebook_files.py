@@ -138,7 +138,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """The JSON style of a cell in its file."""
+    """The way in which the JSON of a cell is formatted in its file."""
 
     indent: str | None
     """Indentation of one level, or None if the cell is on one line."""

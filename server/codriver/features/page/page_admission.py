@@ -54,7 +54,7 @@ def request_host(request: Request) -> str:
 
 
 def classify_request(request: Request, access: PageAccess) -> Kind:
-    """Return the kind of a request. `refuse` requests must not be answered."""
+    """Return the kind of a request. Requests of the kind `refuse` must not be answered."""
     headers = request.headers
     host = request_host(request)
     if not access.serves(host) or any(name in headers for name in FORBIDDEN_HEADERS):

@@ -60,7 +60,7 @@ class PageFile:
 
 
 def page_files() -> Mapping[str, PageFile]:
-    """Read the page's files. Return them by the path that they are served at."""
+    """Read the page's files, and return them by the path at which they are served."""
     found = {}
     for path in sorted(ASSETS_DIRECTORY.iterdir()):
         if path.suffix in CONTENT_TYPES:

@@ -90,7 +90,7 @@ def _select_only_program(call: Call, members: Sequence[Member]) -> Member | None
 
 
 def _current_repl(call: Call, arguments: Arguments, key: str | None) -> Repl | None:
-    """Return the REPL with a call's session key, or else the one that the caller used last."""
+    """Return the REPL with a call's session key, or without a key, the REPL that the caller used last."""
     if key is not None:
         repls = call.state.repls.values()
         return next((repl for repl in repls if repl.key == key), None) or next(

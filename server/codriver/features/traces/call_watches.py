@@ -49,7 +49,7 @@ class EndWatch(Protocol):
     """A function that ends a watch in a REPL."""
 
     async def __call__(self, repl: str, watch: str) -> str:
-        """Return the answer of the REPL as JSON.
+        """End a watch, and return the answer of the REPL as JSON.
 
         Raises:
             CodriverError: the REPL did not answer.

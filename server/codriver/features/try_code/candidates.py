@@ -66,7 +66,7 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The tests to run for each candidate. `tests` are names of tests, or just `affected`."""
+    """The tests to run for each candidate. `tests` contains names of tests, or only `affected`."""
 
     tests: tuple[str, ...]
     limit_s: float

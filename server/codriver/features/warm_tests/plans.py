@@ -232,7 +232,7 @@ def lasting_exclusions(found: Mapping[str, str], known: Mapping[str, str]) -> di
 
 
 def extend_plan(plan: Plan, record: RunRecord) -> Plan:
-    """Return the plan with the library modules that a warm run was missing."""
+    """Return the plan, extended by the library modules that a warm run had to import."""
     return replace(plan, late=(*plan.late, *record.missing_modules(plan)))
 
 

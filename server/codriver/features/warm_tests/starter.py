@@ -152,7 +152,7 @@ class WarmTests:
             yield run
 
     def states(self) -> Sequence[StartState]:
-        """Return the way in which runs currently start, for each interpreter and directory."""
+        """Return how runs are currently started, for each interpreter and directory."""
         if why := self._unsupported_reason():
             return (StartState(is_warm=False, reason=why),)
         if not self._entries:
@@ -160,7 +160,7 @@ class WarmTests:
         return tuple(self.state(entry.python, entry.directory) for entry in self._entries.values())
 
     def state(self, python: str, directory: Path) -> StartState:
-        """Return the way in which runs of an interpreter in a directory currently start."""
+        """Return how runs with an interpreter in a directory are currently started."""
         entry = self._entries.get((python, directory))
         if entry is None:
             return StartState(is_warm=False, reason=self._unsupported_reason() or "no test has run yet")

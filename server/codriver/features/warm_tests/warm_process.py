@@ -54,7 +54,7 @@ class WarmChild:
         return self.returncode
 
     def record_exit(self, status: int) -> None:
-        """Record the child's exit status, and end all calls of `wait`."""
+        """Record the child's exit status, and let all calls to `wait` return."""
         if self.returncode is None:
             self.returncode = status
             self._exited.set()

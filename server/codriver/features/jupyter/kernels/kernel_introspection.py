@@ -59,7 +59,7 @@ class KernelIntrospection:
         return {} if self.python is None else self.python.edited_modules_expressions(code)
 
     def edited_modules(self, value: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the names of outdated modules, given the values of this object's expressions."""
+        """Return the names of outdated modules from the values of `edited_modules_expressions`."""
         return python_programs.edited_modules(value) if value else ()
 
     async def start_extension(self, extension: EvaluationExtension) -> None:

@@ -55,7 +55,7 @@ class EvaluateExpression(Protocol):
     """A function that evaluates an expression in a kernel and returns the result."""
 
     async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
-        """Return the result as sent by the kernel."""
+        """Evaluate an expression, and return the result as sent by the kernel."""
         ...
 
 

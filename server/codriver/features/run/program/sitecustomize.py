@@ -81,7 +81,7 @@ def _install_signal_handler(home):
             return False
 
     def is_importing_library():
-        """Return whether a standard library module is only partly imported. Importing more is not safe then."""
+        """Return whether a standard library module is only partly imported, so that importing more is not safe."""
         return any(map(is_partly_imported, list(sys.modules.values())))
 
     def on_signal(number, frame):

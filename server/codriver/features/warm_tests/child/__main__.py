@@ -305,7 +305,7 @@ class Forker:
 
 
 class PlainProcessRequest:
-    """Aborts the run in a child process to have the server repeat it in a plain process."""
+    """Aborts the run in a child process, so that the server repeats it in a plain process."""
 
     def __init__(self, run: dict[str, Any]) -> None:
         self.run = run

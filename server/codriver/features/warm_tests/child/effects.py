@@ -64,7 +64,7 @@ def logger_states() -> dict[Any, tuple[Any, ...]]:
 
 
 def logger_effects(previous: dict[Any, tuple[Any, ...]], present: dict[Any, tuple[Any, ...]]) -> list[Effect]:
-    """Return the changes between two states of the loggers that existed before."""
+    """Return the changes between two states of all loggers. Only loggers in `previous` are compared."""
     return [
         ("logger state", (logger, name, old, new))
         for logger, state in previous.items()
@@ -198,7 +198,7 @@ def repeat_plain_effect(kind: str, value: Any) -> None:
 
 
 def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: FBT001 - as it is recorded
-    """Add a warning filter to the front of the list, or to its end, as `warnings.filterwarnings` does."""
+    """Add a warning filter to the front of the list, or to its end unless it `precedes` the others."""
     filters_, implementation = warnings.filters, sys.modules["_warnings"]
     if precedes:
         filters_[:] = [entry, *(installed for installed in filters_ if installed != entry)]
@@ -215,7 +215,7 @@ def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: F
 
 
 def repeat_warning(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
-    """Issue a warning again as the module that issued it during its import."""
+    """Issue a warning again on behalf of the module that issued it during its import."""
     message, category, filename, line, name = value
     registry = vars(modules[name]).setdefault("__warningregistry__", {}) if name in modules else {}
     modules["warnings"].warn_explicit(message, category, filename, line, module=name, registry=registry)
