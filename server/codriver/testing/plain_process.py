@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess
 
 MAX_POLL_INTERVAL_S: Final = 0.05
-"""Maximum interval, in seconds, between reads of new output and events, and between checks for the end of a run."""
+"""Maximum interval, in seconds, between reads of new output and events, and between checks of an interrupted run."""
 MIN_POLL_INTERVAL_S: Final = 0.005
 """Minimum interval, in seconds, between reads of new output and events."""
 POLLS_PER_DURATION: Final = 40

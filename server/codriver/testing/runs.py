@@ -32,7 +32,7 @@ NO_TESTS_STATUS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ChosenTests:
-    """The tests to run out of those that are collected, by the ids that pytest prints."""
+    """The tests to run among those that are collected, identified by the ids that pytest prints."""
 
     functions: tuple[str, ...] = ()
     """Ids of test functions, without parameters. They run before all other tests, in this order."""
@@ -187,7 +187,7 @@ class TestFinished:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Emitted when a recorder has finished. `error` is the reason if it could not record."""
+    """Emitted when a recorder has finished. If it could not record anything, `error` is the reason."""
 
     recorder: str
     data: Any
@@ -196,7 +196,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class SecretsFound:
-    """Emitted when secrets are found, by their names, in the environment or the settings of the run."""
+    """Emitted when the run has environment variables or settings whose names indicate that their values are secret."""
 
     named: tuple[tuple[str, str], ...]
     """Pairs of a name and the secret value."""
@@ -345,7 +345,7 @@ class TestProcess(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartState:
-    """The way in which runs of an interpreter in a directory are currently started."""
+    """How test runs with an interpreter in a directory are currently started."""
 
     is_warm: bool
     """Whether runs use forks of a process that has imported what the tests need."""

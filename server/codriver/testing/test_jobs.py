@@ -111,7 +111,7 @@ class TestJob:
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
-    """The number of finished runs of a repeated job, and the number of these that failed."""
+    """The number of finished runs of a repeated job, and how many of them failed."""
 
     finished: int = 0
     failed: int = 0
@@ -300,7 +300,7 @@ class TestJobs:
                 await self._finish(job_id, running, failure)
 
     async def _run_within_limit(self, job_id: str, running: _RunningJob, most_s: float) -> None:
-        """Run the processes of a job within its time limit. Without pytest, use the alternative run."""
+        """Run the processes of a job within its time limit. If pytest is not installed, use the alternative run."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
         running.is_longest_limit = limit_s == most_s

@@ -58,13 +58,13 @@ class LinesRecorder:
         monitoring.set_events(self._tool, events.PY_START)
 
     def set_context(self, *context: str) -> None:
-        """Do nothing, because lines are not recorded by test."""
+        """Do nothing, because lines are not recorded separately for each test."""
 
     def record_test(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Do nothing, because lines are not recorded by test."""
+        """Do nothing, because lines are not recorded separately for each test."""
 
     def finish(self) -> dict[str, Any]:
-        """Stop recording. Return the requested lines in functions and the executed ones, by file."""
+        """Stop recording. For each file, return the requested lines in functions, and those that were executed."""
         monitoring, tool = self._monitoring, self._tool
         if tool >= 0:
             events = monitoring.events

@@ -42,7 +42,7 @@ class SecretValues:
         self._report_new(list(from_environment()))
 
     def _report_new(self, values: list[tuple[str, str]]) -> None:
-        """Report the named values that have not been reported yet."""
+        """Report the values that have not been reported yet, each with its name."""
         new = [pair for pair in values if pair not in self._seen]
         if new:
             self._seen.update(new)
