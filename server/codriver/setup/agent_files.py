@@ -94,7 +94,7 @@ def _digest(text: str) -> str:
 
 
 def _is_unchanged_skill(text: str) -> bool:
-    """Return whether a file is as some version of Codriver wrote it, apart from line endings."""
+    """Return whether a file is unchanged since some version of Codriver wrote it, apart from line endings."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE_LINE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])

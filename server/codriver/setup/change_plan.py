@@ -117,7 +117,7 @@ def remove_entry(client: Client, text: str, name: str) -> str:
 
 
 def is_empty_template(client: Client, text: str) -> bool:
-    """Return whether a file contains only what the client's template has around an entry."""
+    """Return whether a file contains only the text that the client's template puts around an entry."""
     if client.is_toml:
         return not text.strip()
     try:
@@ -146,7 +146,7 @@ def _parse(client: Client, text: str) -> Any:
 
 
 def _toml_position(text: str, message: str) -> tuple[int, int]:
-    """Return the line and column that tomllib's error message ends with, or the end of the text."""
+    """Return the line and column at the end of tomllib's error message, or else the end of the text."""
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
     ]
@@ -255,8 +255,8 @@ class CannotWriteError(StartError):
 class Change:
     """A planned or completed change to one file.
 
-    If the state is `refused`, nothing is changed. `skipped` is the same, but only counts as an error if the user named
-    the client.
+    If the state is `refused` or `skipped`, nothing is changed. A skipped change counts as an error only if the user
+    named the client.
     """
 
     title: str

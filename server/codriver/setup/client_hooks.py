@@ -36,7 +36,7 @@ CODRIVER_MARKS: Final = (HOOK_PROGRAM, "codriver_hook", "note_edit")
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A file in which a client has hooks. See `wrapper-config/hooks/hooks.toml` for the fields."""
+    """A file that configures hooks of a client. See `wrapper-config/hooks/hooks.toml` for the fields."""
 
     path: str
     template: str
@@ -120,7 +120,7 @@ def plan_hooks_removal(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A client's hook file in one workspace. `contents` has the planned content of files."""
+    """A client's hook file in one workspace. `contents` contains the planned content of files."""
 
     client: Client
     file: HookFile

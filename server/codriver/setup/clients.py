@@ -138,7 +138,7 @@ class Client:
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
     def with_approval(self) -> Client:
-        """Return the client with an entry that approves all tools."""
+        """Return a copy of the client whose entry lets it run all tools without asking."""
         template = self.template
         for key, value in self.approval.items():
             if self.is_toml:
@@ -165,7 +165,7 @@ class Client:
 
 @cache
 def known_clients() -> Mapping[str, Client]:
-    """Return all clients by id, in the order for display."""
+    """Return all clients by id, in the order in which they are displayed."""
     directory = shipped_directory("wrapper-config")
     table = tomllib.loads((directory / "clients.toml").read_text(encoding="utf-8"))
     return MappingProxyType({name: _parse_client(name, row, directory) for name, row in table.items()})

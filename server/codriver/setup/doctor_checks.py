@@ -113,7 +113,7 @@ class FeatureChecks:
 
 @dataclass(frozen=True, slots=True)
 class CapabilityRow:
-    """A capability of a REPL. `detail` is the nREPL op that provides it, or how to get it."""
+    """A capability of a REPL. `detail` is the nREPL op that provides it, or a description of how to get it."""
 
     capability: str
     support: Support

@@ -318,7 +318,7 @@ def _apply_change(change: Change) -> Change:
 
 
 def _clients_without_scope(options: InitOptions) -> tuple[Client, ...]:
-    """Return the clients that only `all` includes and that have no file in the requested scope."""
+    """Return the clients that were selected only by `all` and have no file in the requested scope."""
     if "all" not in options.clients or options.scope is None:
         return ()
     unnamed = [client for name, client in known_clients().items() if name not in options.clients]

@@ -35,7 +35,7 @@ class FileFormatError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of an object. `start` is the position of the key, and `comma` is that of the comma after the value."""
+    """A member of an object, with the positions of its key (`start`) and of the comma after its value (`comma`)."""
 
     key: str
     start: int

@@ -106,7 +106,7 @@ class DiskDirectory:
         return tuple(file_stamp(self.root / path) for path in (*tree.files, *sorted(tree.folders)))
 
     def _walk(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """Yield the paths of all entries below a directory, each with whether it is a directory."""
+        """Yield the path of each entry below a directory, and whether the entry is a directory."""
         try:
             with os.scandir(self.root / folder) as entries:
                 few = islice(entries, MAX_FILES + MAX_FOLDERS + 1)
@@ -176,7 +176,7 @@ def _check(is_within_limits: bool) -> None:  # noqa: FBT001
 
 
 def file_stamp(file: Path) -> tuple[str, Stamp]:
-    """Return the name of a file and its stamp. The stamp has only zeros if the file does not exist."""
+    """Return the name of a file and its stamp. The stamp consists of zeros if the file does not exist."""
     try:
         return str(file), stamp_from_status(file.stat())
     except OSError:
