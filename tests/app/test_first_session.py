@@ -51,7 +51,7 @@ def test_a_client_that_lists_tools_only_once_gets_the_tools_of_a_repl_in_advance
     assert "symbol_info" not in first_answers(workspace, "gemini")[1]
 
 
-def test_first_instructions_for_an_untrusted_project_explain_why_its_repl_is_stopped(workspace):
+def test_the_first_instructions_for_an_untrusted_project_explain_why_its_repl_is_stopped(workspace):
     (workspace / "app.py").unlink()
     (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     program = workspace / "node_modules" / ".bin" / "nbb"

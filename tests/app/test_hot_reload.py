@@ -182,7 +182,7 @@ def test_a_file_that_fails_to_load_is_reported_with_the_line_of_the_error(live, 
     assert any("line 2" in text for text in errors(client) if "no such shop" in text)
 
 
-def test_a_file_without_a_session_is_reported_once(live, client):
+def test_saved_files_in_an_unsupported_language_are_reported_once(live, client):
     for name in ("a.hy", "b.hy"):
         (live.workspace / name).write_text("(print 1)\n")
     (live.workspace / "src" / "after.py").write_text("after = 1\n")
@@ -195,7 +195,7 @@ def test_files_saved_before_the_start_are_not_loaded(client):
     assert not any("early" in entry["text"] for entry in log(client))
 
 
-def test_a_git_checkout_is_reported_and_not_loaded(live, client, tmp_path):
+def test_files_changed_by_a_git_checkout_are_reported_but_not_loaded(live, client, tmp_path):
     (tmp_path / "many").mkdir()
     for number in range(60):
         (tmp_path / "many" / f"many{number}.py").write_text("many = 1\n")
@@ -204,7 +204,7 @@ def test_a_git_checkout_is_reported_and_not_loaded(live, client, tmp_path):
     assert not any("many = 1" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 
-def test_watching_can_be_switched_off_while_the_server_runs(live, client):
+def test_watching_can_be_disabled_while_the_server_runs(live, client):
     def configure(text):
         user_settings_file(live.folder).write_text(text)
         until(lambda: any(text.split("\n")[-2] in entry["text"] for entry in log(client)), "the setting")

@@ -28,7 +28,7 @@ LATER = (
 )
 
 
-def test_a_listening_server_has_not_imported_modules_that_it_only_needs_later(tmp_path):
+def test_a_server_listens_before_it_imports_modules_that_it_needs_only_later(tmp_path):
     (tmp_path / "workspace").mkdir()
     command = [sys.executable, "-X", "importtime", "-m", "codriver", "serve", "--repl", "none", "--port", "0"]
     with (

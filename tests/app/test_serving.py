@@ -143,7 +143,7 @@ def test_a_command_leaves_no_pending_input_request(live, client):
     assert client.call("evaluate_code", code="'free'")["result"] == "'free'"
 
 
-def test_an_image_in_a_result_becomes_content(client):
+def test_an_image_in_a_result_is_sent_as_an_image_content_block(client):
     answer = client.answer(client.begin_call("evaluate_code", code="'data:image/png;base64,AAAA tail'"))["result"]
     assert answer["structuredContent"]["result"] == "'<<image-1>> tail'"
     assert answer["content"][1] == {"type": "image", "data": "AAAA", "mimeType": "image/png"}
@@ -197,7 +197,7 @@ def test_the_log_can_be_filtered_by_caller(client):
     assert {row.get("who") for row in rows} >= {"pine", "oak"}
 
 
-def test_an_evaluation_names_its_caller_only_when_read_by_another_caller(client):
+def test_the_caller_of_an_evaluation_is_named_only_to_other_callers(client):
     identity = client.call("evaluate_code", code="1 + 1", who="pine")["evaluationId"]
     answer = {
         who: client.call("get_evaluation", evaluationId=identity, detail=False, **({"who": who} if who else {}))
@@ -206,7 +206,7 @@ def test_an_evaluation_names_its_caller_only_when_read_by_another_caller(client)
     assert (answer["oak"]["who"], "who" in answer["pine"], "who" in answer[None]) == ("pine", False, False)
 
 
-def test_a_clients_first_answer_names_no_callers_from_before_it_connected(live, client):
+def test_the_first_answer_to_a_client_names_no_callers_from_before_its_connection(live, client):
     client.call("evaluate_code", code="1", who="long-ago")
     with live.client(name="newcomer") as newcomer:
         client.call("evaluate_code", code="1", who="meanwhile")
@@ -215,7 +215,7 @@ def test_a_clients_first_answer_names_no_callers_from_before_it_connected(live, 
         assert "otherWhosSinceLast" not in again.call("evaluate_code", code="1")
 
 
-def test_an_isolated_session_keeps_its_names_to_itself(client):
+def test_names_of_an_isolated_session_are_not_visible_in_other_sessions(client):
     client.call("evaluate_code", code="mine = 1", who="loner", isolate=True)
     assert client.call("evaluate_code", code="mine", who="loner", isolate=True)["result"] == "1"
     assert client.call("evaluate_code", code="mine")["error"]["class"] == "NameError"
@@ -503,7 +503,7 @@ def test_a_repl_that_cannot_be_started_is_reported_in_the_terminal_and_to_client
             assert named <= set(client.tools())
 
 
-def test_a_second_server_is_refused_and_names_the_first(live):
+def test_a_second_server_is_refused_with_the_pid_and_port_of_the_first(live):
     second = live.run("serve")
     assert second.returncode == 1
     assert f"pid {live.process.pid} on port {live.port}" in second.stderr

@@ -351,7 +351,7 @@ def test_a_server_that_cannot_be_started_is_explained(tmp_path):
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can create files of other users")
-def test_a_project_of_a_group_is_not_advised_to_be_more_accessible(tmp_path):
+def test_making_a_group_project_accessible_to_others_is_never_advised(tmp_path):
     directory = tmp_path / ".calva" / "mcp-server"
     directory.mkdir(parents=True)
     for path in (directory, directory.parent, tmp_path):
@@ -455,11 +455,14 @@ def test_an_option_value_that_makes_no_sense_is_refused(tmp_path, words, message
     assert (done.exit_code, message in done.output) == (2, True)
 
 
-def test_the_history_can_be_pasted_and_reports_that_nothing_matches(live):
+def test_history_is_printed_as_code_that_can_be_pasted(live):
     with live.client(name="ann") as client:
         assert client.call("evaluate_code", code="40 + 2.5", replSessionKey="py")["ok"]
     comment, code = live.run("history", "40 + 2.5").stdout.splitlines()
     assert (comment[:2], code) == ("# ", "40 + 2.5")
+
+
+def test_a_search_of_the_history_without_matches_is_reported(live):
     assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
 
 

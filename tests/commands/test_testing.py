@@ -414,7 +414,7 @@ def test_a_test_that_ends_the_whole_run_is_reported_as_an_error(tmp_path):
     assert (case.name, case.outcome, case.message) == ("test_a", "error", "the tests were interrupted")
 
 
-def test_a_run_that_is_switched_off_is_not_counted_as_a_test(tmp_path):
+def test_a_disabled_test_run_is_not_counted_as_a_test(tmp_path):
     answer = {"ok": False, "reason": "switched-off", "message": "run_tests is switched off on this machine by /p"}
     (case,) = testing._read_cases(answer, "tests", tmp_path)
     assert (case.kind, case.message) == ("switched-off", answer["message"])

@@ -48,13 +48,13 @@ def report_if_needed(state, client, who):
     return state
 
 
-def test_a_caller_without_earlier_answers_is_notified_of_nothing():
+def test_nothing_is_reported_to_a_caller_without_earlier_answers():
     state = with_running_evaluation(state_of("c1", "c2"), "c2", "bob")
     assert since(state, "c1", "ann") == []
     assert since(state, "gone", "ann") == []
 
 
-def test_evaluations_of_other_callers_are_reported_once_and_a_callers_own_never():
+def test_each_evaluation_is_reported_once_to_every_caller_except_its_own():
     state = report(state_of("c1", "c2"), "c1", "ann")
     state = with_running_evaluation(
         with_running_evaluation(with_running_evaluation(state, "c2", "bob"), "c1", "ann"), "c2", "ann"

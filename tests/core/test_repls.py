@@ -283,7 +283,7 @@ def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
 
 
 @pytest.mark.parametrize("description", ["checkpoint", "checkpoint: ", "set a checkpoint: here", "why: checkpoint:"])
-def test_other_descriptions_set_no_checkpoint(server, description):
+def test_a_description_in_another_form_sets_no_checkpoint(server, description):
     server.connect()
     server.evaluate(description=description)
     assert server.of(dispatch.StoreDocument) == []

@@ -28,7 +28,7 @@ async def test_the_next_check_waits_for_the_interval():
     assert len(looks) == 1
 
 
-async def test_a_poller_set_to_rest_first_delays_its_first_check():
+async def test_a_poller_that_starts_with_a_pause_delays_its_first_check():
     looks = []
     poller = Poller(lambda: looks.append(1), interval_s=FOREVER_S, rests_first=True)
     with anyio.move_on_after(0.05):
@@ -45,7 +45,7 @@ async def test_a_slow_check_is_followed_by_a_longer_pause():
     assert scope.cancelled_caught
 
 
-async def test_checks_without_changes_stay_in_one_thread_outside_the_shared_limit():
+async def test_repeated_checks_stay_in_one_thread_that_the_shared_limit_does_not_count():
     threads, borrowed = [], []
     shared = anyio.to_thread.current_default_thread_limiter()
 

@@ -558,7 +558,7 @@ async def test_the_first_answer_waits_until_log_lines_can_be_written_quickly(pat
     assert stored(path) == (code(1),)
 
 
-async def test_lines_are_reserved_while_a_fast_log_is_written(path):
+async def test_line_numbers_are_reserved_while_a_fast_log_is_written(path):
     history, _ = started(path)
     used = 3 * RESERVED_LINES
 

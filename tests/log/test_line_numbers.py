@@ -21,7 +21,7 @@ def loaded(path, last_known=0):
     return numbers
 
 
-def test_lines_are_reserved_again_when_half_are_used(path):
+def test_line_numbers_are_reserved_again_when_half_are_used(path):
     numbers = loaded(path, 6)
     assert (numbers.next_line, int(path.read_text())) == (7, 7 + RESERVED_LINES)
     assert not numbers.record_used_line(7 + RESERVED_LINES // 2 - 2)
@@ -33,7 +33,7 @@ def test_lines_are_reserved_again_when_half_are_used(path):
     assert not numbers.needs_extension
 
 
-def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path, monkeypatch):
+def test_more_line_numbers_are_reserved_at_a_time_while_they_are_used_fast(path, monkeypatch):
     monkeypatch.setattr(line_numbers, "FAST_USE_THRESHOLD_S", math.inf)
     numbers = loaded(path)
     amounts = []
@@ -45,7 +45,7 @@ def test_more_lines_are_reserved_at_a_time_while_they_are_used_fast(path, monkey
     assert amounts[-1] <= MAX_RESERVED_LINES
 
 
-def test_a_log_out_of_reserved_lines_waits_only_once_while_the_disk_fails(path):
+def test_a_log_without_reserved_line_numbers_waits_only_once_while_the_disk_fails(path):
     numbers = loaded(path)
     numbers.record_used_line(RESERVED_LINES)
     assert numbers.may_be_exhausted
@@ -58,7 +58,7 @@ def test_a_log_out_of_reserved_lines_waits_only_once_while_the_disk_fails(path):
     assert not numbers.is_stalled
 
 
-def test_a_waiting_log_continues_when_lines_are_reserved(path, monkeypatch):
+def test_a_waiting_log_continues_when_line_numbers_are_reserved(path, monkeypatch):
     monkeypatch.setattr("codriver.log.line_numbers.MAX_RESERVATION_WAIT_S", 60)
     numbers = loaded(path)
     numbers.record_used_line(RESERVED_LINES)

@@ -154,7 +154,7 @@ def test_a_stop_recorded_before_the_clock_was_set_back_does_not_count(workspace,
     assert not was_stopped_since(workspace, requested_ms - 3_600_000)
 
 
-def test_a_server_started_by_a_relay_outlives_it(tmp_path):
+def test_a_server_started_by_a_relay_outlives_the_relay(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     port_file = workspace / ".calva" / "mcp-server" / "port"

@@ -55,14 +55,14 @@ def test_registration_files_are_private(tmp_path):
             assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
-def test_leaving_the_claim_removes_its_files(tmp_path):
+def test_releasing_a_workspace_removes_the_registration_files(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as retained:
         retained.create_token()
         retained.publish(ALIVE)
     assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
 
 
-def test_leaving_the_claim_keeps_files_that_another_server_has_written(tmp_path):
+def test_releasing_a_workspace_keeps_files_that_another_server_has_written(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as retained:
         retained.publish(ALIVE)
         other = json.loads((tmp_path / "server.json").read_text()) | {"sessionId": "session-b"}
@@ -71,7 +71,7 @@ def test_leaving_the_claim_keeps_files_that_another_server_has_written(tmp_path)
     assert read_record(tmp_path).session_id == "session-b"
 
 
-def test_leaving_the_claim_keeps_files_that_no_longer_name_this_server(tmp_path):
+def test_releasing_a_workspace_keeps_files_that_no_longer_name_this_server(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as retained:
         retained.create_token()
         retained.publish(ALIVE)
@@ -89,7 +89,7 @@ def test_each_start_has_a_new_token(tmp_path):
     assert len(tokens) == 2
 
 
-def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tmp_path, state):
+def test_a_client_that_knows_only_the_port_finds_the_token_in_the_state_directory(tmp_path, state):
     with claim_workspace(tmp_path, is_alive=nobody) as retained:
         token = retained.create_token()
         retained.publish(ALIVE)

@@ -15,7 +15,7 @@ def test_the_tools_of_a_starting_repl_are_listed_at_once(tmp_path):
     ("name", "listed"),
     [("opencode", {"evaluate_code", "load_file"}), ("a client that lists once", OF_A_REPL)],
 )
-def test_a_repl_that_does_not_start_delays_only_the_tool_list_for_a_short_time(tmp_path, name, listed):
+def test_a_repl_that_does_not_start_delays_only_the_tool_list_and_only_briefly(tmp_path, name, listed):
     with (
         serving(tmp_path, "--repl", "sleep 300", durations="settling_s=0.3") as live,
         live.client(name=name) as client,

@@ -43,7 +43,7 @@ def both_ways(client, tool, arguments):
 
 
 @pytest.mark.parametrize("what", CALLS)
-def test_both_paths_give_the_same_answer(client, what):
+def test_both_request_paths_give_the_same_answer(client, what):
     tool, arguments = CALLS[what]
     if tool == "get_evaluation":
         arguments = {**arguments, "evaluationId": client.call("evaluate_code", code=PICTURE)["evaluationId"]}
@@ -54,7 +54,7 @@ def test_both_paths_give_the_same_answer(client, what):
         assert short["result"]["content"][1]["mimeType"] == "image/png"
 
 
-def test_both_paths_give_the_same_answer_without_a_handshake(live):
+def test_both_request_paths_give_the_same_answer_without_a_handshake(live):
     client = {"name": "modern", "version": "1"}
     about = {"protocolVersion": "2026-07-28", "clientInfo": client, "clientCapabilities": {}}
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
@@ -70,7 +70,7 @@ def test_both_paths_give_the_same_answer_without_a_handshake(live):
         assert "describe the client in params._meta" in early
 
 
-def test_both_paths_give_the_same_refusal_for_an_unknown_tool(client):
+def test_both_request_paths_give_the_same_refusal_for_an_unknown_tool(client):
     short, long = both_ways(client, "no_such_tool", {})
     assert short["error"] == long["error"]
 

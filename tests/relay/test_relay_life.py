@@ -470,7 +470,7 @@ def test_the_error_names_an_invalid_port_file(start_relay, tmp_path, text):
     assert "does not contain a port number" in relay.receive()["error"]["message"]
 
 
-def test_all_answers_arrive_if_stdin_ends_before_the_connection(start_relay, start_host, tmp_path):
+def test_all_answers_are_received_if_stdin_ends_before_the_relay_connects(start_relay, start_host, tmp_path):
     relay = start_relay(tmp_path / "port")
     relay.send(request(1), encode(request(2))[:-1])
     relay.end()
@@ -615,7 +615,7 @@ def test_a_record_of_another_server_is_ignored(start_relay, host, tmp_path, reco
     assert host.accept().read()["id"] == 1
 
 
-def test_the_token_for_a_port_is_found_in_the_users_state(start_relay, host, tmp_path):
+def test_the_token_for_a_port_is_found_in_the_state_directory(start_relay, host, tmp_path):
     door = tmp_path / "codriver" / "doors" / str(host.port)
     door.parent.mkdir(parents=True)
     door.write_text(TOKEN)

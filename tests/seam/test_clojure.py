@@ -234,7 +234,7 @@ def test_a_failing_state_getter_does_not_abort_the_request(shop):
     assert shop.query("epochs", frame=":broken")["count"] == 1
 
 
-def test_an_event_is_one_line_whatever_it_contains(shop):
+def test_an_event_is_printed_on_one_line_whatever_it_contains(shop):
     shop.run(
         '(seam/emit! :log :app {:message "a\\nforged 9 error\\u001b[2J\\u202e" :list [1 "y" {:z 1}] :map {:k {}}})'
     )

@@ -334,7 +334,7 @@ def test_a_nested_epoch_belongs_to_the_same_cascade(shop):
     assert [row["eventId"] for row in query("epochs")["epochs"]] == ["outer"]
 
 
-def test_an_event_is_one_line_whatever_it_contains(shop):
+def test_an_event_is_printed_on_one_line_whatever_it_contains(shop):
     seam.emit("log", "app", message="a\nforged 9 error\x1b[2J", other={"x": 1}, list=[1, "y", object()])
     [line] = query("trace")["lines"]
     assert line.startswith("1 log app message=a\\nforged 9 error\\x1b[2J other=<dict> list=(1, 'y', '<object>')")

@@ -30,7 +30,7 @@ def log(client):
     return [entry["text"] for entry in client.call("repl_output_log", limit=1000)["result"]]
 
 
-def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, client):
+def test_evaluation_can_be_disabled_and_enabled_while_the_server_runs(live, client):
     assert "evaluate_code" in client.tools()
     configure(live, "enableMcpReplEvaluation = false\n")
     client.await_notification("notifications/tools/list_changed")
@@ -44,7 +44,7 @@ def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, clien
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
-def test_running_code_can_be_read_and_ended_after_evaluation_is_switched_off(live, client):
+def test_running_code_can_be_read_and_interrupted_after_evaluation_is_disabled(live, client):
     code = "print('begun')\nimport time\nwhile True: time.sleep(0.01)"
     running = client.call("evaluate_code", code=code, timeoutMs=100)
     assert running["status"] == "running"

@@ -140,7 +140,7 @@ def test_each_repl_has_a_row_for_each_capability(examine):
     assert "  note: It cannot be interrupted while it compiles.\n" in text
 
 
-def test_rows_sent_by_the_server_are_understood(examine, server):
+def test_capabilities_sent_by_the_server_are_listed_by_the_doctor(examine, server):
     profile = Profile(
         dialect="basilisp",
         versions={"basilisp": "0.5.1"},

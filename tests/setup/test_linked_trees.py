@@ -69,7 +69,7 @@ def test_an_entry_for_the_server_of_another_tree_is_reported_as_such(main, inner
     assert f"the file has a different entry codriver, which connects to the server of {main};" in text
 
 
-def test_a_trees_own_environment_takes_precedence(main, inner):
+def test_the_environment_in_a_linked_tree_takes_precedence(main, inner):
     assert find_python(inner, {}).path == str(main / ".venv/bin/python")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inner / ".venv"], check=True)
     found = find_python(inner, {})

@@ -208,7 +208,7 @@ def test_an_allowed_workspace_skill_overrides_a_shipped_skill(library, workspace
     assert names(library()) == [LIVE_REPL_SKILL, EDITING_SKILL]
 
 
-def test_workspace_skills_are_off_until_allowed(workspace, shipped):
+def test_workspace_skills_are_disabled_until_allowed(workspace, shipped):
     write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide("ours"))
     subject = SkillLibrary(workspace, shipped=shipped)
     assert names(subject) == [LIVE_REPL_SKILL, EDITING_SKILL]
@@ -224,7 +224,7 @@ def test_a_workspace_skill_cannot_replace_a_shipped_one_before_it_is_allowed(wor
     assert b"theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl/SKILL.md")[1]
 
 
-def test_dependency_skills_are_off_until_their_source_is_allowed(library, workspace):
+def test_dependency_skills_are_disabled_until_their_source_is_allowed(library, workspace):
     site = workspace / ".venv" / "lib" / "python3.11" / "site-packages"
     write(site / "toolbox" / "skills" / "saw" / "SKILL.md", guide("saw"))
     write(site / "toolbox" / ".codriver" / "skills" / "plane" / "SKILL.md", guide("plane"))

@@ -318,7 +318,7 @@ def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
     assert report.running == ("test_it.py::test_slow",)
 
 
-def test_a_second_interrupt_does_not_break_off_the_teardown(project):
+def test_a_second_interrupt_does_not_abort_the_teardown(project):
     folder = project(
         "import pathlib, pytest, time\n\n@pytest.fixture\ndef torn():\n    yield\n    pathlib.Path('tearing').touch()\n"
         "    while not pathlib.Path('again').exists():\n        time.sleep(0.01)\n    pathlib.Path('torn').touch()\n\n"

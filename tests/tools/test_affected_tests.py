@@ -80,7 +80,7 @@ def edit(client, change, **more):
     return client.call("edit_files", edits=[change], **{**how, **more})
 
 
-def test_a_wrong_edit_is_rolled_back_when_only_importers_test_the_file(live, client):
+def test_a_wrong_edit_is_rolled_back_even_if_only_tests_of_an_importer_fail(live, client):
     answer = edit(client, WRONG)
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
     assert [row["test"] for row in answer["results"]] == ["test_flow.py::test_total"]

@@ -57,7 +57,7 @@ def test_a_list_of_a_million_elements_is_truncated_and_its_parts_can_be_requeste
         ("import numpy; numpy.arange(5000).reshape(1000, 5)", "994 of 1000 rows", "4999"),
     ],
 )
-def test_the_call_in_its_note_returns_the_rest_of_a_truncated_table_or_array(client, code, cut, last):
+def test_the_note_on_a_truncated_table_or_array_names_a_call_that_returns_the_rest(client, code, cut, last):
     answer = evaluate(client, code)
     assert cut_of(answer) == [f"cut: {cut}; get_evaluation path []"]
     count = int(cut.split()[2])
@@ -69,7 +69,7 @@ def test_the_call_in_its_note_returns_the_rest_of_a_truncated_table_or_array(cli
     assert first["result"] != answer["result"]
 
 
-def test_the_call_in_its_note_returns_the_omitted_columns_of_a_table(client):
+def test_the_note_on_a_truncated_table_names_a_call_that_returns_the_omitted_columns(client):
     evaluate(client, "import pandas\npandas.set_option('display.max_columns', 20)")
     answer = evaluate(client, "pandas.DataFrame({f'c{n}': [n] for n in range(30)})")
     assert cut_of(answer) == ["cut: 10 of 30 columns; get_evaluation path []"]

@@ -95,7 +95,7 @@ def test_code_queued_for_a_shared_thread_names_the_evaluation_that_occupies_it(l
     holder.close()
 
 
-def test_on_the_jvm_code_of_a_client_that_left_is_interrupted(tmp_path):
+def test_code_of_a_disconnected_client_is_interrupted_on_the_jvm(tmp_path):
     with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint.port)) as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")

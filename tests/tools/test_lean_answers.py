@@ -158,7 +158,7 @@ def test_each_caller_of_a_client_gets_the_session_fields_once(client):
     assert untimed(second).keys() == {"ok", "result"}
 
 
-def test_the_answer_of_get_evaluation_always_includes_the_status_and_never_the_given_id(client):
+def test_get_evaluation_always_returns_the_status_but_never_the_given_id(client):
     identity = client.call("evaluate_code", code='"asked for"')["evaluationId"]
     assert untimed(lean_call(client, "get_evaluation", evaluationId=identity)) == {
         "ok": True, "status": "done", "result": '"asked for"',

@@ -30,7 +30,7 @@ def unfinished(client):
     return counts["queued"] + counts["running"]
 
 
-def test_code_behind_the_callers_own_running_evaluation_is_refused(client, running):
+def test_code_is_refused_while_an_evaluation_of_the_same_caller_runs(client, running):
     refused = client.call("evaluate_code", code="(exit)", timeoutMs=60_000)
     assert (refused["ok"], refused["reason"]) == (False, "busy")
     assert "was not sent and will not run" in refused["message"]
@@ -42,7 +42,7 @@ def test_code_behind_the_callers_own_running_evaluation_is_refused(client, runni
     assert client.call("evaluate_code", code="(+ 1 1)")["result"] == "2"
 
 
-def test_a_load_behind_the_callers_own_running_evaluation_is_refused(live, client, running):
+def test_a_load_is_refused_while_an_evaluation_of_the_same_caller_runs(live, client, running):
     (live.workspace / "low.clj").write_text("(def low 1)\n")
     refused = client.call("load_file", filePath="low.clj")
     assert (refused["reason"], running in refused["message"]) == ("busy", True)
@@ -79,7 +79,7 @@ def test_concurrent_unanswered_calls_of_a_client_queue(client):
     assert results == ["1", "2"]
 
 
-def test_code_is_refused_while_the_callers_own_evaluation_waits_for_input(client):
+def test_code_is_refused_while_an_evaluation_of_the_same_caller_waits_for_input(client):
     prompt = client.call("evaluate_code", code="(read-line)", timeoutMs=60_000)
     assert prompt["status"] == "needs-input"
     refused = client.call("evaluate_code", code="1")

@@ -220,7 +220,7 @@ def test_the_time_limit_stops_a_run_and_names_the_running_test(client):
     assert answer["stoppedIn"]["frames"][0] == "tests/test_slow.py:5 in test_slow"
 
 
-def test_a_run_stopped_by_the_limit_for_all_runs_is_not_advised_to_have_a_longer_one(tmp_path):
+def test_a_longer_limit_is_not_suggested_if_the_limit_for_all_runs_stopped_a_run(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text("maxRunMs = 1000\n")
     (tmp_path / "workspace" / "test_slow.py").write_text(SLOW)

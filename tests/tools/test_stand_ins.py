@@ -18,7 +18,7 @@ def chosen(*repls, **how):
     return target.key, target.displaced
 
 
-def test_the_stand_in_yields_to_the_projects_own_repl_even_after_use():
+def test_a_stand_in_repl_is_replaced_by_the_projects_own_repl_even_after_use():
     stand_in, own = repl("clj", "clojure", waits=True), repl("nrepl", "clojure", kind="port-file")
     assert chosen(stand_in) == ("clj", ())
     assert chosen(stand_in, own, used=("clj",)) == ("nrepl", ("clj",))
@@ -26,12 +26,12 @@ def test_the_stand_in_yields_to_the_projects_own_repl_even_after_use():
     assert chosen(stand_in, coming) == ("clj", ())
 
 
-def test_a_python_stand_in_yields_to_lisp_but_still_loads_python_files():
+def test_a_stand_in_python_repl_is_replaced_by_lisp_but_still_loads_python_files():
     stand_in, own = repl("py", "python", stands_in="this is Python instead"), repl("nbb", "nbb")
     assert chosen(stand_in, own) == ("nbb", ("py",))
     assert chosen(stand_in, own, dialects=("python",)) == ("py", ())
 
 
-def test_a_python_waiting_for_its_environment_does_not_yield_to_other_languages():
+def test_a_python_repl_waiting_for_its_environment_is_not_replaced_by_other_languages():
     with refused_as("ambiguous-session"):
         chosen(repl("py", "python", waits=True), repl("nrepl", "clojure", kind="port-file"))

@@ -146,7 +146,7 @@ def test_a_new_lisp_project_without_its_own_repl_runs_code_in_its_language(tmp_p
         assert not list((tmp_path / "workspace").glob(".nrepl-port"))
 
 
-def test_a_stand_in_lisp_is_replaced_once_the_workspace_is_trusted(tmp_path):
+def test_a_stand_in_lisp_repl_is_replaced_once_the_workspace_is_trusted(tmp_path):
     workspace = tmp_path / "workspace"
     make(workspace, {"a.hy": "(+ 1 2)"}, tmp_path / "ran")
     where = '(.getcwd (__import__ "os"))'

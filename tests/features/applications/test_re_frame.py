@@ -72,7 +72,7 @@ def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, m
     assert {line.split()[1] for line in answer["lines"]} >= {"event", "error"}
 
 
-def test_an_epoch_has_its_cause_and_fails_if_its_handler_failed():
+def test_an_epoch_names_its_cause_and_is_marked_failed_if_its_handler_failed():
     rows = {row["eventId"]: row for row in answer_of("re-frame2", "epochs")["epochs"]}
     outcomes = {name: row["outcome"] for name, row in rows.items()}
     assert outcomes == {
@@ -121,7 +121,7 @@ def test_health_names_each_missing_band_and_what_provides_it():
 @pytest.mark.parametrize(
     ("has", "band"), [("trace", "trace"), ("restore", "restore"), ("db", "inspect"), ("dispatch", "mutate")]
 )
-def test_a_band_names_the_function_that_this_version_lacks(has, band):
+def test_a_missing_band_names_the_function_that_this_version_lacks(has, band):
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
     bands = convert_answer("health", renamed)["bands"]
@@ -197,7 +197,7 @@ def test_repeated_documentation_warnings_do_not_flood_the_issues(application):
     assert answer["total"] == len(kinds) + 2
 
 
-def test_causa_is_identified_by_its_session_and_reports_coordinate_annotation():
+def test_the_health_of_causa_includes_its_session_id_and_coordinate_annotation():
     health = answer_of("causa", "health")
     assert (health["coordAnnotation"], len(health["sessionId"])) == (False, 36)
     assert "coordAnnotation" not in answer_of("re-frame2", "health")

@@ -102,7 +102,7 @@ def test_a_recording_is_listed_and_replayed_and_differences_are_reported(live):
     assert ET.parse(report).getroot().attrib["failures"] == "1"
 
 
-def test_a_recording_cannot_start_its_own_command_line(live):
+def test_a_command_line_in_a_recording_is_refused(live):
     mark = live.workspace / "ran"
     done, file = written(live, "hostile.jsonl", *live.ids[:1])
     assert done.returncode == 0, done.stderr

@@ -71,7 +71,7 @@ def test_a_caller_that_replaces_a_redefinition_is_notified_with_the_difference(r
     assert repl.evaluate("claude", "(def price 50)") == [note]
 
 
-def test_a_caller_that_loads_the_unchanged_file_is_notified_of_what_that_reverts(repl):
+def test_a_caller_that_loads_an_unchanged_file_is_notified_of_redefinitions_that_it_reverts(repl):
     repl.evaluate("copilot", "(def price 100)")
     (note,) = repl.evaluate("claude", FILE, is_file=True)
     assert note.startswith(REDEFINED)
@@ -218,7 +218,7 @@ def test_each_caller_of_a_real_server_is_notified_once(live):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("uses_it_first", [False, True])
-def test_a_load_of_an_unchanged_file_names_whose_redefinition_it_undid(live, uses_it_first):
+def test_loading_an_unchanged_file_names_the_caller_whose_redefinition_is_undone(live, uses_it_first):
     name, number = f"undone_{uses_it_first}".lower(), int(uses_it_first)
     (live.workspace / f"{name}.py").write_text("def price(x):\n    return x\n")
     with live.client(name=f"ann{number}") as ann, live.client(name=f"bob{number}") as bob:
@@ -258,7 +258,7 @@ def test_the_second_of_two_clients_editing_one_file_is_notified(live):
 
 
 @pytest.mark.slow
-def test_a_hook_is_notified_once_of_another_client_editing_its_file(live):
+def test_the_answer_to_a_hook_names_another_client_that_edited_the_file_once(live):
     file = live.workspace / "notes.py"
     file.write_text("x = 1\n")
 
@@ -290,7 +290,7 @@ def test_redefining_an_imported_name_is_reported_as_a_conflict(live, sent, how):
         claude.call("evaluate_code", code="import sys; del sys.modules['shop_i'], shop_i")
 
 
-def test_a_loaded_edit_of_an_imported_module_by_another_is_reported(live):
+def test_another_callers_loaded_edit_of_an_imported_module_is_reported(live):
     (live.workspace / "shop_e.py").write_text("def price():\n    return 43\n")
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         assert claude.call("evaluate_code", code="import shop_e\nshop_e.price()", who="claude")["ok"]
@@ -302,7 +302,7 @@ def test_a_loaded_edit_of_an_imported_module_by_another_is_reported(live):
         assert "43 → 100" in note
 
 
-def test_a_loaded_edit_by_another_is_reported_once_unless_it_was_undone(live):
+def test_a_loaded_edit_by_another_caller_is_reported_once_unless_it_was_undone(live):
     (live.workspace / "shop_k.py").write_text("def price():\n    return 43\n")
 
     def edited(client, who, before, after, **more):

@@ -57,7 +57,7 @@ def test_notebook_kernels_are_listed_without_a_server_and_with_a_command_to_use_
     assert note.fix == ("codriver serve connects to this kernel" if is_installed else install_command("jupyter"))
 
 
-def test_the_page_named_in_the_install_command_has_other_installers():
+def test_the_page_named_in_the_install_command_also_describes_pipx():
     (page,) = re.findall(r"docs/\S+\.md", install_command("jupyter"))
     text = Path(__file__).parents[3].joinpath(page).read_text()
     assert "pipx" in text

@@ -169,7 +169,7 @@ async def test_a_restart_by_anyone_ends_the_connection_and_pending_requests(repl
         assert "restarted" in await kernel.wait_closed()
 
 
-async def test_a_late_starting_status_does_not_count_as_a_restart():
+async def test_a_starting_status_received_late_does_not_count_as_a_restart():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         channel.deliver("iopub", "status", {"execution_state": "starting"})

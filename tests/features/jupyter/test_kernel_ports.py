@@ -36,6 +36,6 @@ def test_without_ports_below_those_of_outgoing_connections_any_free_ports_are_us
     assert choose_ports() == {}
 
 
-def test_a_system_without_such_a_file_has_ephemeral_ports_of_the_standard(tmp_path, monkeypatch):
+def test_the_standard_ephemeral_range_is_assumed_if_the_system_reports_none(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_ports, "EPHEMERAL_PORTS_FILE", tmp_path / "none")
     assert max(choose_ports().values()) < kernel_ports.FIRST_EPHEMERAL_PORT

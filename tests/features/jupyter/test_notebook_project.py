@@ -58,7 +58,7 @@ def test_a_link_to_a_notebook_outside_the_directory_is_not_followed(with_kernel,
     assert Path(with_kernel / "a.ipynb").read_text()
 
 
-def test_the_first_evaluation_in_an_unaccepted_project_has_the_status_for_that(tmp_path, workspace):
+def test_refusing_to_evaluate_in_an_unaccepted_project_has_its_own_exit_status(tmp_path, workspace):
     (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     try:

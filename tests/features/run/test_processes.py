@@ -119,7 +119,7 @@ def test_the_lowest_port_on_which_a_process_listens_is_found(table):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
-def test_both_tables_agree_when_a_process_started(psutil_table):
+def test_both_process_tables_report_the_same_start_time(psutil_table):
     pid = os.getpid()
     started = [table.started_ms(table.find_process(pid)) for table in (linux_processes, psutil_table)]
     assert abs(started[0] - started[1]) <= 2000, "Linux rounds the time at which the machine started to seconds"

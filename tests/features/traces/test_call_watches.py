@@ -223,7 +223,7 @@ def test_calls_beyond_the_number_per_second_are_counted(python):
     assert (reported + omitted, omitted > 0, reported % 100) == (5000, True, 0)
 
 
-def test_a_condition_that_fails_is_counted_and_does_not_reach_the_program(python):
+def test_an_error_in_a_condition_is_counted_and_does_not_reach_the_program(python):
     start(python, "shop.total", "prices[3] > 1")
     assert value(python, "shop.total([1])") == "1"
     request(python, "w")
@@ -278,7 +278,7 @@ def test_a_watch_ends_with_its_client(python):
     assert value(python, "import sys, shop\n" + repeated) == before
 
 
-def test_a_watch_that_ends_does_not_end_a_later_one_with_its_identity(python):
+def test_a_watch_that_ends_does_not_end_a_later_watch_with_the_same_id(python):
     """The client of a watch receives its end before the thread that delivered it has finished."""
     code = (
         "import threading, time\n"
@@ -320,7 +320,7 @@ def test_watching_calls_is_refused_on_earlier_versions_of_python(tmp_path):
 
 @pytest.mark.parametrize("event", ["PY_RETURN", "PY_UNWIND"])
 @pytest.mark.parametrize("raised", ["", "ValueError"], ids=["returns", "raises"])
-def test_ends_of_calls_have_a_callback_only_while_a_reported_call_is_in_progress(python, raised, event):
+def test_the_end_of_a_call_has_a_callback_only_while_a_reported_call_is_in_progress(python, raised, event):
     """Exceptions cannot be limited to the code of the watched function, and most calls do not match."""
     code = (
         "import sys\n"

@@ -147,7 +147,7 @@ def test_unknown_packages_are_imported_by_each_run(project):
     project(act, {"test_m.py": test, "pytest.ini": ini}, packages=packages, unknown=("library", "plugin"))
 
 
-def test_an_unknown_package_may_change_what_a_known_one_finds(project):
+def test_a_known_package_sees_changes_made_by_an_unknown_package(project):
     async def act(made):
         await agree(made)
 
@@ -191,7 +191,7 @@ def test_modules_are_in_the_order_in_which_a_new_process_imports_them(project):
 
 
 @pytest.mark.parametrize("order", ["replaces, uses, binds", "uses, binds, replaces"])
-def test_a_function_replaced_by_another_import_is_no_obstacle_to_those_that_only_call_it(project, order):
+def test_modules_that_only_call_a_function_replaced_by_another_import_are_preloaded(project, order):
     async def act(made):
         await agree(made)
         assert {"owner", "replaces", "uses"} <= made.preloaded
@@ -527,7 +527,7 @@ except ImportError:
 
 
 @pytest.mark.parametrize("how", REPLACED)
-def test_an_import_uses_what_was_replaced_before_it(project, how):
+def test_an_import_uses_objects_that_a_test_replaced_before_it(project, how):
     async def act(made):
         assert (await made.run()).report.counts.passed == 1
         for _ in range(3):  # one is not finished, and the next one plain
@@ -850,7 +850,7 @@ def test_finder(): assert 0, [str(f) for f in sys.meta_path]
 """
 
 
-def test_the_child_looks_like_python_m_pytest_to_tests(project):
+def test_tests_cannot_distinguish_the_child_from_python_m_pytest(project):
     async def act(made):
         await agree(made)
 

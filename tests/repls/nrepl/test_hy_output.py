@@ -98,7 +98,7 @@ async def test_applying_the_output_fix_twice_has_no_further_effect(server, mend)
     assert await printed(server, f"(print {stream})") == [before]
 
 
-async def test_an_evaluation_that_ends_after_the_fix_leaves_the_streams_of_other_evaluations_in_place(monkeypatch):
+async def test_an_evaluation_that_ends_after_the_output_fix_does_not_replace_streams_of_other_evaluations(monkeypatch):
     """The evaluation that applies the fix is such a one: it may end while the next one prints."""
     monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
     received, over = [], anyio.Event()

@@ -83,7 +83,7 @@ def test_a_statement_reads_the_names_that_its_calls_read(shop, statement, reads)
         ("[HANDLERS.append(name) for name in PRICES]", "HANDLERS"),
     ],
 )
-def test_a_statement_fills_the_objects_that_it_changes(shop, statement, filled):
+def test_objects_that_a_statement_adds_to_are_found(shop, statement, filled):
     found = effects_of(shop, statement)
     assert (found.effect, found.fills) == (None, {id(vars(shop[0])[filled])})
 
@@ -93,7 +93,7 @@ def test_a_call_that_may_affect_something_else_is_an_effect(shop, statement):
     assert effects_of(shop, statement).effect is not None
 
 
-def test_an_analysis_refers_to_no_object_afterwards(shop):
+def test_a_finished_analysis_keeps_no_references_to_objects(shop):
     _, analysis = shop
     assert effects_of(shop, "A = PRICES").objects
     assert analysis._interpreter.runs.found.objects == {}  # whatever it refers to looks used

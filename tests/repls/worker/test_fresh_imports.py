@@ -213,7 +213,7 @@ def test_a_failed_import_is_not_reported(project):
     assert project.rows() == []
 
 
-def test_a_late_finding_is_included_once_in_the_next_answer(project):
+def test_a_difference_found_late_is_included_once_in_the_next_answer(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     project.edit("m", "3", "4")
     found = next(item for _ in range(10_000) if (item := texts(project.evaluate("1"), "codriver/fresh")))
