@@ -1,7 +1,7 @@
 """The connection to the server, with the messages sent over it and the handshake that a new server needs.
 
 A completed handshake is repeated for each new server. A refused `initialize` opened no session and is never repeated.
-One without a reply is sent again, like any request that has not been sent yet.
+An `initialize` without a reply is sent again, like any request that has not been sent yet.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ DEADLINE_S = 1.5
 MAX_DEADLINE_S = 60.0
 """Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
-"""Deadline at the end of a turn, in seconds. Tests may run then, which the server limits to 20 s."""
+"""Deadline at the end of a turn, in seconds. It leaves time for tests, which the server limits to 20 s."""
 MAX_INPUT_BYTES = 8 << 20
 """Maximum size, in bytes, of the input that a client sends to the hook."""
 MAX_ANSWER_BYTES = 1 << 16

@@ -228,7 +228,7 @@ class Conversation:
     def is_done(self) -> bool:
         """Return whether stdin has ended and all requests, except for subscriptions, have been answered.
 
-        Notifications are not worth waiting for a connection.
+        Unsent notifications are not a reason to wait for a connection.
         """
         unsent = self.backlog.messages
         if self.connection.socket is None:

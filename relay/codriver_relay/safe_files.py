@@ -13,7 +13,7 @@ MAX_RECORD_BYTES = 4096
 SERVER_DIRECTORY = (".calva", "mcp-server")
 """The directory of the port file, relative to the workspace.
 
-Links in this path are not followed, because a checkout may contain some.
+Links in this path are not followed, because a checkout may contain links.
 """
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
 DIRECTORY_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC

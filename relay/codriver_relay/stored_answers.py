@@ -165,7 +165,7 @@ class StoredAnswers:
             return
 
     def notify_streams(self, in_flight: Container[bytes]) -> list[bytes]:
-        """Return a notification about the list for each open stream. It stays pending if there are no streams."""
+        """Return a notification about the list for each open stream. If there is none, a notification stays pending."""
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
         method = "notifications/tools/list_changed"

@@ -94,7 +94,7 @@ if sys.platform == "win32":
         patiently(lambda: os.unlink(os.path.join(directory, name)))
 
     def make_private(_directory: str) -> None:
-        """Do nothing, because a directory inherits the access list of the one above it."""
+        """Do nothing, because a directory inherits the access list of its parent directory."""
 
     def is_mine(_user: int) -> bool:
         """Return True, because a status does not contain the owner."""
@@ -153,7 +153,7 @@ if sys.platform == "win32":
         return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
 
     def start_flags() -> tuple[int, int]:
-        """Return flags for starting a process without a console, outside the parent's job and within it."""
+        """Return flags for starting a process without a console, first outside the parent's job and then within it."""
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
 
         return DETACHED_PROCESS | CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS

@@ -1,9 +1,10 @@
 """Functions that queries can call. The list is fixed, so queries cannot run any other code.
 
-Functions behave as in Clojure. One that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic
-error. The calling clause adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping
-the row silently would make the answer wrong. Clauses that only filter run first, so they can exclude unsuitable values.
-Results are limited in length, size and depth, because a recursive rule could otherwise make them grow forever.
+Functions behave as in Clojure. A function that cannot handle its arguments raises `TypeError`, `ValueError` or an
+arithmetic error. The calling clause adds its position and the values, and the query fails, as in Clojure and
+DataScript. Dropping the row silently would make the answer wrong. Clauses that only filter run first, so they can
+exclude unsuitable values. Results are limited in length, size and depth, because a recursive rule could otherwise make
+them grow forever.
 
 There are two differences from DataScript. `<`, `>`, `<=` and `>=` compare numbers with numbers and strings with
 strings, and reject everything else, because comparing a line number with text is a mistake. A keyword equals the string

@@ -106,7 +106,7 @@ class UnknownMacroCall:
     words: frozenset[str]
     """All the words in the call except the name of the macro."""
     arguments: frozenset[str]
-    """The words among its direct arguments, all the words in vectors, and the first word of each list."""
+    """The words among the direct arguments of the call, all the words in vectors, and the first word of each list."""
 
     def may_define(self, name: str) -> bool:
         """Return whether the macro may define `name`, because the name resembles the call.

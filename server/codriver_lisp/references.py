@@ -26,7 +26,8 @@ def find_references_within(document: Document, namespace: str, name: str) -> lis
 def find_references(document: Document, namespace: str, name: str) -> list[int]:
     """Return the offsets at which a text of another namespace uses `name` from `namespace`.
 
-    The text may use an alias or the full namespace, or refer to the name. Names changed by `:rename` are not found.
+    The text may qualify the name with an alias or the full namespace, or refer it and use it unqualified. Names changed
+    by `:rename` are not found.
     """
     required = find_requirements(document, namespace)
     walk = _walk(document, name, [f"{owner}/{name}" for owner in (namespace, *required.aliases)])

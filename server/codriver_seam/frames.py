@@ -31,9 +31,9 @@ class Frame:
     """A named part of the application's state, with functions to read and change it.
 
     `get` returns the state, and `set` replaces it. `validate` returns what is wrong with a value. `dispatch` handles an
-    event before it returns, and `enqueue` passes an event to the application's event loop. `snapshot` is how to copy a
-    state that is changed in place: `pickle`, `deepcopy`, or a function. `none` promises that states are never changed
-    in place. Values at the `sensitive` paths are never displayed. `depth` is the number of epochs to store.
+    event before it returns, and `enqueue` passes an event to the application's event loop. `snapshot` specifies how to
+    copy a state that is changed in place: `pickle`, `deepcopy`, or a function. `none` promises that states are never
+    changed in place. Values at the `sensitive` paths are never displayed. `depth` is the number of epochs to store.
 
     Raises:
         ValueError: `snapshot` is any other string.

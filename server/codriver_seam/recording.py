@@ -1,8 +1,8 @@
 """Record an application's events, their origins, exceptions, and registered handlers.
 
 Everything is stored in bounded buffers in the process. Recording never locks, writes, or raises into the application,
-and without `install` only the positions of handlers are stored. Values are stored by their exact types, without calling
-the application's code.
+and without `install` only the positions of handlers are stored. Values are stored according to their exact types,
+without calling the application's code.
 
 Exceptions are identified by object, so one that is seen by several sources is one event. A recorded exception carries a
 mark that refers to its event. The mark keeps none of the application's objects alive, is not pickled, and is set and
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Event = Sequence[Any]
-    """A tuple. The event of an exception is a list, to which later sightings add facts."""
+    """The fields of an event, as a tuple. For an exception, it is a list, because facts may be added to it later."""
     Accessor = Callable[[Json], Json]
     """An operation that agents can request, with JSON objects as its arguments and answer."""
 
@@ -271,7 +271,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and its causes. The only member of an exception group counts as the cause of the group."""
+    """Yield an exception and its causes. If a group has only one member, the member counts as the group's cause."""
     current: BaseException | None = error
     for _ in range(MAX_SEARCHED_CAUSES):
         if current is None:
@@ -402,6 +402,6 @@ EXCLUDED_PATH_PREFIXES = (
 )
 """The prefixes of files that do not belong to the application.
 
-Without a virtual environment, only standard-library files are excluded, because an application may be next to it, as in
-/usr/src.
+Without a virtual environment, only standard-library files are excluded, because the application may be below the
+interpreter's prefix, as in /usr/src.
 """

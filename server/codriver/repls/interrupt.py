@@ -1,4 +1,4 @@
-"""Interrupt running evaluations with the REPL's own operation or a restart, after saving the stacks."""
+"""Interrupt running evaluations by the REPL's own operation or by a restart, after saving the stacks of its threads."""
 
 from __future__ import annotations
 

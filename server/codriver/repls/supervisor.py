@@ -109,8 +109,8 @@ class ReplSupervisor:
     ) -> None:
         """Create the supervisor without opening any connections.
 
-        `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `hooks` has
-        the additions made by features. `stacks_s` is the number of seconds to wait for a REPL's stacks.
+        `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `hooks`
+        contains the additions made by features. `stacks_s` is the number of seconds to wait for a REPL's stacks.
         """
         self._tasks = tasks
         self._connectors = dict(connectors)

@@ -180,7 +180,7 @@ class CapabilityMissingError(RefusedError):
 
 
 class SharedReplOperations(Protocol):
-    """Operations on REPLs that other programs also use, or own, such as interrupting other clients' evaluations.
+    """Operations on REPLs that other programs use or own as well, such as interrupting other clients' evaluations.
 
     By default, each operation raises `CapabilityMissingError` or returns None.
     """
@@ -191,7 +191,7 @@ class SharedReplOperations(Protocol):
         ...
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt another client's evaluation, which `interrupt` never affects.
+        """Interrupt an evaluation of another client. `interrupt` never affects those.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.

@@ -1,7 +1,7 @@
 """Display data: a value or display in several media types.
 
-`bundle_text` picks the text that represents all of them. An image is represented by a `data:` URL, which answers turn
-into image content. Source: Jupyter's messaging protocol, "Display data"; RFC 2397.
+`bundle_text` picks the text that represents all of them. An image is represented by a `data:` URL, which becomes
+image content in answers. Source: Jupyter's messaging protocol, "Display data"; RFC 2397.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "coroutine": "a coroutine is suspended in code",
     "frame": "a thread is running code",
 }
-"""Descriptions of what still uses old code, by the field `of` of a row of kind `code`."""
+"""Descriptions of what still uses old code, by the field `of` in rows of the kind `code`."""
 
 
 @dataclass(frozen=True, slots=True)

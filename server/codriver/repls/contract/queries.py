@@ -137,8 +137,8 @@ class ListNames(Query[Names | None]):
 
     A `*` matches any number of characters, and case is ignored. A pattern is compared with namespaces and with the
     names in them, which are qualified unless they can be used unqualified in the session's namespace. The answer has at
-    most 50 names, the closest to the user's code first. It is None for an unknown namespace, or if the REPL cannot list
-    names.
+    most 50 names, starting with those closest to the user's code. It is None for an unknown namespace, or if the REPL
+    cannot list names.
     """
 
     name: ClassVar[str] = "names"

@@ -96,7 +96,8 @@ class Dialect:
     columns_from_zero: bool = False
     """Whether the op for symbols counts columns from 0."""
     completes_within: bool = False
-    """Whether the op for completion also returns names that contain the prefix elsewhere, and the owner of a name."""
+    """Whether the op for completion also returns names that contain the prefix in the middle, and the owner of a name.
+    """
     home: str = "user"
     """The namespace of a new session."""
     expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")

@@ -1,6 +1,6 @@
 """Run REPL processes that Codriver starts, and watch the port files of REPLs that others start.
 
-A REPL that Codriver starts is a process tree that ends with the server, whatever ends the server. The known port file
+A REPL that Codriver starts is a process tree that ends with the server, however the server ends. The known port file
 paths in the workspace and its projects are checked every 0.75 s, which costs one `lstat` each if nothing has changed.
 Every few seconds, directories are searched for new projects. A port file is only a claim: connecting shows whether a
 REPL is listening.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 SUPERVISED_OPTION: Final = "--supervised"
-"""The command-line option of REPLs that end with Codriver because their stdin is a pipe that closes when it exits.
+"""The command-line option of REPLs that exit with Codriver, because their stdin is a pipe that Codriver's exit closes.
 
 Commands without this option get an empty stdin, so code that reads it fails immediately instead of waiting forever.
 """
@@ -154,7 +154,7 @@ class ReplProcess:
         self.kill_remaining_group()
 
     def kill_remaining_group(self) -> None:
-        """Kill the remaining processes of the group, but only once, because its id may be reused later."""
+        """Kill the remaining processes of the group, but only once, because the id of the group may be reused later."""
         if self._is_swept:
             return
         self._is_swept = True
@@ -362,7 +362,7 @@ async def _drain(
 
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
-    """Process the watchdog's reports until it ends, which it does together with the REPL."""
+    """Process the watchdog's reports until the watchdog exits, together with the REPL."""
     make_nonblocking(reading)
     pending = b""
     try:

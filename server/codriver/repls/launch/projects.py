@@ -273,7 +273,7 @@ The shims of version managers read files in the current directory and those abov
 PYTHON_PROBE_CODE: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
 """Code that prints the path of the interpreter if it is new enough for the worker."""
 PROBE_TIMEOUT_S: Final = 10.0
-"""Seconds to wait for an interpreter. Unless the disk is busy, 10 ms are enough, or 100 ms with a shim."""
+"""Seconds to wait for an interpreter. It normally takes 10 ms, or 100 ms with a shim, and longer on a busy disk."""
 DIRECTORY_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
 """Environment variables that would lead a shim to the client's working directory."""
 

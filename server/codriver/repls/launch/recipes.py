@@ -175,7 +175,7 @@ class Project:
 
 
 Launch = Callable[[ReplKind, str, Project], Recipe]
-"""Return the recipe for a REPL of a kind, by the words that name it. Raises a `RecipeError`."""
+"""Returns the recipe for a REPL, given its kind, the words that name it, and the project. Raises a `RecipeError`."""
 NO_ADDED_KINDS: Final[Mapping[ReplKind, Launch]] = MappingProxyType({})
 
 

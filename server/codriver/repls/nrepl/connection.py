@@ -235,7 +235,7 @@ class NreplConnection:
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
-        """Received data waiting to be processed. The first chunk is being processed."""
+        """Chunks of received data. The first one is being processed, and the others are waiting."""
         self._stream_changed = anyio.Event()
         self._end: str | None = None
         """The reason why no more data will be received."""

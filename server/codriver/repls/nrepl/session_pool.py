@@ -94,11 +94,11 @@ class SessionPool:
         self._sessions: dict[str, NreplSession] = {}
         self._reading: set[anyio.CancelScope] = set()
         self.opened = OpenedSessions(str(endpoint), record)
-        """All open sessions, including temporary ones closed by whoever opened them."""
+        """All open sessions, including temporary ones, which are closed by the code that opened them."""
         self._opening = anyio.Lock()
         self._is_closed = False
         self.dialect: Dialect | None = None
-        """The dialect. It is unknown while the main session is opened."""
+        """The dialect. It is unknown while the main session is being opened."""
         self.prints_by: dict[str, Value] = {}
         """The fields that make the REPL use Codriver's printer for Codriver's own requests, if there is one."""
 

@@ -1,7 +1,7 @@
 """Record open sessions in a file so that they are closed even if Codriver is killed.
 
-Only recorded sessions are closed, never anybody else's. An id that another REPL may also use, such as a counter, is not
-recorded.
+Only recorded sessions are closed, never those of other clients. An id that another REPL may also use, such as a
+counter, is not recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 RECORD_FILE_RULES: Final = files.FileRules(files.Links.OF_USER, max_bytes=files.MEBIBYTE, is_granting=True)
 """Rules for reading the record. It must belong to the user, because the sessions in it will be closed."""
 MAX_REPLS: Final = 64
-"""Maximum number of addresses. Old ones are dropped, because a REPL that has ended takes its sessions with it."""
+"""Maximum number of addresses. The oldest are dropped, because their REPLs have probably ended with their sessions."""
 MAX_SESSIONS: Final = 256
 """Maximum number of sessions per REPL, which is four times the number of lanes."""
 UNIQUE_ID_PATTERN: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -49,7 +49,7 @@ class SessionRecord:
         self._in_use: set[str] = set()
         """The sessions of this server's current connections."""
         self._busy: set[str] = set()
-        """The sessions whose connection was lost while code was running in them. It may run as long as this server."""
+        """The sessions whose connection was lost while code was running in them, and may still be running."""
 
     async def record_opened(self, address: str, session: str) -> None:
         """Record a new session before it is used."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 PROGRESS_TIMEOUT_S: Final = 1.0
 """Seconds to wait for the finished tests of a run in progress. A REPL may not answer while code is running."""
 INTERRUPT_TIMEOUT_S: Final = 2.0
-"""Seconds to wait for the interrupt of a test run whose result nobody is waiting for."""
+"""Seconds to wait for the end of a test run that was interrupted because nobody is waiting for its result."""
 TRAILING_IMAGE_PATTERN: Final = re.compile(f"{DATA_URL_PATTERN.pattern}\\Z")
 """Matches an image at the end of a displayed value.
 

@@ -1,7 +1,7 @@
 """Start test runs in a new process from a Python REPL.
 
-The new process is a child of the REPL. It uses the same interpreter and directory, and the environment with which the
-REPL was started if the system provides it. Output goes through a file because a pipe would be kept open by processes
+The new process is a child of the REPL. It uses the same interpreter and directory and, if the system provides it, the
+environment with which the REPL was started. Output goes through a file because a pipe would be kept open by processes
 that a test leaves running.
 """
 

@@ -390,7 +390,7 @@ class StoredValues:
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Send a printed value. If the request has an id for it, store it if it was truncated or has other displays."""
+        """Send a printed value. If it was truncated or has other displays, and the request has an id, also store it."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1

@@ -114,7 +114,7 @@ class LiveRecording:
             self._profile, self._refused = None, str(error)
 
     def end(self) -> dict[str, Any]:
-        """End the recording and return its report. If there is none, the result has the reason as `refused`."""
+        """End the recording and return its report. If there is none, the result contains the reason in `refused`."""
         if self._profile is not None:
             self._profile.disable()
         if self._recorder is not None:

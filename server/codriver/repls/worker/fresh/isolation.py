@@ -80,7 +80,7 @@ def isolate_network() -> None:
 
 
 def outermost_directories(directories: Sequence[str]) -> list[str]:
-    """Return the real paths of those directories that are not inside another one."""
+    """Return the real paths of the directories that are not inside another of these directories."""
     real = sorted({os.path.realpath(directory) for directory in directories if os.path.isdir(directory)})
     return [item for item in real if not any(is_below(item, other) for other in real if other != item)]
 

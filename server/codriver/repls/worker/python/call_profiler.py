@@ -47,7 +47,7 @@ class CallProfiler:
         self._stacks: dict[int, list[Record]] = {}
         self._live: dict[int, Record] = {}
         self._bytes: dict[int, bytes] = {}
-        """The bytecode of each function by its id, cached because `co_code` creates a copy each time."""
+        """The bytecode of each function by its id, cached because `co_code` creates a copy each time it is read."""
         import opcode  # only needed in this class
 
         self._names = opcode.opname

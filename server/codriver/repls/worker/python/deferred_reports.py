@@ -50,7 +50,7 @@ class DeferredReports:
     def pop(
         self, module: str, space: dict[str, Any], changes: Iterable[Change], evaluated: set[str]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the name and reason of each deferred report about a loaded module that is still true.
+        """Yield the name and reason of each deferred report that is still true after its module was loaded.
 
         `evaluated` are the names that the load has computed again.
         """

@@ -1,4 +1,4 @@
-"""Update a file's existing functions in place, whatever refers to them.
+"""Update a file's existing functions in place, no matter what refers to them.
 
 Functions are found by the position of their code in the loaded source, including those in wrappers, closures, partials,
 registries and mapped classes. All of them get the code of the new source, so their line numbers are right as well. No
@@ -90,7 +90,7 @@ UNSEARCHED_TYPES = (
 def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
     """Yield the objects to which the names of a module refer, directly or indirectly. Other modules are not entered.
 
-    About `MAX_VISITED_OBJECTS` objects are visited at most.
+    At most about `MAX_VISITED_OBJECTS` objects are visited.
     """
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
     while level and len(seen) < MAX_VISITED_OBJECTS:

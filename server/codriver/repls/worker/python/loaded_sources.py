@@ -1,7 +1,7 @@
 """Remember the source from which each module was loaded.
 
 A source that is read later is used if the file still has the same stamp as when it was loaded. Otherwise the source is
-unknown, and considered different from any other. For loads that were not observed, the file's age is used instead.
+unknown, and counts as different from any other. For loads that were not observed, the file's age is used instead.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MAX_PREVIOUS_SOURCES = 20
 MAX_COMPARED_SOURCES = 3
 """Maximum number of sources compared for one file. Compiling takes a microsecond per byte."""
 MAX_PREVIOUS_BYTES = 2**20
-"""Maximum compressed size of all replaced sources that are stored. The newest are kept."""
+"""Maximum compressed size of all replaced sources that are stored. The oldest ones are dropped."""
 
 
 class LoadedSources:
@@ -161,7 +161,7 @@ class LoadedSources:
     ) -> Load:
         """Record that a source was loaded into a module.
 
-        `standing` contains the names that the load left unchanged, with the values to compare them with.
+        `standing` contains the names that the load left unchanged, each with the value to compare it with.
         """
         with self._lock:
             self.record_new_loads()

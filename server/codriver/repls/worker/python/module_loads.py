@@ -256,7 +256,7 @@ class ModuleLoad:
     def report_failure(self, why: str, text: Text | None = None) -> None:
         """Report that dependents of the edit were not updated. `why` is the reason.
 
-        They are in this module, or in the module of `text`.
+        The dependents are in this module, or in the module of `text`.
         """
         name = text.name if text is not None else self._name or self._home.__name__
         label = self._minimal.edited.label if self._minimal is not None else os.path.basename(self._path)
@@ -411,7 +411,7 @@ class ModuleLoad:
                 yield _stays_row(other, part, why)
 
     def _deferred_rows(self, module: types.ModuleType, name: str, minimal: MinimalLoad) -> Iterator[dict[str, str]]:
-        """Yield rows for what earlier loads could not update and this load has not updated either."""
+        """Yield rows for parts that earlier loads could not update and that this load has not updated either."""
         deferred = self._drift.deferred
         evaluated = self._followers.statements.evaluated if self._followers is not None else set()
         for part, why in deferred.pop(name, module.__dict__, minimal.edited.comparison.changes, evaluated):

@@ -337,6 +337,6 @@ def _is_data(value: object) -> bool:
 
 
 def copy_all_names(space: dict[str, Any]) -> object:
-    """Return a copy of a module's `__all__`, because the original may be changed in place, or None if there is none."""
+    """Return a copy of a module's `__all__`, or None if there is none. The original may be changed in place later."""
     names = space.get("__all__")
     return list(names) if isinstance(names, (list, tuple)) else None

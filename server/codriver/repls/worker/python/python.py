@@ -62,7 +62,7 @@ MAX_RENEWED_ROWS = 100
 MAX_PARSED_CHARACTERS = 2**20
 """Maximum number of characters in a file that is parsed. A longer file is compiled as a whole.
 
-For a file with 300,000 lines, parsing would take 7 of 9 s.
+For a file with 300,000 lines, parsing would account for 7 of the 9 s.
 """
 MAX_SOURCE_LINE_CHARACTERS = 500
 """Maximum number of characters in the source line sent with a syntax error."""

@@ -39,7 +39,7 @@ INSTALLED_RANK = 2
 DISPLAYED_DEFAULT_TYPES = (int, float, bool, str, bytes, type(None))
 """Types of the parameter defaults that are displayed. Printing other values might run user code."""
 DEFINITION_TYPES = (type, types.FunctionType, types.BuiltinFunctionType)
-"""Types of objects that know the module in which they were defined."""
+"""Types of objects that store the name of the module in which they were defined."""
 MAX_VALUE_CHARACTERS = 60
 """Maximum number of characters in the value of a listed variable."""
 

@@ -75,7 +75,7 @@ class Registrations:
         return None if node is None else self._analysis.class_creation_effects(node, text.space)
 
     def is_listed_by_base(self, kind: Any) -> bool:
-        """Return whether a module lists the subclasses of a base, in which case a removed class is still included."""
+        """Return whether a module lists the subclasses of a base class. If so, a removed class is still included."""
         if not is_class(kind) or not any(self.is_of_project(base) for base in order_of(kind)[1:]):
             return False
         return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))

@@ -126,7 +126,7 @@ class SharedRegistries:
         return set(self._followers.analysis.call(hook).fills) if type(hook) is types.FunctionType else set()
 
     def _fills(self, node: Any, text: Text) -> set[int]:
-        """Return the ids of the objects that a statement fills, apart from those that no definition is added to."""
+        """Return the ids of the objects that a statement fills, except for objects to which no definition is added."""
         is_definition = isinstance(node, (*FUNCTION_NODES, ast.ClassDef))
         if is_definition and not node.decorator_list and not getattr(node, "bases", ()):
             return set()
@@ -384,7 +384,7 @@ def _is_hook(change: Change) -> bool:
 
 
 def _entries_of(value: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield the entries in a collection or in the collections of an object. Nested collections are divided, too."""
+    """Yield the entries in a collection or in the collections of an object, including those in nested collections."""
     if type(value) not in COLLECTION_TYPES:
         for inner in list(attribute_dict(value).values()) if depth == 0 else ():
             if type(inner) in COLLECTION_TYPES:

@@ -29,8 +29,8 @@ SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "site-packages"}
 def workspace_definitions(fragment: str, is_match: Callable[[str], object]) -> list[dict[str, str]]:
     """Return a row for each matching top-level function and class of a module, sorted by qualified name.
 
-    `is_match` receives names qualified by their module. Only files that contain `fragment` are parsed. It is part of
-    every possible match, and its case is ignored.
+    `is_match` receives names qualified by their module. Only files that contain `fragment` are parsed, ignoring case.
+    Every possible match contains it.
     """
     deadline = time.monotonic() + MAX_SEARCH_S
     contains = re.compile(re.escape(fragment), re.IGNORECASE).search

@@ -117,7 +117,7 @@ class AppPython(Python):
 def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
     """Return the event loop running on the main thread, or None.
 
-    It is found by its stack frames, because servers such as uvicorn import the application before their loop runs.
+    It is found in the thread's stack, because servers such as uvicorn import the application before their loop runs.
     """
     if "asyncio" not in sys.modules:
         return None

@@ -305,7 +305,10 @@ READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLO
 HAS_OPEN_DIRECTORIES = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
 """Whether files can be opened, removed and replaced relative to an open directory. Windows does not support this."""
 NAME_SURROGATE_BIT = 0x20000000
-"""The bit in the tag of a reparse point that leads elsewhere, such as a junction. Source: [MS-FSCC], 2.1.2.1."""
+"""The bit in the tag of a reparse point that refers to another path, such as a junction.
+
+Source: [MS-FSCC], 2.1.2.1.
+"""
 
 
 def find_conflicting_process() -> tuple[int, bool]:

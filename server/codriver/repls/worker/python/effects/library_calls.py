@@ -157,7 +157,7 @@ class LibraryCalls:
                 self.library.read_signature(argument.live)
 
     def _read_getters(self, every: list[Value]) -> None:
-        """Record what the getters from `operator` among the arguments of a function may read."""
+        """Record what getters such as `operator.attrgetter` may read if they are passed to a function."""
         for argument in every:
             if type(argument.live) in (operator.attrgetter, operator.methodcaller):
                 self._guess_attributes(argument.live.__reduce__()[1])

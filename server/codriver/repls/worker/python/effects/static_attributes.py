@@ -65,7 +65,7 @@ def library_of(value: object) -> str:
 
 
 def is_generic_class(value: Any) -> bool:
-    """Return whether a class is subscripted as with `typing.Generic`, which returns an alias of the class."""
+    """Return whether subscripting a class works as in `typing.Generic`, which returns an alias of the class."""
     if not is_class(value) or unbound_attribute(type(value), "__getitem__") is not UNKNOWN_OBJECT:
         return False
     definer = next((base for base in order_of(value) if "__class_getitem__" in space_of(base)), None)

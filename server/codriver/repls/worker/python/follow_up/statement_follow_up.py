@@ -153,7 +153,7 @@ class StatementFollowUp:
     def _only_sets_attributes(self, effects: Effects) -> bool:
         """Return whether a statement only sets attributes of existing objects, so that it can run a second time.
 
-        The names of some attributes may be unknown. They may then depend on what was removed from a class.
+        If the names of some attributes are unknown, they may depend on attributes that were removed from a class.
         """
         if not effects.fills or effects.accumulated:
             return False
