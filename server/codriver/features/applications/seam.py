@@ -1,8 +1,8 @@
 """Access an application through its seam, the functions that expose its state in a REPL.
 
 In Codriver's worker, the seam is an op. Everywhere else, it is called by evaluating code (see `seam_providers`). If no
-application is found when the REPL connects, the search is repeated after code that may have loaded one. The search
-precedes the report that this code has finished, so the caller can use the application immediately.
+application is found when the REPL connects, the search is repeated after code that may have loaded one. The end of this
+code is reported after the search, so that the caller can use the application immediately.
 """
 
 from __future__ import annotations

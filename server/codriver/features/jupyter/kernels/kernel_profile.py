@@ -1,6 +1,7 @@
 """The profile of a connected kernel: the operations that it supports, and alternatives to those that it lacks.
 
-A capability is listed if the kernel's quirks and its answers show it, never because its kernelspec claims it.
+A capability is listed if the kernel's quirks and answers show that the kernel has it. The claims of its kernelspec are
+ignored.
 """
 
 from __future__ import annotations

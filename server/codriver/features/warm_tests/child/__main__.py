@@ -1,11 +1,12 @@
 """The main program of a warm process, from which test runs are forked.
 
-PLAN is a file with a Python literal, because the workspace may contain a module named `json`. `libraries` are the
-interpreter's library directories, each with a trailing separator. `early` and `late` are the modules to preload before
-and after the environment variables in `variables` are set. Apart from the standard library, only modules in `packages`
-may be preloaded. `excluded` maps other modules that must not be preloaded to reasons, and `watched` lists attributes
-that imports replace. A module cannot be unloaded. If some modules turn out to be unsuitable, the process rewrites the
-plan and restarts without them.
+The argument of the program is the path of a plan. The plan is a dict, written as a Python literal instead of JSON,
+because the workspace may contain a module named `json`. `libraries` contains the interpreter's library directories,
+each with a trailing separator. `early` and `late` are the modules to preload before and after the environment variables
+in `variables` are set. Apart from the standard library, only modules in `packages` may be preloaded. `excluded` maps
+other modules that must not be preloaded to reasons, `watched` lists attributes that imports replace, and `registries`
+lists containers that imports of other modules change. A module cannot be unloaded. If some modules turn out to be
+unsuitable, the process rewrites the plan and restarts without them.
 
 Standard input and output carry such literals, one per line. The first line of output is the state (see `Forker.state`).
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
