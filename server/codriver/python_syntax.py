@@ -1,7 +1,7 @@
 """Parse Python source in any thread of the server.
 
 Python 3.11 and 3.12.0 keep the parser's recursion depth in one place for all threads. If two threads parse at the same
-time, one of them can get a `SystemError` about the depth, whatever source it parses.
+time, one of them can get a `SystemError` about the depth, regardless of the source.
 
 Source: https://github.com/python/cpython/issues/106905, fixed in Python 3.11.9, 3.12.3 and 3.13.
 """

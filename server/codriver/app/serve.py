@@ -410,7 +410,7 @@ class Server:
     def _plan_shutdown(self) -> None:
         """Add the steps of the shutdown in the order in which the parts are started. The last one runs first."""
         parts, add = self._parts, self.shutdown.add
-        # A limiter of its own, because all other threads may be busy.
+        # A separate limiter, because all other threads may be busy.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(ServerStopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)

@@ -37,8 +37,8 @@ class StartServer(Action):
 class ListenerOpened(Action):
     """Dispatched when the server accepts connections.
 
-    `requested_port` is the port in the settings, and `is_port_chosen` tells whether a user chose it. `port` is the port
-    in use, which may differ.
+    `requested_port` is the port in the settings, and `is_port_chosen` is true if a user chose it. `port` is the port in
+    use, which may differ.
     """
 
     host: ValueReference[str] = from_result(1)
@@ -147,7 +147,7 @@ class LanguagesFound(Action):
 
     languages: frozenset[str]
     repl: str = ""
-    """The value of the setting `repl` that the files suggest; empty if the files show no project."""
+    """The value of the setting `repl` that the files suggest, or empty if the files do not belong to a project."""
     needs_trust: bool = False
     """Whether the user has to accept the workspace before the REPL is started."""
     is_accepted: bool = True

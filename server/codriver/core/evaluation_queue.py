@@ -3,10 +3,10 @@
 Within a queue (`core.state.evaluation_queue`), the evaluations of one client run in the order in which they arrived,
 and clients take turns. An evaluation that is accepted while its REPL is starting waits for the REPL.
 
-A turn is one evaluation, however long it runs. Each evaluation gets a position in the order of turns when it arrives.
-When an evaluation finishes, the same client's next one moves behind everything that has arrived so far. So a client
-waits at most for the running evaluation and for one evaluation from each other waiting client, and cannot starve the
-others. A client is a connection: callers that share one also share its turns, whatever their names.
+A turn is one evaluation, no matter how long it runs. Each evaluation gets a position in the order of turns when it
+arrives. When an evaluation finishes, the same client's next one moves behind everything that has arrived so far. So a
+client waits at most for the running evaluation and for one evaluation from each other waiting client, and cannot starve
+the others. A client is a connection. Callers that share one also share its turns, regardless of their names.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed",
 UNFINISHED_STATUSES: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
 """The statuses of an evaluation that has not finished."""
 OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
-"""The statuses in which an evaluation occupies its queue and nothing else runs in it."""
+"""The statuses in which an evaluation occupies its queue, so that no other evaluation runs in this queue."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Evaluation:
     turn: int = 0
     """The position in the order of turns. Among clients' next evaluations, the lowest position runs first."""
     is_in_frame: bool = False
-    """Whether the code ran in a frame of an error. That error stays the session's last one, however the code ends."""
+    """Whether the code ran in a frame of an error. That error stays the session's last one, even if the code fails."""
     is_background: bool = False
     """Whether the code runs concurrently with all other code and waits for none of it."""
     is_answered: bool = False

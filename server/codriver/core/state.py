@@ -426,7 +426,7 @@ class State:
         They include those that a reconnecting REPL had before, so that a restart does not change the list.
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_awaited]
-        # A REPL waiting for trust counts too: clients that list tools only once then have the tool afterwards.
+        # A REPL waiting for trust counts, too, so that clients that list tools only once have the tool afterwards.
         waits = self.repl_needs_trust and any(
             r.is_owned and r.phase == "stopped" for r in self.repls_awaiting_acceptance()
         )

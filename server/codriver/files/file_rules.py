@@ -84,10 +84,10 @@ class FileRules:
     is_granting: bool = False
     """Whether the content grants rights.
 
-    The file must then belong to the current user or root, and nobody else may be able to write to it.
+    The file must then belong to the current user or root, and must not be writable by anybody else.
     """
     is_secret: bool = False
-    """Whether nobody else may be able to read the file."""
+    """Whether the file must not be readable by anybody else."""
 
 
 def is_owned_by_user(status: os.stat_result) -> bool:

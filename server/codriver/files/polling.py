@@ -70,7 +70,7 @@ class Poller(Generic[T]):
         polling thread.
         """
         wait = _Wait(self, is_changed)
-        # A limiter of its own, because polling for hours must not occupy the threads that calls wait for.
+        # A separate limiter, because polling for hours must not occupy the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
         try:
             return await anyio.to_thread.run_sync(wait.run, _rounds(), abandon_on_cancel=True, limiter=in_thread)

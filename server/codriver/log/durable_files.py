@@ -105,7 +105,7 @@ DISK_FULL_ERRORS = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSP
 class DiskErrorReporter:
     """Reports when writing to a store starts to fail and when it works again.
 
-    `name` describes the store, `directory` is its location, and `consequence` says what happens to new data in the
+    `name` describes the store, `directory` is its location, and `consequence` describes what happens to new data in the
     meantime. Repeated errors are not reported.
     """
 

@@ -13,9 +13,9 @@ class EventLog:
     source: str
     """The name of the log in queries, which starts with `$`."""
     counted_as: str
-    """The field for the number of events in answers about the output log."""
+    """The name of the field for the number of events, in answers about the output log."""
     usage_as: str
-    """The field for the size of the log in `server_health`."""
+    """The name of the field for the size of the log, in `server_health`."""
     owner: str
     """The plural noun for the events' owners in messages."""
     color: str

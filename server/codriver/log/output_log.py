@@ -85,9 +85,10 @@ Listener = Callable[[LogChange], None]
 class OutputLog(BoundedLog):
     """The log of one server run. The number and the total size of its entries are limited.
 
-    The entry with the lowest line number is evicted first. The newest entry is always retained, however long it is. All
-    methods are thread-safe. `redact` is applied to the text, caller, namespace and data of each entry. `listener` is
-    called with each change in order, in the thread that added the entries. Exceptions that it raises are logged.
+    The entry with the lowest line number is evicted first. The newest entry is always retained, no matter how long it
+    is. All methods are thread-safe. `redact` is applied to the text, caller, namespace and data of each entry.
+    `listener` is called with each change in order, in the thread that added the entries. Exceptions that it raises are
+    logged.
     """
 
     def __init__(

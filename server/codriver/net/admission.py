@@ -66,7 +66,7 @@ class AdmittedPeer:
     accepts_skills: bool = True
     """Whether the peer's client should receive skills. False for a relay with `--no-skills`."""
     conversation: str = ""
-    """The id of the Claude Code conversation that started the peer, a relay. Empty for other clients."""
+    """The id of the Claude Code conversation that started the peer, if the peer is a relay. Empty for other clients."""
     stops_server: bool = False
     """Whether the peer only asks the server to stop."""
     request: str = ""

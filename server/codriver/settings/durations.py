@@ -37,7 +37,10 @@ class Durations:
     settle_s: float = 2.0
     """How long to wait for an interrupted evaluation to stop."""
     behind_input_s: float = 0.5
-    """How long to wait for an earlier input prompt. The prompt of a disconnected client is cancelled immediately."""
+    """How long a call waits for an evaluation that is queued behind one waiting for input.
+
+    The prompt of a disconnected client is cancelled immediately.
+    """
     task_s: float = 2.0
     """How long a call may run before it becomes a task, if the client supports tasks."""
     tests_s: float = 25.0
@@ -54,7 +57,7 @@ class Durations:
     task.
     """
     found_s: float = 1.0
-    """How long a call waits for a session that it names and that does not exist.
+    """How long a call waits for the session that it names, if that session does not exist yet.
 
     Its REPL may just have been started. A port file is found within this time.
     """

@@ -61,7 +61,7 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
 """For each switch, the value that grants something. A workspace may always choose the opposite."""
 
 _GRANTING_STRINGS: Final = frozenset({"host", "python"})
-"""String settings that grant something whatever their value."""
+"""String settings that grant something regardless of their value."""
 
 
 def granting_items(

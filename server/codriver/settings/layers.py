@@ -122,7 +122,7 @@ class WithheldSetting:
 
     @property
     def change(self) -> str:
-        """Return a clause that says why the value is ignored."""
+        """Return a clause that explains why the value is ignored."""
         if self.error is not None:
             return f"because your acceptance has lapsed: {self.error}"
         if self.accepted:

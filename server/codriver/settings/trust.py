@@ -1,7 +1,7 @@
 """Records of the workspaces whose settings and Python environments the user trusts, stored outside the workspaces.
 
 The environment grant lets a server that a client starts run the project's own REPL and the programs in its environment.
-It covers the workspace and the directory of the environment, whatever the settings are. It lapses when somebody else
+It covers the workspace and the directory of the environment, regardless of the settings. It lapses when somebody else
 gains control over that directory (see `environments`).
 
 The settings grant stores the accepted values of settings that grant something (see `granting`), so that later

@@ -43,7 +43,7 @@ DURATION_PATTERN: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IG
 TIME_OF_DAY_PATTERN: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 """Matches a time of day, with or without seconds."""
 EVENT_NAMES: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
-"""Names of events in rows, by the kind of the event's log entry."""
+"""Names of events in answers, by the kind of the event's log entry."""
 OMITTED_RUN_DETAILS: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
 """Details of test runs that are omitted from rows."""
 HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
@@ -59,7 +59,7 @@ class ActivityArguments(Arguments):
     file: str | None = Field(None, description="Edits and loads of this file.")
     text: str | None = Field(None, description="Text that the entry contains.")
     repl_session_key: str | None = None
-    """Key of a session or REPL. If given, only code, loads and output there are listed."""
+    """Key of a session or REPL. If given, only its code, loads and output are listed."""
     limit: int = Field(20, ge=1, le=500, json_schema_extra=remove_default)
 
 

@@ -134,7 +134,10 @@ class NoteEditArguments(Arguments):
     is_again: str | bool = False
     """Whether the client continues only because it was blocked at the end of this turn."""
     wait_ms: int | None = Field(None, ge=0, le=MAX_WAIT_MS)
-    """How long the hook can wait. Default: 20 s for tests, otherwise 1 s, as its program ends after 1.5 s."""
+    """How long the hook can wait, in milliseconds.
+
+    The default is 20 s for tests, and otherwise 1 s, because the hook's program ends after 1.5 s.
+    """
     render_for: Literal["", "claude-code", "codex"] = ""
 
     @property

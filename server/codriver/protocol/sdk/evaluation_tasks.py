@@ -167,7 +167,7 @@ class EvaluationTasks:
         }
 
     async def answer_call(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer a call that requests a task with the task. Pass all other requests on.
+        """If a call requests a task, answer it with the task. Pass on all other requests.
 
         Raises:
             MCPError: the tool cannot be called as a task, there are too many tasks, or the client supports none.
@@ -491,7 +491,7 @@ class Task:
     """Called for each change of `status`, once the client knows about the task."""
     id: str = field(default_factory=lambda: secrets.token_hex(TASK_ID_BYTES))
     is_detached: bool = False
-    """Whether the client knows about the task, in which case the end of the call stops nothing."""
+    """Whether the client knows about the task, in which case its evaluation is not stopped when the call ends."""
     status: TaskStatus = "working"
     words: str = ""
     """Description of the task's state."""

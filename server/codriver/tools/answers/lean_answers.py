@@ -120,7 +120,7 @@ def make_reader(
     given = arguments.__dict__
     expected_session: str | None = given.get("repl_session_key")
     if expected_session is None and not (repl is not None and repl.origin.is_discovered_only):
-        # An answer always names a kernel of a person if the call did not.
+        # An answer names a person's kernel unless the call did.
         expected_session = default_session or _default_session(call, who)
     return AnswerReader(
         who=who,

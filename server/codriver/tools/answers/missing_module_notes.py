@@ -71,7 +71,7 @@ def find_import_directories(workspace: Path, name: str) -> list[str]:
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
     """Yield directories that may contain a module.
 
-    The second value tells whether the module is a file or has an `__init__.py`.
+    The second value is true if the module is a file or has an `__init__.py`.
     """
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_TIMEOUT_S

@@ -169,7 +169,7 @@ class Services:
     now: Callable[[], int]
     """Return the time in epoch milliseconds."""
     client_counters: Callable[[], list[dict[str, object]]]
-    """Return one row for each connected client: its queue and its losses."""
+    """Return a JSON object for each connected client, with the length of its queue and its dropped notifications."""
     query: Callable[[LogQuery], QueryAnswer]
     """Answer a Datalog query. Blocks, so use the threads in `work`. Raises `RefusedError`."""
     history: History

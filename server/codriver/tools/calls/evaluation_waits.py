@@ -164,7 +164,7 @@ def _describe_progress(call: Call, evaluation: str) -> str:
     if current.is_test_job:
         return f"test run {evaluation}: {describe_test_progress(call, current)}"
     transcript = call.services.transcripts.get(evaluation)
-    # Only text that is in memory: this line is a preview, and may be hidden by blank space.
+    # Only text in memory is considered, because this line is just a preview. Blank text may hide it.
     output = transcript.out.last(10 * MAX_PROGRESS_CHARACTERS).text if transcript else ""
     last = output.rstrip().rsplit("\n", 1)[-1][-MAX_PROGRESS_CHARACTERS:]
     return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")

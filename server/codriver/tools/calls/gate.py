@@ -46,7 +46,7 @@ G = TypeVar("G", bound=ArgumentModel)
 CHECK_INTERVAL_S = 0.02
 """Interval, in seconds, for checking the state that a call is waiting for."""
 MIN_TIMEOUT_MS = 100
-"""Maximum wait for REPLs that does not reduce a call's timeout, and the minimum of a reduced timeout."""
+"""Longest wait for REPLs that is not deducted from a call's timeout, and the minimum of the remaining timeout."""
 CONNECT_TIMEOUT_S = 2.0
 """Maximum time for newly found REPLs to connect before one is chosen, in seconds.
 

@@ -451,7 +451,7 @@ async def await_serving_repl(call: Call, file: Path, wait_s: float) -> None:
 def _project_directory(repl: Repl, workspace: Path) -> Path:
     """Return the project directory of a REPL, or the workspace if it is unknown.
 
-    An application in this workspace may have been started in any directory.
+    It is also the workspace for an application outside it, which may have been started in any directory.
     """
     if repl.profile is not None and repl.profile.project_root:
         root = Path(repl.profile.project_root)

@@ -125,7 +125,7 @@ def possible_repls(state: State, key: str | None, target: Target | None = None) 
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
         return [repl for repl in repls if not repl.origin.is_discovered_only] or repls
-    # For an unknown session, any of them: the code is read before the name is refused.
+    # For an unknown session, this can be any REPL, because the code is read before the name is refused.
     return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 
 

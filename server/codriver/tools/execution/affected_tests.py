@@ -260,7 +260,7 @@ async def _choose_python_tests(
     executing, unaffected = await services.work.files.run(call.client, find)
     executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
     left_out = 0
-    if executing:  # otherwise the files that import it are all that could run
+    if executing:  # otherwise, only the files that import it could run
         named = [name for name in named if workspace / name not in unaffected]
         executing_files = {name.partition("::")[0] for name in executed}
         left_out = len(
@@ -314,7 +314,7 @@ def _tests_by_execution(
             in_bodies = functions_with_changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]
-            # Lines outside bodies, and texts that the server's Python does not parse, are assigned by indentation.
+            # Lines outside bodies, and code that the server's Python cannot parse, are assigned by indentation.
             functions += [(file, name) for name in (changed_functions(*sources) if in_bodies is None else in_bodies)]
             before[file] = old
     found = [test for test in executions.tests_executing(functions) if Path(test[0]).exists()]

@@ -138,7 +138,7 @@ class LiveSteps:
         self._loaded = anyio.Event()
         self._choice_made: Choice | None = None
         self._python_fields: dict[str, object] = {}
-        """Answer fields about the tests that ran in a separate process."""
+        """Fields of the answer about the tests that ran in a separate process."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:

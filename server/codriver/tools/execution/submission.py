@@ -29,7 +29,7 @@ MAX_CLIENT_BYTES = 32 * 2**20
 MAX_TOTAL_BYTES = 128 * 2**20
 """Maximum total size of unfinished code across all clients."""
 GUARANTEED_CLIENT_BYTES = 64 * 1024
-"""Number of bytes of unfinished code that each client may always have, however much the others have.
+"""Number of bytes of unfinished code that each client may always have, no matter how much the others have.
 
 Together they are 32 MiB for the maximum number of clients.
 """

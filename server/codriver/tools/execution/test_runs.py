@@ -143,7 +143,10 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
 
 
 def with_comparison(call: Call, answer: Answer) -> Answer:
-    """Compare the failed tests of a run with an earlier run in which they passed, once the answer has been sent."""
+    """Return the answer with a hook that compares its failed tests with an earlier run once it has been sent.
+
+    In the earlier run, the tests passed.
+    """
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
         return answer

@@ -284,7 +284,7 @@ class LispDrift:
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
-        """Return each known namespace's mark and whether it has files, for `Adapter.changed_namespaces`."""
+        """Return the mark of each known namespace and whether it has files, for `Adapter.changed_namespaces`."""
         return self._marks
 
     def files(self, loaded: LoadedCode) -> set[str]:

@@ -17,7 +17,7 @@ MAX_CLIENT_WAITS = 64
 MAX_TOTAL_WAITS = 512
 """Maximum number of waiting queries across all clients."""
 GUARANTEED_CLIENT_WAITS = 8
-"""Number of queries that each client may always have waiting, however many the others have."""
+"""Number of queries that each client may always have waiting, no matter how many the others have."""
 MAX_CLIENT_ROWS = 1_000_000
 """Maximum number of rows remembered for a client, at eight bytes each, to recognize new rows."""
 MAX_TOTAL_ROWS = 8_000_000
