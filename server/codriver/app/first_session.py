@@ -189,7 +189,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesFound:
     """Scan the workspace for the languages of its files and a suitable REPL.
 
-    `known` are languages that are already known and not searched for. Reads directories, so it blocks.
+    `known` are languages that are already known, for which it does not search. Reads directories, so it blocks.
     """
     languages = {**SUFFIXES_BY_LANGUAGE, **features.languages()}
     missing = {name: suffixes for name, suffixes in languages.items() if name not in known}

@@ -105,7 +105,7 @@ class ServeOptions:
     overrides: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """Settings from the command line, by name."""
     ends_when_idle: bool = False
-    """Whether the server stops when it has had no clients for a while."""
+    """Whether the server stops after it has had no clients for a while."""
     on_reached: Callable[[], None] | None = None
     """Called when the server accepts connections."""
     is_on_demand: bool = False

@@ -251,7 +251,7 @@ class Core:
     ) -> None:
         """Set up the core with a function for each class of actions and effects.
 
-        `now` returns epoch milliseconds. `performers` receives this core, so that performers can report to it. It must
+        `now` returns epoch milliseconds. `performers` receives this core, so that performers can report to it, but must
         not dispatch actions itself.
 
         Raises:

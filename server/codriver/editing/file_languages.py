@@ -77,7 +77,7 @@ class ReplaceText:
 
 @dataclass(frozen=True, slots=True)
 class _Occurrence:
-    """An occurrence of a string. `line` counts from 1."""
+    """An occurrence of a string. Lines are counted from 1."""
 
     start: int
     line: int

@@ -91,7 +91,7 @@ def describe_syntax_error(error: SyntaxError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function, method, class or assignment. The lines count from 1, and decorators belong to the definition."""
+    """A function, method, class or assignment. Lines are counted from 1, and decorators belong to the definition."""
 
     name: str
     node: Definer

@@ -272,7 +272,7 @@ class History:
                     del self._unrecorded[next(iter(self._unrecorded))]
             if self._is_writable:
                 self._pending.append(entry)
-                # If the disk is slow, entries that are waiting for it must not stay in memory after they have been evicted.
+                # If the disk is slow, entries waiting for it must not stay in memory after they are evicted.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._forget_pending(evicted[-1])
         self._wake()

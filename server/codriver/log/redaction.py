@@ -35,7 +35,7 @@ SECRET_KEY_ENDINGS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
 MIN_SECRET_CHARACTERS = 8
 """Minimum length of a secret. Shorter values, such as "true" and "dev", occur in ordinary text."""
 MIN_SECRET_LINE_CHARACTERS = 20
-"""Minimum length at which a line of a secret counts as a secret, too. A shorter line may be an ordinary word."""
+"""Minimum length of a line of a secret for it to be redacted on its own. A shorter line may be an ordinary word."""
 LINE_END_PATTERN = re.compile(r"[\r\n]+|(?:\\r)?\\n")
 r"""Matches line endings within a value, including `\n` as two characters, which some configuration files require."""
 BEGIN_OR_END_MARK = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")

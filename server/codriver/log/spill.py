@@ -360,7 +360,7 @@ class SpillStore:
         return unwritten > self.max_stored and not is_hopeful
 
     async def wait_until_written(self) -> None:
-        """Wait while much text is unwritten, unless the disk is blocked. This slows down a program's output."""
+        """Wait while a lot of text is unwritten, unless the disk is blocked. This slows down a program's output."""
         seen, waited_s = self._writes, 0.0
         while self.stored > PAUSE_THRESHOLD_CHARACTERS and self.movers and self._writes != self._hung_after:
             await anyio.sleep(PAUSE_POLL_INTERVAL_S)

@@ -71,7 +71,7 @@ BASE_RESOURCES = (
         "application/json",
     ),
 )
-"""Resources that always exist, as rows of URI, name, description and media type."""
+"""Resources that always exist, each with its URI, name, description and media type."""
 BASE_RESOURCE_TEMPLATES = (
     (
         LOG_URI_TEMPLATE,
@@ -93,7 +93,7 @@ BASE_RESOURCE_TEMPLATES = (
     ),
     (SKILL_URI_TEMPLATE, "Skill", "A guide for agents. resources/list lists the available guides.", "text/markdown"),
 )
-"""Templates of resources that always exist, as rows of the same form as in `BASE_RESOURCES`."""
+"""Templates of resources that always exist, in the same form as `BASE_RESOURCES`."""
 
 META_KEY_PREFIX = "codriver/"
 """Prefix of Codriver's names in the `_meta` of content. Source: MCP, general fields, `_meta`."""

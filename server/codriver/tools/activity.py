@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 Kind = Literal["code", "edits", "tests", "failures", "output"]
 
 MAX_CODE_CHARACTERS: Final = 300
-"""Maximum number of characters in a row's code, result and error. `get_evaluation` returns them in full."""
+"""Maximum number of characters in the code, result and error of an event. `get_evaluation` returns them in full."""
 MAX_OUTPUT_CHARACTERS: Final = 400
-"""Maximum number of characters in a row's output."""
+"""Maximum number of characters in the output of an event."""
 MAX_DIFF_CHARACTERS: Final = 1500
-"""Maximum number of characters in one file's diff in a row."""
+"""Maximum number of characters in one file's diff in an event."""
 SECONDS_BY_UNIT: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 """Number of seconds in each unit of a duration."""
 DURATION_PATTERN: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
@@ -45,7 +45,7 @@ TIME_OF_DAY_PATTERN: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 EVENT_NAMES: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
 """Names of events in answers, by the kind of the event's log entry."""
 OMITTED_RUN_DETAILS: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
-"""Details of test runs that are omitted from rows."""
+"""Details of test runs that are omitted from answers."""
 HUMAN_CALLERS: Final = frozenset({"human", EXTERNAL_CALLER})
 """Callers that are people: those with their own client, and those who use a REPL without this server."""
 

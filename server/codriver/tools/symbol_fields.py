@@ -56,7 +56,7 @@ def _class_fields(fields: dict[str, object], names: Names, services: Services, m
 
 
 def first_paragraph(doc: str) -> str:
-    """Return the first paragraph of a symbol's documentation, which is returned with its members or source."""
+    """Return the first paragraph of a symbol's documentation, to be included with its members or source."""
     return truncate(doc.partition("\n\n")[0], MAX_PARAGRAPH_CHARACTERS)
 
 

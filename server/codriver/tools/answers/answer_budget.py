@@ -70,7 +70,7 @@ def json_bytes(text: str) -> int:
 
 
 def cut_to_head(text: str, max_bytes: int) -> Cut:
-    """Return the longest beginning of `text` that has at most `max_bytes` bytes in JSON."""
+    """Return the longest prefix of `text` that has at most `max_bytes` bytes in JSON."""
     if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
     raw = _escape(text[: max_bytes + 1])  # a character has at least one byte
@@ -82,7 +82,7 @@ def cut_to_head(text: str, max_bytes: int) -> Cut:
 
 
 def cut_to_tail(text: str, max_bytes: int) -> Cut:
-    """Return the longest end of `text` that has at most `max_bytes` bytes in JSON."""
+    """Return the longest suffix of `text` that has at most `max_bytes` bytes in JSON."""
     if len(text) * MAX_CHARACTER_BYTES <= max_bytes:
         return Cut(text)
     # The size of a character in JSON does not depend on its position.

@@ -27,7 +27,7 @@ MAX_VALUES = 100
 MAX_CUT_NOTES = 3
 """Maximum number of notes about values that were truncated by print limits."""
 MAX_REPEATED_BYTES = 200
-"""Maximum size, in bytes, of a last value that the list of values repeats in full."""
+"""Maximum size, in bytes, at which the last value is repeated in full in the list of values."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
 """Maximum number of characters in values that are searched for images. Only the beginning of a longer value is read."""

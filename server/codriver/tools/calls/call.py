@@ -85,13 +85,13 @@ class CallHooks:
     recorders: tuple[Callable[[Call], Mapping[str, Mapping[str, Any]]], ...] = ()
     """Return the recorders of a test run in a separate process, with their options, by name."""
     complete: tuple[Callable[[Call, Answer, str], Awaitable[Answer]], ...] = ()
-    """Add to an answer about the evaluation or test run with this id."""
+    """Return an answer about the evaluation or test run with this id, with the feature's additions."""
     hints: tuple[Callable[[Repl], str], ...] = ()
     """Return a clause that the hint about a repeated failure ends with, or an empty string."""
     failed: tuple[Callable[[Call, str], None], ...] = ()
     """Called when an answer about failed tests of this run is being sent."""
     sent: tuple[Callable[[Call, Repl, Session, Request], None], ...] = ()
-    """Called when the caller's code was accepted for a session, where it is now waiting or running."""
+    """Called when the caller's code has been accepted for a session, where it is now waiting or running."""
     notes: tuple[Callable[[Call, Evaluation], Awaitable[Sequence[str]]], ...] = ()
     """Return notes for an answer about an evaluation. They follow those about its outcome."""
     edited: tuple[Callable[[Call, EditedFile], Awaitable[Sequence[str]]], ...] = ()
@@ -101,7 +101,7 @@ class CallHooks:
     describe: tuple[Callable[[Call, Evaluation], Awaitable[AnswerAddition | None]], ...] = ()
     """Return an addition to the answer about an evaluation, or None."""
     guards: tuple[Callable[[Services, str, Change], str], ...] = ()
-    """Return why a caller must not change a file, or an empty string. They may wait for other programs."""
+    """Return why a caller must not change a file, or an empty string. Guards may wait for other programs."""
     changed: tuple[Callable[[Call, str, Path], None], ...] = ()
     """Called with each file that the caller of this name changed, reverted, or reported as changed."""
     process_of: Mapping[str, Callable[[str], int | None]] = field(default_factory=lambda: MappingProxyType({}))
@@ -270,7 +270,7 @@ class Call:
     conversation: str = ""
     """The client's session that the call comes from, if it has a name."""
     conversation_number: int = 1
-    """The number of that session. It is part of the name of an unnamed caller, except for the first one."""
+    """The number of the session in `conversation`. It is part of the name of an unnamed caller, unless it is 1."""
     evaluations: list[str] = field(default_factory=list)
     """Ids of the evaluations that the call started or describes."""
     added: Mapping[type, Any] | None = None

@@ -35,15 +35,15 @@ class ClientTraits:
     answer_characters: int = 20_000
     """Longest JSON answer that reaches the model whole. Of a longer one, it sees only a part or a file name."""
     lifts_limit: bool = False
-    """Whether answers from `LIFTED_TOOLS` may have `MAX_LIFTED_CHARACTERS`."""
+    """Whether answers from `LIFTED_TOOLS` may have up to `MAX_LIFTED_CHARACTERS` characters."""
     has_budget: bool = True
     """Whether the setting `maxTextBytes` limits an answer's text, unless the call requests more."""
     accepts_structure: bool = True
-    """Whether answers also have `structuredContent`, and tools its schema."""
+    """Whether answers also contain `structuredContent`, and descriptions of tools its schema."""
     reads_whole: bool = False
     """Whether values are printed whole unless the call sets a limit, because the client is a script."""
     wants_detail: bool = False
-    """Whether answers about evaluations have every field, unless the call specifies otherwise."""
+    """Whether answers about evaluations contain every field, unless the call specifies otherwise."""
     shows_images: bool = True
     """Whether the client passes images to its model. Otherwise the text names a file that the client can open."""
     wait_ms: int = 25_000

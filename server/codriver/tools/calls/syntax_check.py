@@ -36,7 +36,7 @@ MAX_FORMS = 1_000_000
 MAX_TOP_LEVEL_FORMS = 100_000
 """Maximum number of top-level forms.
 
-Their text, position and value are stored until all have run: 150 bytes or more each.
+Their text, position and value are stored until all have run, which takes at least 150 bytes for each form.
 """
 MAX_PYTHON_CHARACTERS = 2**18
 """Maximum number of characters parsed by the server.

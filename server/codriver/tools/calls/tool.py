@@ -85,7 +85,7 @@ class Tool:
     )
     """Models of arguments that features add to objects inside the arguments, by the model of the object.
 
-    Pydantic passes it to these objects' validators as their context.
+    Pydantic passes this mapping to the objects' validators as their context.
     """
     source: CapabilitySource | None = None
     """Where the first capability of `needs` comes from, if only some REPLs can have it."""

@@ -368,7 +368,7 @@ async def _failed_namespaces(call: Call, repl: Repl) -> list[str]:
 
 
 def _runnable_name(row: Json, workspace: Path) -> str:
-    """Return the name with which the test in a result row can be run again.
+    """Return the name with which the test in a result can be run again.
 
     This is a file for Basilisp files in the workspace, and otherwise a namespace.
     """

@@ -596,7 +596,7 @@ def _failure_messages(failures: Iterable[TestFinished]) -> dict[str, str]:
 
 
 def _qualified_test_name(row: Mapping[str, object]) -> str:
-    """Return the name of the test in a result row, with its namespace."""
+    """Return the name of the test in a result, with its namespace."""
     return "/".join(str(row[key]) for key in ("ns", "test") if row.get(key))
 
 

@@ -220,7 +220,7 @@ TIMESTAMP_SLACK_MS: Final = 20
 class Source:
     """The current definitions in a file, and the file's stamp.
 
-    `text` reads the text of the file again, because it is not stored. It blocks.
+    `text` reads the text of the file again, because the text is not stored. This blocks.
     """
 
     path: str
