@@ -1,7 +1,7 @@
 """Files for agents that `codriver init` installs: skills, and a block in AGENTS.md.
 
-The last line of a skill's file has the digest of its text, so that an unchanged file can be replaced or removed, and a
-file that a user has changed is left alone.
+The last line of a skill's file contains a digest of its text, so that an unchanged file can be replaced or removed, and
+a file that a user has changed is left alone.
 """
 
 from __future__ import annotations

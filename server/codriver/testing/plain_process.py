@@ -1,8 +1,9 @@
 """Run tests in a new process.
 
-To the tests it is `python -m pytest`, `python -m unittest` or `python manage.py test`. Results and output go through
-files, because a process started by a test could hold a pipe open forever. A run ends when its process ends. The process
-leads a process group, which is killed when the run has finished or the server has exited for any reason.
+To the tests, the process looks like `python -m pytest`, `python -m unittest` or `python manage.py test`. Results and
+output go through files, because a process started by a test could hold a pipe open forever. A run ends when its process
+ends. The process leads a process group, which is killed when the run has finished or the server has exited for any
+reason.
 """
 
 from __future__ import annotations

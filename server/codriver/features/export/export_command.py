@@ -1,7 +1,7 @@
 """`codriver export`: turn evaluations into documents or recordings.
 
-A document is a test file or a notebook. Exit status: 0 the file was written, 1 it was not, 2 wrong
-usage, 3 no server.
+A document is a test file or a notebook. The exit status is 0 if the file was written, 1 if it was not, 2 for wrong
+usage, and 3 if there is no server.
 """
 
 from __future__ import annotations

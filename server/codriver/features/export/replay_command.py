@@ -1,6 +1,6 @@
 """`codriver replay`: run a recorded session in a fresh REPL and compare the results with the recorded ones.
 
-Exit status: 0 all results are the same, 1 a result differs, 2 wrong usage.
+The exit status is 0 if all results are the same, 1 if a result differs, and 2 for wrong usage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Find the project's functions that a failed statement called.
 
 One of them may have returned a wrong value. They are found by the names in the statement and in the statements that
-assigned its variables or called something with them. No project code is called: attributes are looked up as they are
-stored. If a recorder knows which functions ran, the others are left out, and functions that no name leads to are added.
+assigned its variables or called something with them. No project code is called, because attributes are looked up
+statically. If a recorder knows which functions ran, the others are left out, and functions that no name leads to are
+added.
 """
 
 from __future__ import annotations

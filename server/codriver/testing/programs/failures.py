@@ -1,7 +1,7 @@
 """Describe failures of tests as plain values: class, frames, variables at the failure, and the errors that caused it.
 
-Variables are converted to short strings at once, because fixtures and later tests change them. That does not run
-project code, and variables whose names suggest secrets are omitted.
+Variables are converted to short strings immediately, because fixtures and later tests change them. The conversion runs
+no project code, and omits variables whose names suggest secrets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Record the project's functions that each test executes, with `sys.monitoring` in Python 3.12 and later.
 
-A global event finds code objects, and is disabled for each one at once. All other events are local to the project's
-code. A function that is called often in a test has its events disabled until another test starts. Functions that run
-while a file is imported count for all tests in the file, and those of a shared fixture for all tests that use it.
+A global event discovers code objects, and is disabled for each one as soon as it is found. All other events are local
+to the project's code. If a function is called often in a test, its events are disabled until another test starts.
+Functions that run while a file is imported count for all tests in the file, and those of a shared fixture for all tests
+that use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parse each file with failures once for all failures in a run.
 
-Parsing a large test file takes longer than most of its tests. Without this, it would be parsed for each frame of each
-failure, by pytest and by Codriver.
+Parsing a large test file takes longer than most of its tests. Without this cache, the file would be parsed for each
+frame of each failure, by pytest and by Codriver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The pytest plugin that writes the events of a run. For pytest 7 and later.
+"""The pytest plugin that writes the events of a run. It requires pytest 7 or later.
 
-A failure is described in the process that runs the test, and transported with its report, which plugins such as xdist
-send to another process. Everything else is read from the reports.
+A failure is described in the process that runs the test. The description is attached to the report, which plugins such
+as xdist send to another process. Everything else is read from the reports.
 """
 
 from __future__ import annotations

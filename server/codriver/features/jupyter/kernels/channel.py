@@ -1,10 +1,10 @@
 """The interface of a channel, which is a connection to one kernel.
 
-* **Order.** `on_message` is called on the event loop, in the order of each socket. Messages from different sockets
-  are not ordered.
+* **Order.** `on_message` is called on the event loop. The messages of each socket are in order, but messages from
+  different sockets are not.
 * **Draining.** A channel always reads, even if nobody is waiting for a message.
 * **At most once.** A posted message is sent once. Nothing is sent again after a lost connection.
-* **Closing.** A closed channel stays closed, and `wait_closed` returns the cause. Leaving the context that opened a
+* **Closing.** A closed channel stays closed, and `wait_closed` returns the cause. Exiting the context that opened a
   channel closes it. The kernel continues to run.
 """
 
