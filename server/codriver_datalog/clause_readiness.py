@@ -31,7 +31,8 @@ def provided_variables(clause: Clause) -> frozenset[str]:
 def find_bound_variables(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
     """Return the variables that are bound after running these clauses in any possible order.
 
-    `bound` are the variables bound beforehand. Returns None if a clause cannot run because nothing binds its variables.
+    `bound` contains the variables bound beforehand. Returns None if a clause cannot run because nothing binds its
+    variables.
     """
     waiting = list(clauses)
     while waiting:

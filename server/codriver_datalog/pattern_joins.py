@@ -77,7 +77,7 @@ class Match:
     def matching_records(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
         """Return the records that satisfy all row-independent conditions.
 
-        `required` are the positions that are never None.
+        `required` contains the positions that are never None.
         """
         for position, value in self.fixed:
             # A missing value is None in a record, so nil must not match it.

@@ -62,8 +62,8 @@ class SolvedRules(Protocol):
     ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return a function that evaluates a rule for a batch of inputs.
 
-        An input has the values of the arguments at `positions`. The function returns another function, which maps each
-        of these inputs to its answers. An answer has the values of all arguments.
+        An input consists of values for the arguments at `positions`. The function returns another function, which maps
+        each of these inputs to its answers. An answer consists of values for all arguments.
         """
 
 

@@ -339,9 +339,9 @@ Positions = tuple[int, ...]
 
 
 class Table:
-    """The answers of one rule when the arguments at `positions` are bound, for each input.
+    """The answers of one rule for each input, which consists of values for the arguments at `positions`.
 
-    An input has the values of these arguments. `readers` are the jobs that run again when an input has new answers.
+    `readers` contains the jobs that run again when an input has new answers.
     """
 
     def __init__(self, branches: tuple[Branch, ...], positions: Positions) -> None:
@@ -420,8 +420,8 @@ class RuleSolver:
     ) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
         """Return a function that evaluates a rule for a batch of inputs.
 
-        An input has the values of the arguments at `positions`. The function returns another function, which maps each
-        of these inputs to its answers. If it is called while another rule is being evaluated, answers may be
+        An input consists of values for the arguments at `positions`. The function returns another function, which maps
+        each of these inputs to its answers. If it is called while another rule is being evaluated, answers may be
         incomplete, and the other rule is evaluated again when there are more.
         """
         key = (call.name, call.source, positions)

@@ -105,7 +105,7 @@ class FunctionCall:
 class Not:
     """A clause `(not …)` or `(not-join [?a] …)`, which drops rows for which the nested clauses have an answer.
 
-    `join` are the variables shared with other clauses, or None if all common variables are shared.
+    `join` contains the variables shared with other clauses, or None if all common variables are shared.
     """
 
     join: frozenset[str] | None
@@ -143,7 +143,7 @@ Clause = Pattern | Predicate | FunctionCall | Not | Or | RuleCall
 class Branch:
     """One definition of a rule. A rule with several definitions returns the rows of all of them.
 
-    `head` are the parameters. Those in `required` must be bound by the caller.
+    `head` contains the parameters. Those in `required` must be bound by the caller.
     """
 
     head: tuple[str, ...]
@@ -208,8 +208,8 @@ Input = Source | RulesInput | Binding
 class Query:
     """A parsed and checked query.
 
-    `keys` are the keys of the values in a row if rows are maps. `schema` has all attributes that the query may use,
-    including those that only some sources have.
+    `keys` contains the keys of the values in a row if rows are maps. `schema` contains all attributes that the query
+    may use, including those that only some sources have.
     """
 
     text: Text

@@ -67,7 +67,7 @@ def _extra_indentation(indent: str, space: str) -> str:
 def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) -> bool:
     """Return whether the first line of a source text lacks its indentation while the other lines have theirs.
 
-    This is the case if the first line was cut out of an indented line. `found` are the tokens of the text.
+    This is the case if the first line was cut out of an indented line. `found` contains the tokens of the text.
     """
     old_lines = set(_iterate_lines(old, list(tokens(old))))
     lines = list(_iterate_lines(text, found))

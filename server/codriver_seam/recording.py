@@ -92,7 +92,7 @@ class Seam:
 
 
 seam = Seam()
-"""The seam of this process."""
+"""The events, handlers, frames and predicates of this process."""
 
 
 def reset() -> None:

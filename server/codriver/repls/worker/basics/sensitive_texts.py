@@ -117,7 +117,7 @@ def _chunks(text: str) -> list[str]:
 
 
 SEAM_PACKAGE = "codriver_seam"
-"""The name of the seam's package."""
+"""The package through which an application exposes its state to agents. Codriver calls this the application's seam."""
 SEAM_RELATIVE_FILE = os.path.join(SEAM_PACKAGE, "__init__.py")
 SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), SEAM_RELATIVE_FILE)
 """The path of Codriver's own copy of the seam, next to the package that contains this module."""
@@ -143,13 +143,13 @@ def make_seam_importable() -> None:
 
 
 def enabled_seam() -> Any:
-    """Return the seam's module if the application has enabled the seam, or None."""
+    """Return the module `codriver_seam` if the application has enabled its seam, or None."""
     module = sys.modules.get(SEAM_PACKAGE)
     return module if getattr(module, "session_id", None) else None
 
 
 def notify_seam_of_load() -> None:
-    """Notify the seam that code was loaded again."""
+    """Notify the application's seam, if it is enabled, that code was loaded again."""
     module = enabled_seam()
     if module:
         module.loaded()

@@ -1,4 +1,4 @@
-"""Call an application's seam for clients, and report the origin of its events."""
+"""Let clients call the seam of an application (`codriver_seam`), and report the origin of the application's events."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
 SEAM_OP = "codriver/seam"
-"""The op that calls one of the seam's accessors, and the field with the seam's session id."""
+"""The op that calls an accessor of the application's seam, and the field that contains the seam's session id."""
 EVENTS_FIELD = "codriver/app-events"
-"""The field with a frame of events. Frames are sent with the id of the request that subscribed to them."""
+"""The field that contains a frame of events. Frames are sent with the id of the request that subscribed to them."""
 ORIGIN_FIELD = "codriver/origin"
 """The request field that identifies the caller in the application's events."""
 

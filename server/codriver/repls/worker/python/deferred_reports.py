@@ -52,7 +52,7 @@ class DeferredReports:
     ) -> Iterator[tuple[str, str]]:
         """Yield the name and reason of each deferred report that is still true after its module was loaded.
 
-        `evaluated` are the names that the load has computed again.
+        `evaluated` contains the names that the load has computed again.
         """
         edited = set(evaluated)
         for change in changes:

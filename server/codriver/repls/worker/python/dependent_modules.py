@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class DependentModules:
     """Finds the modules that depend on an edited module.
 
-    - `words` are the names that may have changed.
-    - `reached` are the names of the modules that mention one of these names.
-    - `roots` are the names of other modules with objects that may have changed.
-    - `earlier` are the names of those dependent modules that are imported before the edited module.
+    - `words` contains the names that may have changed.
+    - `reached` contains the names of the modules that mention one of these names.
+    - `roots` contains the names of other modules with objects that may have changed.
+    - `earlier` contains the names of those dependent modules that are imported before the edited module.
 
     `has_getter` returns whether the edited module has a `__getattr__` that creates names when they are looked up.
     """

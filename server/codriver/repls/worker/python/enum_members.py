@@ -43,8 +43,8 @@ def is_enum(kind: object) -> bool:
 def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
     """Update the members of an existing enumeration to those of a new one. Unchanged members stay the same objects.
 
-    `changed` are the names whose definitions have changed. Return the names of members that were replaced and are still
-    in use.
+    `changed` contains the names whose definitions have changed. Return the names of members that were replaced and are
+    still in use.
 
     Raises:
         TypeError: the existing class cannot have these members.

@@ -114,7 +114,7 @@ def reachable_objects(space: dict[str, Any]) -> Iterator[object]:
 def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
     """Return each old code object with its successor in the new source, by the id of the old one.
 
-    `same` are pairs of statements that are in both sources, and `changed` are pairs of functions that differ.
+    `same` contains pairs of statements that are in both sources, and `changed` contains pairs of functions that differ.
     """
     found: Codes = {}
     for item, other in same:

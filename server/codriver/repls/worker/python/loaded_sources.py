@@ -223,7 +223,7 @@ class LoadedSources:
     def record_changed_names(self, name: str, standing: Mapping[str, RememberedValue | None]) -> None:
         """Store the current names in a module after loading another module has changed some.
 
-        `standing` are the names that were left unchanged.
+        `standing` contains the names that were left unchanged.
         """
         load = self.loads.get(name)
         if load is not None:

@@ -34,14 +34,14 @@ AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__
 class NameChanges:
     """The names that have changed since a module started to load.
 
-    - `edited` are the names bound by statements that differ between the sources.
-    - `before` are the previous names in each module.
+    - `edited` contains the names bound by statements that differ between the sources.
+    - `before` contains the previous names in each module.
     - `public_before` is the previous `__all__` of each module.
-    - `updated` are the names whose objects were changed in place.
-    - `codes` are the functions whose code changed.
-    - `refilled` are the ids of the objects whose contents changed, each with the names of the changed attributes, or
-      None if these are unknown.
-    - `reordered` are the classes whose attributes are in a different order than after a fresh import.
+    - `updated` contains the names whose objects were changed in place.
+    - `codes` contains the functions whose code changed.
+    - `refilled` contains the ids of the objects whose contents changed, each with the names of the changed attributes,
+      or None if these are unknown.
+    - `reordered` contains the classes whose attributes are in a different order than after a fresh import.
     """
 
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:

@@ -28,10 +28,10 @@ MAX_REFERENCE_STEPS = 5
 class Rebuilds:
     """The statements to run again because an object is created again.
 
-    - `forced` are the statements to run when their turn comes.
-    - `done` are the statements that have already run.
-    - `revived` are the names that were bound again and may be deleted by later statements.
-    - `objects` are the ids of the objects that are created again.
+    - `forced` contains the statements to run when their turn comes.
+    - `done` contains the statements that have already run.
+    - `revived` contains the names that were bound again and may be deleted by later statements.
+    - `objects` contains the ids of the objects that are created again.
     """
 
     def __init__(self, followers: Any, undo: UndoRecord) -> None:
@@ -167,7 +167,7 @@ class Rebuilds:
         }
 
     def call_hook(self, text: Text, node: ast.ClassDef, names: set[str]) -> None:
-        """Call the inherited `__init_subclass__` of a class again. `names` are the attributes that it sets."""
+        """Call the inherited `__init_subclass__` of a class again. `names` contains the attributes that it sets."""
         kind = text.space[node.name]
         bound = {name for statement in node.body for name in names_bound_by(statement)}
         for name in names & space_of(kind).keys() - bound:

@@ -39,7 +39,7 @@ Source: `Group.add_command` of click stores commands in a dictionary by name. Ty
 class Registrations:
     """Finds the objects in which an edited module registers something, and checks whether it would be registered twice.
 
-    `rebuilt` are the ids of objects that the load creates and fills again.
+    `rebuilt` contains the ids of objects that the load creates and fills again.
     """
 
     def __init__(self, text: Text, analysis: Analysis, changes: NameChanges, drift: Drift, rebuilt: set[int]) -> None:

@@ -78,8 +78,9 @@ class Registry:
 class SharedRegistries:
     """The registries that a load fills again.
 
-    `chain` are the statements that fill these registries, by module and position. `spaces` are the names in other
-    modules before statements in these modules were run again, and `standing` are those that had been rebound.
+    `chain` contains the statements that fill these registries, by module and position. `spaces` contains the names in
+    other modules before statements in these modules were run again, and `standing` contains those that had been
+    rebound.
     """
 
     def __init__(self, followers: Any) -> None:
@@ -271,7 +272,7 @@ class SharedRegistries:
         return is_known and not any(self._followers.registrations.is_of_project(base) for base in type(kind).__mro__)
 
     def _can_create(self, edited: set[int]) -> bool:
-        """Return whether the registries can be created again. `edited` are the positions of edited statements."""
+        """Return whether the registries can be created again. `edited` contains the positions of edited statements."""
         followers = self._followers
         for registry in self._found.values():
             top, value = registry.find_creation()

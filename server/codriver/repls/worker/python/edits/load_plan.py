@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 class LoadPlan:
     """The plan for loading an edited module. Planners add to it, in any order.
 
-    - `tops` are the positions of top-level statements to run.
-    - `defined` are functions and methods to define again with their decorators, by the id of their syntax node.
-    - `attributes` are assignments in classes that are to be run, and functions whose default values and annotations are
-      to be set, by the id of their syntax node. Each statement comes with its scope, such as `C.`.
-    - `members` are the names of members to update, by the scope of their enumeration.
-    - `removed` are dotted names that removed statements have bound.
-    - `previous` are the previous versions of function definitions, by the id of the new syntax node.
-    - `stays` are the names that cannot be updated completely, each with the reason.
+    - `tops` contains the positions of top-level statements to run.
+    - `defined` contains functions and methods to define again with their decorators, by the id of their syntax node.
+    - `attributes` contains assignments in classes that are to be run, and functions whose default values and
+      annotations are to be set, by the id of their syntax node. Each statement comes with its scope, such as `C.`.
+    - `members` contains the names of members to update, by the scope of their enumeration.
+    - `removed` contains dotted names that removed statements have bound.
+    - `previous` contains the previous versions of function definitions, by the id of the new syntax node.
+    - `stays` contains the names that cannot be updated completely, each with the reason.
     """
 
     def __init__(self) -> None:

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class MinimalLoad:
     """Replaces the source of a loaded module with a new one, running as little as possible.
 
-    `again` are the dotted names that were rebound at run time. The load binds them to the file's definition again.
-    `cleared_caches` are the functions whose caches were cleared, each with the number of entries in its cache.
+    `again` contains the dotted names that were rebound at run time. The load binds them to the file's definition again.
+    `cleared_caches` contains the functions whose caches were cleared, each with the number of entries in its cache.
     """
 
     def __init__(

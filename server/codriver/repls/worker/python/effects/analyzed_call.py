@@ -17,7 +17,7 @@ class AnalyzedCall:
     - `given` and `named` are the values of the positional and keyword arguments. Arguments in `**` have the name
       None.
     - `node` is the syntax node of the whole call, and `scope` is the scope that contains the call.
-    - `every` are the values of all arguments in the call itself, without the arguments that a partial object adds.
+    - `every` contains the values of all arguments in the call itself, without the arguments that a partial object adds.
     """
 
     __slots__ = ("every", "expression", "function", "given", "named", "node", "scope")

@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 class Effects:
     """The effects of running a statement.
 
-    - `reads` are the names that the statement reads, including the names read by functions that it calls.
-    - `calls` are the ids of the functions that it calls.
-    - `defaults` are the ids of the default values that these calls receive.
-    - `fills` are the ids of the existing objects that it changes.
-    - `added` are the ids of those that it changes in a way that depends on their contents, such as by adding to them.
-    - `attributes` are the attributes that it sets on existing objects, by id and name. `*` stands for an unknown name.
+    - `reads` contains the names that the statement reads, including the names read by functions that it calls.
+    - `calls` contains the ids of the functions that it calls.
+    - `defaults` contains the ids of the default values that these calls receive.
+    - `fills` contains the ids of the existing objects that it changes.
+    - `added` contains the ids of those that it changes in a way that depends on their contents, such as by adding to
+      them.
+    - `attributes` contains the attributes that it sets on existing objects, by id and name. `*` stands for an unknown
+      name.
     - `effect` is a description of the first call that may have other effects, or None.
-    - `guesses` are names that may be read, because an object or function is unknown.
+    - `guesses` contains names that may be read, because an object or function is unknown.
     - `created` is the class that is being created.
-    - `objects` are the named objects by id.
+    - `objects` contains the named objects by id.
 
     `reads` may contain special names:
 

@@ -27,9 +27,9 @@ NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
 class ChangedWords:
     """The words that a statement must mention to depend on a load.
 
-    - `words` are the names changed by the edit, without their module or class.
-    - `touched` are the positions of assignments whose values have been modified since they ran.
-    - `truths` are the results of the conditions of `if` statements before the load, by position.
+    - `words` contains the names changed by the edit, without their module or class.
+    - `touched` contains the positions of assignments whose values have been modified since they ran.
+    - `truths` contains the results of the conditions of `if` statements before the load, by position.
     """
 
     def __init__(

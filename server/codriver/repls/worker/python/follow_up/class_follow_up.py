@@ -40,7 +40,7 @@ STANDARD_BASE_MODULES = (
 class ClassFollowUp:
     """Updates the classes in a module after a change.
 
-    `remade` are the class statements that have been run again, by module and position.
+    `remade` contains the class statements that have been run again, by module and position.
     """
 
     def __init__(self, followers: Any, undo: UndoRecord) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ImportFollowUp:
-    """Updates imported names. `lazy` are the names that the `__getattr__` of the edited module creates again."""
+    """Updates imported names. `lazy` contains the names that the `__getattr__` of the edited module creates again."""
 
     def __init__(
         self,

@@ -48,7 +48,8 @@ ADDED_TO_TYPES = (list, set, collections.deque, weakref.WeakSet)
 class StatementFollowUp:
     """Updates statements that are neither definitions nor imports.
 
-    `evaluated` are the names in the edited module that were computed again although their statements were not edited.
+    `evaluated` contains the names in the edited module that were computed again although their statements were not
+    edited.
     """
 
     def __init__(
