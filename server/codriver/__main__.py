@@ -87,7 +87,7 @@ def _find_workspace(given: str | None) -> Path | None:
 
 
 def _print_plain_answer(answer: dict[str, Any] | BaseException) -> bool:
-    """Print an answer that has only output, values and plain notes.
+    """Print an answer that contains only output, values and plain notes.
 
     Returns False for any other answer, which is not printed.
     """

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Command:
     """A command that a feature adds to the command line.
 
-    `module` is imported when the command is used. It has the `click` command as `NAME_command`. `synonyms` are words
-    that other programs use for it. If a user enters one of them, the hint suggests this command.
+    `module` is imported when the command is used. It defines the `click` command as `NAME_command`. `synonyms` are
+    words that other programs use for the command. If a user enters one of them, the hint suggests this command.
     """
 
     name: str

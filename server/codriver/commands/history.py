@@ -90,8 +90,8 @@ EVALUATED_CODE_QUERY = """[:find ?line ?when ?who ?key ?code ?file :in $ $histor
 def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:
     """Return the history from the running server, or from its file if no server is running.
 
-    Each row has the line, time, caller, session key and code, and the file if it was loaded. Only rows whose code or
-    file contains `text` are returned.
+    Each row consists of the line, time, caller, session key and code, and the file if it was loaded. Only rows whose
+    code or file contains `text` are returned.
     """
     try:
         with client.connect(workspace, name="codriver-history") as connection:

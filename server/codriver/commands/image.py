@@ -1,7 +1,7 @@
 """`codriver image`: save the images of an evaluation from the log of a server or of an earlier run.
 
-A server's answer has a marker in place of each image (`codriver.core.images`). The image itself is then requested by
-its log line.
+A server's answer contains a marker in place of each image (`codriver.core.images`). The image itself is then requested
+by its log line.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _stop(workspace: Path, *, was_starting: bool) -> None:
 def _request_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
     """Ask the server to stop.
 
-    A signal is used if possible, because it works even if the server is busy, and otherwise the server's port.
+    If possible, a signal is used, because it works even if the server is busy. Otherwise, the server's port is used.
     """
     if HAS_SIGNALS:
         os.kill(process, signal.SIGTERM)

@@ -176,9 +176,9 @@ class WaitingLine:
 def waiting_line(describe: Callable[[], str]) -> Iterator[WaitingLine]:
     """Display a message with the elapsed seconds on standard error while the context is active.
 
-    The message appears only on a terminal, and only after a moment. `describe` returns it. It is called in another
-    thread, and nothing is displayed while it returns an empty string. On a terminal that cannot erase a line, the
-    message is printed once without the time.
+    The message appears only on a terminal, and only after a moment. `describe` returns the message. It is called in
+    another thread, and nothing is displayed while it returns an empty string. On a terminal that cannot erase a line,
+    the message is printed once without the time.
     """
     waiting = WaitingLine(describe)
     if not sys.stderr.isatty():

@@ -5,7 +5,7 @@ in other languages run in their REPL.
 
 Exit status: 0 all passed, 1 a test failed or could not be collected, 2 wrong usage, 5 there are no tests; others as for
 `codriver eval`. Everything is written to standard output, because CI servers interpret commands on both streams. Under
-GitHub Actions, that is disabled while the tests' output is printed.
+GitHub Actions, these commands are disabled while the tests' output is printed.
 """
 
 from __future__ import annotations

@@ -42,9 +42,9 @@ else:
         return made
 
     def replace(record: T, /, **changes: object) -> T:
-        """Return the record, which has no slots, with other values in the named fields.
+        """Return a copy of a record with other values in the named fields.
 
-        The given record is not changed.
+        The record must not have slots.
         """
         changed = object.__new__(type(record))
         values = changed.__dict__

@@ -65,7 +65,7 @@ FIRST_RETRY_PAUSE_S = 0.25
 MAX_RETRY_PAUSE_S = 10.0
 """Maximum pause between attempts to connect, in seconds."""
 MAX_STALE_RETRY_PAUSE_S = 60.0
-"""Maximum pause, in seconds, while nothing is listening on a port file's port. A rewritten file is read immediately."""
+"""Maximum pause, in seconds, while nothing listens on the port in a port file. A rewritten file is read immediately."""
 MAX_STARTS_PER_MINUTE = 4
 """Maximum number of starts of a process within a minute. After that, Codriver gives up on it."""
 MAX_DISCOVERED_REPL_ATTEMPTS = 5

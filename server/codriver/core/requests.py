@@ -99,7 +99,7 @@ class Request:
     part: str | None = None
     """The id of the part of `file` that the code comes from, for a file with parts that run separately."""
     is_partial: bool = False
-    """Whether more requests of the same evaluation follow. If so, its figures are not displayed before the last one."""
+    """Whether more requests of the same evaluation follow. If so, figures are displayed only after the last request."""
     description: str | None = None
     """One line for the log."""
     background: bool = False

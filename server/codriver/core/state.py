@@ -106,7 +106,7 @@ class ReportedStatus:
 class CallerKnowledge:
     """A record of the evaluations that were reported to a caller.
 
-    All evaluations up to `number` were reported. The evaluations in `live` were unfinished at that time.
+    All evaluations up to `number` were reported. The evaluations in `live` were unfinished when they were reported.
     """
 
     number: int

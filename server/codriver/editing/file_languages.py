@@ -64,8 +64,8 @@ class FilePart:
 class ReplaceText:
     """Replaces the string `old` with `new`.
 
-    `old` must occur only once in the text or in its scope. The scope is the definition `name` in Python, the occurrence
-    nearest to `line`, or a `part` of the file.
+    `old` must occur exactly once in the text or in its scope. The scope is the definition `name` in Python, the
+    occurrence nearest to `line`, or a `part` of the file.
     """
 
     old: str

@@ -31,7 +31,7 @@ MAX_SHARED_CHECK_S: Final = 0.005
 
 
 class PollingStoppedError(Exception):
-    """Raised in a polling thread to end it, because its caller is no longer waiting. No caller ever gets it."""
+    """Raised in a polling thread to end it, because its caller is no longer waiting. It never reaches a caller."""
 
 
 class Poller(Generic[T]):

@@ -50,7 +50,7 @@ MAX_LATE_OUTPUTS = 100
 MAX_READERS = 256
 """Maximum number of readers for whom the server remembers which late output was reported."""
 EXCESS_TRANSCRIPTS_DIVISOR = 16
-"""Divisor of the maximum number of transcripts, for the number of additional ones that may be stored.
+"""The maximum number of transcripts divided by this is the number of additional ones that may be stored.
 
 Above that number, all additional transcripts are dropped at once.
 """

@@ -131,7 +131,7 @@ class HistoryFile:
             path.sync()
 
     def replace_content(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
-        """Replace the file atomically with one that has these entries. It is only synced to disk if `is_durable`."""
+        """Replace the content of the file atomically with these entries. It is only synced to disk if `is_durable`."""
         with self.writing:
             self._close()
             sizes: list[int] = []
@@ -140,7 +140,7 @@ class HistoryFile:
             self._has_unsynced = self._is_new = not is_durable
 
     def compact(self, entries: Callable[[], Iterable[Entry]]) -> None:
-        """Replace the file with one that has these entries and those appended in the meantime.
+        """Replace the file with one that contains these entries and those appended in the meantime.
 
         Other threads can append and sync during the compaction.
         """

@@ -268,9 +268,9 @@ class OutputLog(BoundedLog):
         """Answer a Datalog query about the log (`$`) and the other sources.
 
         The memory and features' logs are only loaded if the query names them. `inputs` are JSON values for the
-        variables of `:in`, without the sources. Rules are an EDN string. Entries after the line `until` are ignored.
-        With `every_row`, the answer is a list of rows even if `:find` specifies a single one. A query takes up to
-        `time_limit_s`, so call this in a thread.
+        variables of `:in`, without the sources. Rules are passed as an EDN string. Entries after the line `until` are
+        ignored. With `every_row`, the answer is a list of rows even if `:find` specifies a single one. A query takes up
+        to `time_limit_s`, so call this in a thread.
 
         Raises:
             RefusedError: the query is invalid, the inputs do not match it, or a limit is exceeded.

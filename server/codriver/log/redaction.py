@@ -95,8 +95,8 @@ class _Secrets:
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
         """Return an index for determining whether a string ends with the beginning of a secret.
 
-        The key is the last character of the text. The value is a tuple of groups of printed forms that contain it:
-        their first letter, the length of the longest form, and the forms.
+        The key is the last character of the text. The value contains the printed forms with this character, in one
+        group for each first letter: the letter, the length of the longest form, and the forms.
         """
         return _index_beginnings(sorted(self.marks, key=len, reverse=True))
 

@@ -169,7 +169,7 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 TASKS_EXTENSION = f"{META_KEY_PREFIX}tasks"
 """Extension with which a client that uses MCP 2026-07-28 declares that it supports tasks."""
 TASKS_CAPABILITY: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
-"""The capability `tasks`, which is offered to clients that use MCP 2025-11-25 and have it themselves."""
+"""The capability `tasks`, which is offered to clients that use MCP 2025-11-25 and declare it themselves."""
 
 
 def request_meta(params: Mapping[str, Any] | None) -> Mapping[str, Any]:

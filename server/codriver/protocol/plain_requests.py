@@ -5,9 +5,9 @@ importing it takes as long as the rest of the startup. Therefore clients' first 
 are answered here. `results` creates the results for both. An unusual request, such as one with an unknown member or one
 at the wrong time, is left to the SDK, which answers it according to the protocol.
 
-A shape recognizes such a request. Shapes are stricter than the protocol where that is simpler: a request that does not
-match may still be valid, and is then read by the SDK. Unknown members, null for an absent member, or 1 for true match
-no shape.
+Plain requests are recognized by their shape. Shapes are stricter than the protocol where that is simpler: a request
+that does not match may still be valid, and is then read by the SDK. Unknown members, null for an absent member, or 1
+for true match no shape.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class LoadFileArguments(Evaluating):
     dependents: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to then load the namespaces that require the file's namespace.
 
-    In Python, with `whole`: the importing modules.
+    In Python, with `whole`, load the modules that import the file's module.
     """
     prune: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to remove names from the namespace that the file no longer defines, in Lisp."""

@@ -35,7 +35,7 @@ async def find_symbol(services: Services, target: Target, namespace: str | None,
 
     A Python name that is unknown in the module `namespace` is qualified with it. The qualified symbol limits a pattern
     to the module, and allows reading a module that is not imported from its file. A Python name that is unknown in the
-    session is looked up where the workspace defines it, if that is in one place.
+    session is looked up where the workspace defines it, if there is a single definition.
 
     Raises:
         RefusedError: the symbol cannot be resolved.

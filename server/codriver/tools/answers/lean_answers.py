@@ -18,9 +18,9 @@ These fields are omitted:
 
 With `detail: true`, and in answers to the command line, nothing is omitted.
 
-A REPL describes a failure twice: in fields, and in the report that it prints. The answer has one line for each of the
-project's frames, the chain, and no report that repeats them. If the fields have no chain, the causes are parsed from
-the report. A report that cannot be distinguished from the program's own output is not removed.
+A REPL describes a failure twice: in fields, and in the report that it prints. The answer contains one line for each of
+the project's frames, the chain, and no report that repeats them. If the fields have no chain, the causes are parsed
+from the report. A report that cannot be distinguished from the program's own output is not removed.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
 def _describe_location(frame: re.Match[str], workspace: str) -> str:
     """Return the location of a frame as text.
 
-    For sent code this is only the function, and an empty string for the sent code itself.
+    For code that a caller sent, this is only the name of the function, or an empty string outside functions.
     """
     if frame["file"].startswith(_SENT_CODE_PREFIXES[1:]):
         return f"in {frame['function']}" if _CALLED_FUNCTION_PATTERN.match(frame["function"]) else ""
@@ -461,7 +461,7 @@ def _traceback_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | No
 def _group_start(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
     """Return the start of the traceback of an exception group that ends at `end`, or None.
 
-    Its lines are indented with `|` or `+`.
+    The lines of this traceback are indented with `|` or `+`.
     """
     start = stderr.rfind(GROUP_HEADER, 0, end)
     if start < 0 or (start and stderr[start - 1] != "\n"):
@@ -509,7 +509,7 @@ def _last_traceback_start(text: str, end: int) -> int | None:
 def _previous_traceback_end(text: str, start: int) -> int | None:
     """Return the end of the traceback before the one at `start`, or None.
 
-    It belongs to the cause or context of the error.
+    That traceback belongs to the cause or the context of the error.
     """
     return next((start - len(words) for words in TRACEBACK_SEPARATORS if text.endswith(words, 0, start)), None)
 

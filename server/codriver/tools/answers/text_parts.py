@@ -86,7 +86,7 @@ def matching_lines(
 ) -> dict[str, object]:
     """Return the lines of an evaluation's values and output that contain `pattern` as a string or regular expression.
 
-    Each line has the name of its part, and its number counted from 1.
+    Each line is returned with the name of its part, and with its number counted from 1.
 
     Raises:
         RefusedError: searching for the regular expression takes too much time or memory.

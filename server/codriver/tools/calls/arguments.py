@@ -63,7 +63,7 @@ class AddedArguments:
     tools: tuple[str, ...]
     model: type[ArgumentModel]
     inside: type[ArgumentModel] | None = None
-    """The model of the objects, inside the arguments of any tool, that get these arguments. They must be unlisted.
+    """The model of the objects inside any tool's arguments that get these arguments, which must be unlisted.
 
     None for arguments of the `tools` themselves.
     """

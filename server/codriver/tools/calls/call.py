@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AddRows = Callable[[list[dict[str, object]]], list[dict[str, object]]]
-"""A function that returns the rows of `list_sessions` with additional fields and rows."""
+"""A function that returns the descriptions in `list_sessions` with additional fields and descriptions."""
 
 
 class LiveSettings(Protocol):
@@ -75,7 +75,7 @@ class CallHooks:
     May refuse the call by raising an error.
     """
     sessions: tuple[Callable[[Call], Awaitable[AddRows]], ...] = ()
-    """Called before `list_sessions` describes the REPLs: return the function that adds fields and rows to its rows."""
+    """Called before `list_sessions` describes the REPLs: return a function that extends the descriptions."""
     prepare: tuple[Callable[[Call, Repl | None], object | None], ...] = ()
     """Called before code or tests are sent to a REPL: return the feature's data for the request, or None.
 

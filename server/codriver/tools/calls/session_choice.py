@@ -373,8 +373,8 @@ def find_serving_repl(
     """Return the connected REPL that serves a file.
 
     REPLs for the file's most likely dialect are considered first. Among these, the one whose project directory is
-    nearest to the file is chosen, then the one that `preferred_repls` chooses, with its argument `used`. Returns None
-    if there is no such REPL, and an explanation if several could serve the file.
+    nearest to the file is chosen, then the one that `preferred_repls` chooses when it receives `used`. Returns None if
+    there is no such REPL, and an explanation if several could serve the file.
     """
     repls = tuple(repls)
     best = _best_serving_repls(file, repls, workspace, used)

@@ -49,7 +49,7 @@ PYTHON_DIALECT: Final = "python"
 
 @dataclass(frozen=True, slots=True)
 class _ChangedFiles:
-    """Changed files, for which the tests that they affect are run.
+    """Changed files, for running the tests that they affect.
 
     `is_all` is true if these are all files that changed since they were last tested, and false if the caller named
     them.

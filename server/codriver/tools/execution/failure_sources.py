@@ -34,7 +34,7 @@ SOURCES_TIMEOUT_S: Final = 10.0
 MAX_DETAILED_ERRORS: Final = 3
 """Maximum number of different errors with all details. The others get one line each."""
 MAX_SOURCE_CHARACTERS: Final = 1200
-"""Maximum number of source characters for a failure that has more than one function or is not the first."""
+"""Maximum number of characters of source code for a failure that is not the first, or that has several functions."""
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum number of characters of the most suspicious function, displayed in full for the first failure."""
 MAX_CALLED_CHARACTERS: Final = 4500

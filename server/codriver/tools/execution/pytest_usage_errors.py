@@ -27,7 +27,7 @@ OPTION_PLUGINS: Final = MappingProxyType(
         "-n": "pytest-xdist",
     }
 )
-"""Plugins that define options which are often used, by the start of the option."""
+"""Plugins that define frequently used options, by the start of the option."""
 
 
 def is_usage_error(error: RunError) -> bool:

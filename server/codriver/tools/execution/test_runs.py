@@ -143,10 +143,7 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
 
 
 def with_comparison(call: Call, answer: Answer) -> Answer:
-    """Return the answer with a hook that compares its failed tests with an earlier run once it has been sent.
-
-    In the earlier run, the tests passed.
-    """
+    """Return the answer with a hook that compares failed tests with a run in which they passed, once it is sent."""
     job = answer.fields.get("evaluationId")
     if not job or answer.ok:
         return answer

@@ -61,7 +61,7 @@ class QueryLimits:
 
     @contextmanager
     def count_rows(self, client: str, rows: int) -> Iterator[None]:
-        """Count rows as remembered for a client while the context is active.
+        """Count rows that are remembered for a client while the context is active.
 
         Raises:
             RefusedError: there are too many remembered rows.
