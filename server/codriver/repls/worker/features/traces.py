@@ -1,7 +1,7 @@
 """Record the calls during a request, measure the slowest functions, and watch functions.
 
-A recording starts before the request and ends after it, even if the request fails. A watch lasts until it has reported
-enough calls, it is ended, or its client disconnects.
+A recording starts before the request and ends after it, even if the request fails. A watch ends when it has reported
+enough calls, on request, or when its client disconnects.
 """
 
 from __future__ import annotations

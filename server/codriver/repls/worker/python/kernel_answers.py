@@ -272,7 +272,7 @@ class KernelAnswers:
         return self._drift.describe_edited_modules(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
-        """Undo the changes made by a batch of loads. With `keep`, only discard the record of them."""
+        """Undo the changes made by a batch of loads. With `keep`, keep the changes and only discard their record."""
         return {"left": self._undo_records.close_record(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:

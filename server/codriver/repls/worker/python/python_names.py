@@ -141,7 +141,7 @@ def list_names(name_or_pattern: str, current: types.ModuleType, home: types.Modu
 
     For a name that is none of these, the functions and classes of that name in the working directory are returned. See
     `Dialect.names` for the result. Names in `current` and in `home`, the first module, are not qualified, because code
-    there can use them directly. A pattern with the name of a class before it matches members of the class.
+    there can use them directly. A pattern after the name of a class, as in `Class.pr*`, matches members of that class.
     """
     private = 0
     if "*" in name_or_pattern:

@@ -335,7 +335,7 @@ class Server:
         start_thread(compare)
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Undo the changes made by a batch of loads. With `keep`, only discard the record of them."""
+        """Undo the changes made by a batch of loads. With `keep`, keep the changes and only discard their record."""
         left = self._dialect.undo_records.close_record(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.reply(message, {"left": left, "status": ["done"]})
 

@@ -166,7 +166,7 @@ class Followers:
             self.decorators.follow(text, top, node, is_affected=has_new_types)
 
     def run_left_statements(self) -> None:
-        """Run the statements of a chain in the edited module that do not mention what was edited."""
+        """Run the other statements of the edited module that must run, although they do not mention what was edited."""
         plan, body = self._minimal.plan, self.text.body
         left = sorted(top for name, top in self.rebuilds.forced - self.rebuilds.done if name == self.name)
         for top in left:
