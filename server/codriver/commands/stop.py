@@ -33,7 +33,7 @@ STOP_TIMEOUT_S = 15.0
 STARTING_TIMEOUT_S = 15.0
 """Maximum time to wait for a server that is just starting or stopping, which usually takes a second or two."""
 POLL_INTERVAL_S = 0.02
-"""Interval between checks."""
+"""Interval for checking the state of the server, in seconds."""
 
 
 @click.command("stop")

@@ -41,7 +41,7 @@ class Failure:
     locals: tuple[str, ...] = ()
     """Some plain local variables from the innermost frame of user code, each as `name=value`."""
     data: str | None = None
-    """The printed data that the error carries."""
+    """The data attached to the error, as printed."""
     notes: tuple[str, ...] = ()
     """Notes that were attached to the error."""
     relation: str = ""

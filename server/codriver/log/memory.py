@@ -223,7 +223,7 @@ class Memory:
         return tuple([read[0] for read in found if read is not None])
 
     def entries(self, run: str) -> tuple[Entry, ...]:
-        """Return the remembered log entries of a run in order. Returns none if its file does not exist or is broken."""
+        """Return a run's remembered log entries in order, or none if its file does not exist or is broken."""
         read = self._read_run(run)
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 

@@ -72,7 +72,7 @@ class AdmittedPeer:
     request: str = ""
     """The name of a single request that the peer makes instead of speaking MCP, or empty."""
     detail: str = ""
-    """The argument of that request."""
+    """The argument of the single request, or empty."""
 
 
 MAX_FIRST_BYTE_WAIT_S = 300.0

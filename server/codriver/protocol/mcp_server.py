@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 MAX_UNFINISHED_LINES = 4
 """Limit for the incomplete lines from all clients together, as a multiple of the maximum length of a line."""
 MIN_UNFINISHED_BYTES = 2**20
-"""Lower bound for this limit, in bytes."""
+"""Lower bound for the limit on incomplete lines, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)

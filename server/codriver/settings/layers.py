@@ -99,7 +99,7 @@ class ValueOrigin:
     layer: str
     """The layer: `default`, `user`, `workspace`, `environment`, `command line` or `machine`."""
     source: str = ""
-    """The file or the variable."""
+    """The file or the environment variable that the value comes from, if any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,4 +300,4 @@ ACTIVITY: Final = Tool(
     read_only=True,
     idempotent=True,
 )
-"""Not listed to clients: `status` calls it."""
+"""The tool, which is not listed to clients, because `status` calls it."""

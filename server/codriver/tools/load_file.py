@@ -62,7 +62,7 @@ class LoadFileArguments(Evaluating):
     repl_session_key: str | None = None
     """Key of the session, described in the schema of `evaluate_code`. By default, the file determines the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
-    """How long the call waits. `get_evaluation` waits longer."""
+    """How long the call waits, in milliseconds. `get_evaluation` can wait longer."""
     max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED_KEY: True})
 
     @property

@@ -184,7 +184,7 @@ class Services:
     work: WorkThreads = field(default_factory=WorkThreads)
     """Threads for blocking work, shared fairly between clients."""
     waits: QueryLimits = field(default_factory=QueryLimits)
-    """Waiting queries."""
+    """Counts of waiting queries and of the rows that they remember."""
     durations: Durations = field(default_factory=Durations)
     """How long calls wait for evaluations."""
     delivered: NoteRecords = field(default_factory=NoteRecords)

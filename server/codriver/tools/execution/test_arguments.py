@@ -100,7 +100,7 @@ class TestArguments(Evaluating):
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
-    """Earlier name for an entry in `paths`."""
+    """An older way to pass an entry of `paths`."""
     test: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """One test in the namespace."""
     match: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
@@ -109,7 +109,7 @@ class TestArguments(Evaluating):
     """Whether to start a new process instead of copying a prepared one."""
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED_KEY: True})
     passed: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
-    """Whether to list passed tests, too, in Lisp."""
+    """Whether to list passed tests as well, for tests in Lisp."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether to return every result with its duration, as `codriver test` needs for its report."""
     junit: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
