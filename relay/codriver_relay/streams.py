@@ -223,7 +223,7 @@ def open_streams() -> None:
 
 
 def print_to_stderr(text: str) -> None:
-    """Print a message on stderr, unless that would block."""
+    """Print a message to stderr, unless that would block."""
     line, writable = f"codriver-relay: {text}\n".encode("utf-8", "replace"), new_write_poll(DIAGNOSTICS)
     try:
         if writable is None:

@@ -254,12 +254,12 @@ def recorded_event(error: BaseException) -> list[Any] | None:
 
 
 def attach_event(error: BaseException, event: list[Any]) -> None:
-    """Store a reference to its event in an exception."""
+    """Store a reference to the event that records an exception in the exception itself."""
     _attributes(error)[MARK_ATTRIBUTE] = Mark(event)
 
 
 def detach_event(error: BaseException) -> None:
-    """Remove the reference to its event from an exception, so that the exception can be recorded again."""
+    """Remove the reference to the recorded event from an exception, so that the exception can be recorded again."""
     for linked in _iter_causes(error):
         _attributes(linked).pop(MARK_ATTRIBUTE, None)
 

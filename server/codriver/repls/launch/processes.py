@@ -163,7 +163,7 @@ class ReplProcess:
                 self._process.kill()
 
     def process_output(self, stream: Literal["out", "err"], text: str) -> None:
-        """Search output for the address, and store its last lines."""
+        """Search the process's output for the REPL's address, and store the last lines of the output."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-MAX_LINE_CHARS:]
         for line in whole[-200:]:

@@ -21,7 +21,7 @@ class Raises:
         self.kind, self.match = kind, match
 
     def __enter__(self) -> Raises:  # noqa: PYI034  # Python 3.8 has no Self
-        """Start the code that must raise."""
+        """Enter the block of code that must raise the error."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:

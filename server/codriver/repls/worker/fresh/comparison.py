@@ -1,7 +1,7 @@
 """Compare loaded modules with a fresh import to find out what differs in this process, and why.
 
 During a load, the module is described twice: before and after its statements run. Everything else happens on a separate
-thread while no evaluation is running. Another process imports the previous and the current source, and the leaves that
+thread while no evaluation is running. Another process imports the previous and the current source, and the values that
 differ between these are compared with those in this process.
 """
 
@@ -40,7 +40,7 @@ IMPORT_PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__
 LOAD_CHECK_TIME_S = 0.004
 """Maximum processor time for describing a module during a load, in seconds. Other names are described in idle time."""
 MAX_CHECKED_LEAVES = 1500
-"""Maximum number of leaves of one name that are described during a load."""
+"""Maximum number of values that are described for one name during a load."""
 IDLE_CHECK_TIME_S = 0.03
 """Maximum processor time for describing modules in idle time, in seconds."""
 CHILD_CHECK_TIME_S = 0.08
@@ -71,7 +71,7 @@ NATIVE_CLIENT_LIBRARIES = frozenset(
 )  # fmt: skip
 """Libraries with native code that connects or writes without raising audit events."""
 CODE_NUMBER_PREFIX = "\0"
-"""The prefix of the number that represents a code object in the text of a leaf until the digest is needed."""
+"""The prefix of the number that represents a code object in a description until its digest is needed."""
 
 
 class Edit:
@@ -83,9 +83,12 @@ class Edit:
         """The source before the first of these loads."""
         self.before: dict[str, str] | None = None
         self.after: dict[str, str] | None = None
-        """The leaves before and after the loads, or None while the loads only defined functions and classes."""
+        """Descriptions of all values in the module, by path, before the loads and after them.
+
+        They are None while the loads have only defined functions and classes.
+        """
         self.codes: dict[str, types.CodeType] = {}
-        """The code objects to which the leaves refer by number."""
+        """The code objects to which the descriptions refer by number."""
         self.code: types.CodeType | None = None
         """The compiled current source, until `code_digests` has used it. None if the load did not compile it."""
         self._code_digests: frozenset[str] | None = None
@@ -108,7 +111,7 @@ class Edit:
         return both
 
     def resolve_code_numbers(self) -> None:
-        """Replace the numbers of code objects in the leaves with digests of the code."""
+        """Replace the numbers of code objects in the descriptions with digests of the code."""
         codes, self.codes = self.codes, {}
 
         def text_of(text: str) -> str:
@@ -121,7 +124,7 @@ class Edit:
 
     @property
     def undone(self) -> list[str]:
-        """Return the paths of leaves whose values were changed or removed by the loads."""
+        """Return the paths of values that were changed or removed by the loads."""
         if self.before is None or self.after is None:
             return []
         return list(changed_leaves(self.before, self.after))[:MAX_WATCHED_PATHS]
@@ -224,7 +227,7 @@ class Comparison:
         return None if previous is None else LoadCheck(self, name, file, previous)
 
     def module_leaves(self, name: str, codes: dict[str, types.CodeType]) -> dict[str, str]:
-        """Return the leaves of a module: paths in the module, each with a text that describes the value.
+        """Return the leaves of a module: paths to the values in it, each with a text that describes the value.
 
         In the texts, code objects are represented by numbers. `codes` receives the code objects by these numbers.
         """
@@ -407,7 +410,7 @@ class Comparison:
     ) -> tuple[str, Fresh, list[Row]]:
         """Import the modules in another process, and compare them with the modules in this process.
 
-        Returns the reason why that is not possible, or "", followed by the leaves that the edits change and the leaves
+        Returns the reason why that is not possible, or "", followed by the values that the edits change and the values
         that are wrong in this process.
         """
         watched: list[str] = []
@@ -486,9 +489,9 @@ class Comparison:
         is_requested: Callable[[], bool],
         started: int,
     ) -> list[Row]:
-        """Return the leaves that are wrong in this process.
+        """Return the values that are wrong in this process.
 
-        `fresh` contains the leaves that the edits change in a fresh import.
+        `fresh` contains the values that the edits change in a fresh import.
         """
         before: dict[str, str] = {}
         after: dict[str, str] = {}
@@ -618,7 +621,7 @@ def _failure_finding(edits: Collection[str], error: Exception) -> Finding:
 
 
 def _is_known(root: str, leaves: Mapping[str, str]) -> bool:
-    """Return whether the leaves describe this name."""
+    """Return whether `leaves` contain a description of the name `root`."""
     return leaves.get(root, UNKNOWN_TEXT) != UNKNOWN_TEXT
 
 

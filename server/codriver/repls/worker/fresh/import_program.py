@@ -3,7 +3,7 @@
 The program imports the modules with the current source of the edited ones. When the first edited module is about to
 run, it forks, and the copy continues with the previous source. This way, everything before that is imported only once
 and is the same in both. If a fork is not possible at that point, a second process, forked at the start, imports
-everything with the previous source. The result is the leaves that differ.
+everything with the previous source. The result is the values that differ.
 
 Nothing is written: compiled code stays in memory, and effects are refused. If the system allows it, the process also
 has no network access and sees the file system through an overlay.
@@ -86,12 +86,12 @@ class Import:
         self._failed: dict[str, str] = {}
         self._is_shielded = False
         self._reading = -1
-        """The read end of the pipe for the leaves of the previous source, or the write end in the copy."""
+        """The read end of the pipe for the result of importing the previous source, or the write end in the copy."""
         self.is_copy = False
         """Whether this process imports the previous source."""
 
     def run(self) -> Answer:
-        """Import the modules with both versions of their source, and return the leaves that differ."""
+        """Import the modules with both versions of their source, and return the values that differ."""
         spec = self._spec
         os.chdir(spec["cwd"])
         _die_with_parent()
@@ -125,7 +125,7 @@ class Import:
         return {**answer, **compare_imports(previous["leaves"], present, self._edited, spec["watched"])}
 
     def _answer(self, leaves: dict[str, str]) -> Answer:
-        """Return the leaves, or the reason why the edited modules cannot be compared."""
+        """Return an answer with the `leaves`, or with the reason why the edited modules cannot be compared."""
         if self._effects.refused:
             return {"refused": self._effects.refused[0][:MAX_REASON_CHARACTERS]}
         failed = [f"{name}: {self._failed[name]}" for name in self._edited if name in self._failed]
@@ -235,7 +235,7 @@ class Import:
         return answer
 
     def _describe_modules(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
-        """Return the leaves of the imported modules. With `roots`, include only these names."""
+        """Describe the values in the imported modules, by path. With `roots`, include only these names."""
         gc.disable()
         shapes = LeafDescriber(self._edited, self._spec["shapeSeconds"])
         leaves: dict[str, str] = {}

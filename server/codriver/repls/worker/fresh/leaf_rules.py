@@ -1,6 +1,6 @@
 """Decide which differences between a process and a fresh import are reported.
 
-All other leaves are ignored, so that data accumulated while the program is running is not reported. This module has no
+Other differences are ignored, so that data accumulated while the program is running is not reported. This module has no
 I/O.
 """
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     """For each path, the text in an import of the previous source and in an import of the current source."""
 
 MAX_DIFFERING_LEAVES = 2000
-"""Maximum number of differing leaves that are returned. Edits of widely used modules can change more."""
+"""Maximum number of differing values that are returned. Edits of widely used modules can change more."""
 PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
-"""Reasons for reporting a leaf.
+"""Reasons for reporting a path in a module.
 
-`PREVIOUS`: it has its previous value. `OTHER`: it has neither the previous nor the fresh value. `UNDONE`: a load undid
-it.
+`PREVIOUS`: it has its previous value. `OTHER`: it has neither the previous nor the fresh value. `UNDONE`: a load
+replaced or removed its value, which is the same in a fresh import with either source.
 """
 
 
 def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:
-    """Return the leaves that differ between fresh imports of two sources, except those that are unknown in either."""
+    """Return the values that differ between fresh imports of two sources, except those that are unknown in either."""
     paths = (path for path in sorted(previous.keys() | present.keys()) if previous.get(path) != present.get(path))
     found = {path: (previous.get(path), present.get(path)) for path in paths}
     unknown = [path for path, values in found.items() if UNKNOWN_TEXT in values]
@@ -40,9 +40,9 @@ def differing_leaves(previous: Leaves, present: Leaves) -> Fresh:
 def compare_imports(
     previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]
 ) -> dict[str, Fresh]:
-    """Return the leaves that differ between two imports, and the watched leaves, under the key `fresh`.
+    """Return the values that differ between two imports, and the values at watched paths, under the key `fresh`.
 
-    Leaves of edited modules come first.
+    Values in edited modules come first.
     """
     found = differing_leaves(previous, present)
     first = tuple(f"{name}." for name in edited)
@@ -55,10 +55,10 @@ def compare_imports(
 
 
 def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
-    """Yield a row for each leaf that is wrong in this process.
+    """Yield a row for each value that is wrong in this process.
 
-    `fresh` contains the leaves from fresh imports of the previous and current source. `before` and `after` are the
-    leaves in this process before and after the load.
+    `fresh` contains the values in fresh imports of the previous and current source. `before` and `after` describe the
+    values in this process before and after the load.
     """
     for path in sorted(fresh):
         was, now = fresh[path]
@@ -75,7 +75,7 @@ def stale_leaves(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
 
 
 def changed_leaves(before: Leaves, after: Leaves) -> dict[str, str]:
-    """Return the previous text of each leaf that a load has changed, by path."""
+    """Return the previous description of each value that a load has changed or removed, by path."""
     paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN_TEXT)
     return {path: before[path] for path in paths if not _is_unknown_above(path, after)}
 
@@ -101,7 +101,7 @@ def is_below_any(path: str, others: Iterable[str]) -> bool:
 
 
 def _is_unknown_above(path: str, leaves: Leaves) -> bool:
-    """Return whether a leaf or a part of the module that contains it is unknown."""
+    """Return whether the value at `path`, or a value that contains it, is unknown."""
     if leaves.get(path) == UNKNOWN_TEXT:
         return True
     return any(leaves.get(path[:end]) == UNKNOWN_TEXT for end, character in enumerate(path) if character in "[{<(.")

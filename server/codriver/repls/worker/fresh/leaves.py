@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Leaves = Dict[str, str]
 
 UNKNOWN_TEXT = "(not looked at)"
-"""The text of a leaf that is described at another path below the same name, or that exceeded a limit."""
+"""The text for a value that is described at another path below the same name, or that exceeded a limit."""
 SIZE_PART = ".len"
 """The last component of a path to the size of a collection."""
 MAX_OBJECT_DEPTH = 12
 """Maximum number of levels described below a name."""
 MAX_LEAVES_PER_NAME = 6000
-"""Maximum number of leaves for one name. If a name has more, all of it counts as unknown."""
+"""Maximum number of values described for one name. If a name has more, all of them count as unknown."""
 MAX_C_OBJECT_PARTS = 50
 """Maximum number of parts of an object implemented in C that are described."""
 MAX_TEXT_CHARACTERS = 120
@@ -43,7 +43,7 @@ MAX_TEXT_CHARACTERS = 120
 TEXT_PREFIX_CHARACTERS = 80
 """Number of characters included from the start of a longer string."""
 LEAVES_PER_CHECK = 64
-"""Number of leaves to describe before the time limit is checked again."""
+"""Number of values to describe before the time limit is checked again."""
 
 _PLAIN_TYPE_IDS = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
 """The ids of types whose values are described by their `repr`."""
@@ -186,7 +186,7 @@ class LeafDescriber:
         return thread_time() > self._ends_at
 
     def describe_module(self, name: str, roots: Iterable[str] | None = None) -> Leaves:
-        """Return the leaves of a loaded module, or of only some of its names."""
+        """Describe all values in a loaded module, by path. With `roots`, include only these names."""
         module = sys.modules.get(name)
         if not issubclass(type(module), types.ModuleType):
             return {}
@@ -454,7 +454,7 @@ def undoable_names(name: str) -> list[str]:
 
 
 def split_leaf_path(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
-    """Split the path of a leaf into the longest possible module name and a name in that module."""
+    """Split the path of a value into the longest possible module name and a name in that module."""
     dotted = path
     while "." in dotted:
         dotted = dotted.rpartition(".")[0]

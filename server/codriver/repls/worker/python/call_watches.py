@@ -185,7 +185,7 @@ class Client:
         return True
 
     def end(self) -> None:
-        """Clean up after the last frame."""
+        """Clean up after the last frame has been sent."""
 
 
 class CallWatch:

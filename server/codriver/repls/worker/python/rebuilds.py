@@ -119,7 +119,7 @@ class Rebuilds:
         )
 
     def rerun(self, text: Text, top: int) -> None:
-        """Run a statement in a chain again."""
+        """Run a top-level statement again. For a function or class, apply its decorators again instead."""
         self.done.add((text.name, top))
         node = text.body[top]
         if isinstance(node, (*FUNCTION_NODES, ast.ClassDef)):
@@ -278,9 +278,9 @@ class Rebuilds:
         return ""
 
     def _include_others(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
-        """Add the statements that create or fill other objects of a module to a chain.
+        """Add the statements that create or fill other objects of a module to `chain`.
 
-        Returns False if the module does not create one of these objects.
+        `others` contains the ids of these objects. Returns False if the module does not create one of them.
         """
         for key in others:
             name = next(
@@ -300,7 +300,7 @@ class Rebuilds:
         return True
 
     def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
-        """Run the statements in a chain again.
+        """Run the statements in `chain` again.
 
         A statement runs immediately if its position has been passed, otherwise when the position is reached. `at` and
         `upto` are the module and position of the statement that is being updated.

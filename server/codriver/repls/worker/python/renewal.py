@@ -183,7 +183,7 @@ def _renew_function(old: types.FunctionType, new: types.FunctionType, undo: Undo
 
 
 def _note_function(old: types.FunctionType, new: types.FunctionType, record: UndoRecord) -> None:
-    """Record how to restore a function before its code is replaced."""
+    """Record how to restore the function `old`, before it gets the code of `new`."""
     before = old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__
     now = new.__code__
 

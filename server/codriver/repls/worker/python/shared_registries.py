@@ -380,7 +380,7 @@ def _changes_only_body(change: Change) -> bool:
 
 
 def _is_hook(change: Change) -> bool:
-    """Return whether a method is called when a subclass is created."""
+    """Return whether the changed method is `__init_subclass__`, which is called when a subclass is created."""
     return change.current_statement.name.endswith(".__init_subclass__")
 
 

@@ -77,7 +77,7 @@ class ChangePlanner:
                 self.plan.removed += [name for name in names_bound_by(old.node) if name not in names_bound_by(new.node)]
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
-        """Plan the steps for a difference inside an `if`, `try` or other guard."""
+        """Plan the steps for a difference inside a compound statement such as `if` or `try`."""
         statement, new = change.current_statement, change.new
         if new is None:
             self.removals.plan_removal(statement)
@@ -91,7 +91,10 @@ class ChangePlanner:
                 self.plan.tops.add(new.top)
 
     def _forget_moved(self, change: Change) -> None:
-        """Remove names bound by a statement that moved to a different guard, unless another statement binds them."""
+        """Remove the names bound by a statement that moved to another compound statement, such as another `if`.
+
+        Names that other statements bind are kept.
+        """
         if change.old is None or change.old.guard == change.current_statement.guard:
             return
         for name in (
