@@ -91,7 +91,7 @@ class ResourceFamily:
     listed: tuple[ResourceRow, ...] = ()
     templates: tuple[ResourceRow, ...] = ()
     has_plain_path: bool = False
-    """Whether `/KIND/PART` is understood too: Backseat Driver's addresses have this form."""
+    """Whether addresses of the form `/KIND/PART`, as in Backseat Driver, are accepted too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class LiveSettings:
         self.withheld = tuple(map(withheld_message, reloader.withheld))
         """A sentence for each setting in the workspace's files that is ignored until accepted."""
         self.discovery: Discovery | None = None
-        """The discovery, which is informed of added REPLs. None before the search for REPLs starts."""
+        """The search for running REPLs, which is informed of added ones. None before it starts."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Check the settings files until cancelled, and apply and log changes."""

@@ -121,7 +121,7 @@ class LazyGroup(click.Group):
 
 
 def _print_versions(ctx: click.Context, is_requested: object) -> None:
-    """Print the versions that a bug report needs, and exit. No other package is imported."""
+    """Print the versions that a bug report needs, and exit. The packages themselves are not imported."""
     if not is_requested or ctx.resilient_parsing:
         return
     import platform  # noqa: PLC0415  # only here

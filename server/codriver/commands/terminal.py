@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 COLOR_KEY = "codriver.colour"
 """The key in a command's context under which its `--color` is stored."""
 WAITING_LINE_KEY = "codriver.waiting"
-"""The key in a command's context under which its waiting line is stored."""
+"""The key in a command's context under which the line that it displays while waiting is stored."""
 WAITING_LINE_DELAY_S = 2.0
-"""Time without output after which the waiting line appears."""
+"""Time without output after which the waiting line appears, in seconds."""
 UPDATE_INTERVAL_S = 1.0
 """Interval at which the elapsed time in the waiting line is updated."""
 WORD_PATTERN = re.compile(r"(\s*)(\S*)")

@@ -199,7 +199,7 @@ def edits_refused_error(errors: Sequence[tuple[int, str, EditError]], count: int
 
 
 class _UneditableFileError(Exception):
-    """Raised when a file cannot be edited at all. All edits to the file are refused with its message."""
+    """Raised when a file cannot be edited at all. All edits to the file are refused with the error's message."""
 
 
 def plan_file_edits(

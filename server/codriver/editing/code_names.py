@@ -63,7 +63,7 @@ class NameDefinition:
     retains_value: bool = False
     """Whether evaluating the code again does not change the value, as with `defonce`."""
     is_dotted: bool = False
-    """Whether the code sets an attribute of the object that the space's name refers to."""
+    """Whether the code sets an attribute. If so, `space` is the dotted name of the object."""
 
 
 def possible_names(code: str, language: Language) -> set[str]:

@@ -76,7 +76,7 @@ class LogQuery:
     until: int | None = None
     """Entries after this line are ignored."""
     every_row: bool = False
-    """Whether the answer has all rows even if `:find` specifies a single one."""
+    """Whether the answer is a list of all rows even if `:find` specifies a single one."""
 
 
 Listener = Callable[[LogChange], None]

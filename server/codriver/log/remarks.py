@@ -35,7 +35,7 @@ class Remarks:
         found = files.read_json(path, FILE_RULES)
         self._earlier = [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
         self._now: dict[str, str] = {}
-        """The evaluation whose answer includes each remark that this server reported, by remark."""
+        """For each remark that this server reported, the evaluation whose answer includes it."""
 
     def should_report(self, evaluation: str, remark: str) -> bool:
         """Return whether the answer to `evaluation` should include the remark, and record it as reported."""

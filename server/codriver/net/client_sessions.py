@@ -116,7 +116,7 @@ class ClientSession:
         self.part: Callable[[], object] = lambda: None
         """Closes the connection immediately, dropping unsent data."""
         self.has_left = False
-        """Whether the client sends nothing more, in which case it does not cause later cancellations."""
+        """Whether the client sends nothing more. Calls that are cancelled later are not cancelled by it."""
         self.reported_line = 0
         """The client has received the log up to this line, exclusive."""
 

@@ -85,7 +85,7 @@ class Settings(BaseModel):
         return "mcp_socket_server_port" in self.model_fields_set
 
     def restricted(self, policy: MachinePolicy) -> Settings:
-        """Return a copy of the settings with everything off that the policy turns off."""
+        """Return a copy of the settings in which all settings that the policy turns off are false."""
         names = self.names_turned_off(policy)
         restricted = self.model_copy(update=dict.fromkeys(names, False))
         restricted._turned_off = dict.fromkeys(names, str(policy.path))  # noqa: SLF001  # of this class

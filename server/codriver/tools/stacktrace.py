@@ -94,7 +94,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
-    """Return the test run with the given id, or the one that is the caller's last failure, or None."""
+    """Return the test run with the given id, or the caller's last failure if that is a test run, or None."""
     if arguments.evaluation_id is not None:
         evaluation = find_evaluation(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None

@@ -89,7 +89,7 @@ class _Wait:
         self._known: Sequence[int] = ()
         """Sorted digests of the known rows."""
         self._gap = False
-        """Whether lines were evicted before the query could cover them."""
+        """Whether lines were evicted before the query could read them."""
         self._notes: list[str] = []
 
     def on_growth(self, _line: int) -> None:
@@ -172,7 +172,7 @@ class _Wait:
         return rows, cut
 
     def _note_gaps(self) -> None:
-        """Add notes about lines that were evicted before the query read them."""
+        """Add notes about lines that were evicted before the query could read them."""
         for name, source in self.sources.items():
             if source.last_evicted_line > self._seen:
                 self._gap = True

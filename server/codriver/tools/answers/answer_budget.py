@@ -160,7 +160,7 @@ def fit_rows(rows: Sequence[object], max_bytes: int, *, newest: bool = False) ->
 
 
 def leading_rows(rows: Sequence[object], max_bytes: int) -> list[object]:
-    """Return the first rows whose JSON fits in `max_bytes` without shortening them."""
+    """Return as many of the first rows as fit in `max_bytes` as JSON without being shortened."""
     sizes = accumulate(map(json_size, rows))
     return [row for row, size in zip(rows, sizes, strict=True) if size <= max_bytes]
 

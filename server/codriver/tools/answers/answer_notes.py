@@ -70,7 +70,7 @@ class AnswerInProgress:
     given: tuple[str, ...] = ()
     """Notes from the tool that answers."""
     repetition: list[str] = field(default_factory=list)
-    """Comparison with the last evaluation of the same code, once it was made."""
+    """A note that compares this evaluation with the last one of the same code. Empty until they are compared."""
     is_same: bool = False
     """Whether result and output equal the previous ones, in which case no further query is expected."""
 

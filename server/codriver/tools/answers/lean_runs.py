@@ -68,7 +68,7 @@ def _combine_equal_rows(rows: list[dict[str, object]]) -> list[dict[str, object]
 
 
 def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
-    """Remove from a result the file that its namespace implies, and the frame of its own line."""
+    """Return a result without the file if it equals the namespace, and without the frame of the result's own line."""
     result = dict(row)
     if "file" in row:
         result["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")

@@ -109,7 +109,7 @@ class CallHooks:
     status_subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
     """Additional values of `about` in `status`."""
     loadable: tuple[Callable[[str, Path], bool], ...] = ()
-    """Return whether a REPL for a dialect can load a file whose suffix is not one of its language's."""
+    """Return whether a REPL for a dialect can load a file whose suffix does not belong to its language."""
     evaluation_parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )

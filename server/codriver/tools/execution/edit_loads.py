@@ -103,7 +103,7 @@ class EditLoads:
         self._arguments = arguments
         self._undo_id = undo_id
         self.repls: dict[str, tuple[str, int]] = {}
-        """REPLs that received a load: key and generation at that time, by id."""
+        """The key and the generation, at the time of the load, of each REPL that was asked to load code, by id."""
 
     async def run(self, results: Sequence[FileResult]) -> None:
         """Load the changed forms of each file, each after the files that it requires.

@@ -412,7 +412,7 @@ class LispRecords:
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
     """Sources by path and by the features for which the file was read."""
     drifts: dict[str, LispDrift] = field(default_factory=dict)
-    """Drift by REPL id, for the current generation or an earlier one that has ended."""
+    """The comparison of loaded code and files for each REPL, by its id, possibly for a generation that has ended."""
 
 
 class _Comparison:
