@@ -28,8 +28,8 @@ HEAD = """\
 
 Run `codriver init` in your project to write these entries for the clients that it finds. Use `--client NAME` for a
 client that it does not find, `--dry-run` to preview the changes, and `--remove` to remove them. Comments and other
-entries in the files are preserved. `codriver init --list` shows all clients: whether they were found, whether they have
-an entry, and when they last connected. The server stores the connection times in your state directory
+entries in the files are preserved. For each client, `codriver init --list` shows whether it was found, whether it has
+an entry, and when it last connected. The server stores the connection times in your state directory
 (`seen-clients.json`, at most 64 names). `codriver doctor` checks whether an entry works.
 
 `--approve` adds the key that makes Gemini CLI, Qwen Code (`trust = true`) and Codex (`default_tools_approval_mode =
@@ -37,11 +37,11 @@ an entry, and when they last connected. The server stores the connection times i
 `--force` without `--approve`.
 
 Files in the project may be shared, so their entries contain no paths from your machine. `codriver-relay` has to be on
-the client's `PATH`, where `uv tool install` and pipx put it. Once Codriver is published, the command is `uvx --from
-codriver==VERSION codriver-relay --workspace auto --start`. With `auto`, the relay finds the workspace itself, as
-described in `codriver-relay --help`. `init` replaces entries with paths that it wrote earlier. If neither command
-works, it only writes paths into a project that is not a Git repository, or with `--force`. Otherwise it prints the
-command that adds the entry only for you, with `--scope user` or `claude mcp add`.
+the client's `PATH`, where `uv tool install` and pipx put it. Once Codriver is published, the command is
+`uvx --from codriver==VERSION codriver-relay --workspace auto --start`. With `auto`, the relay finds the workspace
+itself, as described in `codriver-relay --help`. `init` replaces entries with paths that it wrote earlier. If neither
+command works, it only writes paths into a project that is not a Git repository, or with `--force`. Otherwise, `init`
+prints the command that adds the entry only for you, with `--scope user` or `claude mcp add`.
 
 To write an entry for your user configuration by hand, replace three paths: the interpreter in which Codriver is
 installed, the relay (installed by `codriver serve` and `codriver init`), and your project's port file. The port file
@@ -51,33 +51,34 @@ does not have to exist, because `--start` makes the relay start a server if none
 CONNECTING = """\
 ## Entries, relay and workspace
 
-- `codriver init` supports 25 clients. It changes nothing else in their files, and `--remove` removes its entries and
-  the directories that it created. Copilot CLI shares the entry in `.mcp.json` with Claude Code. Visual Studio uses
-  another key, which `init` never adds to a file with entries for other clients. If a shared file has no entry,
-  `doctor` explains why. For goose, Continue and the Copilot cloud agent (`--client github`), `init` prints an entry
-  to paste. `--approve` prints what it allows. `--client all` lists the clients that it skips because they cannot have
-  an entry in the `--scope`. The REPL of the project is written to `codriver.toml`.
+- `codriver init` supports 25 clients. The command changes nothing else in their files, and `--remove` removes its
+  entries and the directories that it created. Copilot CLI shares the entry in `.mcp.json` with Claude Code. Visual
+  Studio uses another key, which `init` never adds to a file with entries for other clients. If a shared file has no
+  entry, `doctor` explains why. For goose, Continue and the Copilot cloud agent (`--client github`), `init` prints an
+  entry to paste. `--approve` prints what it allows. `--client all` lists the clients that it skips because they cannot
+  have an entry in the `--scope`. The REPL of the project is written to `codriver.toml`.
 - The relay only needs the standard library. It is installed and compiled in a directory per version, so a relay that
   starts during an upgrade never mixes versions. The relay keeps running when the server ends. It answers pending
   requests with what is known about them, never sends a request twice, and repeats the handshake with the next server.
-  With `--start`, it starts a server, which stops when nobody needs it. While the server starts, a client that has
-  connected before gets its list of tools immediately, and is notified if the list has changed.
+  With `--start`, the relay starts a server, which stops when no client has been connected for some time. While the
+  server starts, a client that has connected before gets its list of tools immediately, and is notified if the list has
+  changed.
 - Without `--start`, the relay answers immediately if no server is running (the first request of a client after 2
-  seconds), and within 20 seconds if a server does not answer. It checks again at the next request.
+  seconds), and within 20 seconds if a server does not answer. The relay checks again at the next request.
 - Entries in project files only contain `codriver-relay --workspace auto --start`, or `uvx` if Codriver was installed
   from a registry. If neither works, `init` does not write to a Git repository without `--force`, and suggests
   `--scope user`. It replaces entries that it wrote earlier without `--force`, but not those of other team members.
 - `codriver-relay --workspace auto` uses the directory in `CLAUDE_PROJECT_DIR`, the nearest parent directory with a
-  server, `codriver.toml`, a project file or `.git`, or a root of the client. If it finds none, the error explains
-  what to do. It never uses your home directory, `/`, temporary directories, or directories of other users. The choice
+  server, `codriver.toml`, a project file or `.git`, or a root of the client. If it finds none, the error explains what
+  to do. The relay never uses your home directory, `/`, temporary directories, or directories of other users. The choice
   does not change when the roots change."""
 HOOKS = """\
 ## Hooks
 
 `codriver init --hooks` also installs hooks for the clients below. `--remove --hooks` removes only the hooks, and
 `--remove` removes hooks and entries. Other hooks in the same files are preserved. `codriver doctor` runs each installed
-hook with a recorded input and prints its duration and answer. It does not run hooks that differ from those that `init`
-writes, but reports them.
+hook with a recorded input and prints its duration and answer. If a hook differs from the one that `init` writes,
+`doctor` reports the hook instead of running it.
 
 - After an edit with the client's own tools, the file and its editor are recorded in the log. If a Lisp file has a
   syntax error, the agent gets the line, the column, and a correction based on the indentation. The file is not
@@ -85,8 +86,8 @@ writes, but reports them.
 - Before a complete Lisp file is written, it is checked. If it has a syntax error, the write is refused with the same
   information.
 - At the end of a turn, with `hookGate = true`, the tests for changed files run for at most 20 seconds. If they fail,
-  the agent is made to continue once. The tests for a module are in the files named after it. Python tests run in a new
-  process. In a Lisp, the loaded code is tested, so also set `watch = true`.
+  the agent has to continue, but only once. The tests for a module are those in the files named after it. Python tests
+  run in a new process. In a Lisp, the loaded code is tested, so also set `watch = true`.
 - At the start of a session, and after a compaction if the client starts a new session, the agent gets at most 1,500
   characters about the REPLs and their generation, definitions that are not in any file, recent failures, running
   code, and other callers.
@@ -99,8 +100,8 @@ connection is open are not recorded. Hooks for other clients, and the one that C
 `codriver-hook CLIENT EVENT`, a file next to the relay that only needs the standard library. It never starts a server.
 It prints `{}` and exits with status 0 if no server is running, or if there is no answer within 1.5 seconds (25 seconds
 at the end of a turn). `CODRIVER_HOOK_DEADLINE_S` sets a different limit. The hook for Claude Code prints nothing if
-Copilot runs it, because Copilot has its own. The hooks for Cursor and Cline follow their documentation. All others have
-been tested with the real client.
+Copilot runs it, because Copilot has its own. The hooks for Cursor and Cline follow their documentation. The hooks for
+all other clients have been tested with the real client.
 
 """
 PACKAGES = """\
