@@ -36,10 +36,9 @@ MAX_LINE_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A form that can be edited: a top-level form, or one inside a form such as `(comment …)`.
+    """A form that can be edited: a top-level form, or one in a `(comment …)`, a `(do …)` or a reader conditional.
 
-    The enclosing form can be a `(comment …)`, a `(do …)`, or a reader conditional. In a branch of `#?@`, the spliced
-    forms are units as well. A discarded form can be a unit.
+    In a branch of `#?@`, the spliced forms are units as well. A discarded form can be a unit.
 
     Between the offsets `floor` and `ceiling`, there are only the form, whitespace and comments. `floor` is the end of
     the previous sibling, of the word `comment` or `do`, or of the feature of a branch, or the start of the text.

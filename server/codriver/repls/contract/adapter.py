@@ -191,7 +191,7 @@ class SharedReplOperations(Protocol):
         ...
 
     async def interrupt_others(self) -> Interruption:
-        """Interrupt an evaluation of another client. `interrupt` never affects those.
+        """Interrupt the running evaluation of another client, which `interrupt` never does.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.

@@ -58,9 +58,10 @@ class ReplAccess(Protocol):
         """
 
     async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
-        """Evaluate an expression like `evaluate`, and pass its output to `on_output`, even after it has finished.
+        """Evaluate an expression like `evaluate`, and pass everything that it prints to `on_output`.
 
-        Return the value, and a function that stops the output.
+        This includes output printed after the evaluation has finished. Return the value, and a function that stops the
+        output.
         """
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:

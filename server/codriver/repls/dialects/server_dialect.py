@@ -77,7 +77,7 @@ class Dialect:
     It is None for servers that never do.
     """
     fixes: tuple[Code, ...] = ()
-    """Fixes for the server, each evaluated once per connection. They have no effect on a server without the bug."""
+    """Code that fixes bugs in the server, evaluated once per connection. It has no effect on servers without them."""
     printer: Code | None = None
     """Code that defines `codriver.kept/print`, in which the user's settings take precedence over default limits."""
     file_evaluator: Code | None = None

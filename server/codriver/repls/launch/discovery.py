@@ -143,7 +143,7 @@ class Discovery:
     async def choose_again(self) -> None:
         """Choose a REPL again after the user has accepted the workspace, unless REPLs are configured.
 
-        A REPL that replaced the project's own until then will stop by itself.
+        The REPL that was used until then instead of the project's own will stop by itself.
         """
         if not self._is_configured:
             await self._choose()

@@ -64,8 +64,8 @@ class OpenedSessions:
     async def close_all(self, main: NreplConnection | None, *, busy: Iterable[str]) -> None:
         """Close every session, including those left open by an earlier connection.
 
-        The connection `main` is used for the latter. Code is still running in the `busy` sessions. If closing them
-        fails, the next connection to the server leaves them open.
+        `main` is the connection used to close those, and `busy` contains the sessions in which code is still running.
+        If a busy session cannot be closed, the next connection to the server leaves it open.
         """
         opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:

@@ -55,7 +55,7 @@ class FrameSpace:
         """The globals as of the last update of the namespace."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
         self._functions: dict[str, Any] = {"locals": self._locals, "vars": self._vars, "dir": self._dir}
-        """Replacements of builtin functions that would return the globals of a frame as well."""
+        """Replacements for builtin functions that would otherwise also return the globals of the frame."""
         if not is_module:
             self.names = {**self._functions, **self.names}
 

@@ -86,7 +86,7 @@ else:
     import fcntl
 
     WIDER, PIPE_BYTES = 1031, 1 << 20
-    """The fcntl command that sets the capacity of a pipe, and the capacity. Source: fcntl(2), Linux's F_SETPIPE_SZ."""
+    """The fcntl command that sets the capacity of a pipe, and the capacity in bytes. Source: fcntl(2), F_SETPIPE_SZ."""
 
     def is_process_running(process: int) -> bool:
         """Return whether a process on this machine is running."""
