@@ -82,7 +82,7 @@ class RunCellArguments(Evaluating):
     @model_validator(mode="after")
     def _names_cells(self) -> Self:
         if (self.cell is None) == (self.cells is None):
-            raise ValueError("pass either cell or cells, but not both, but not both")
+            raise ValueError("pass either cell or cells, but not both")
         if self.restart is not None and self.cells is None:
             raise ValueError("restart requires cells")
         return self
