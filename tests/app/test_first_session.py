@@ -76,7 +76,7 @@ def test_the_tool_list_stored_by_a_server_is_not_overwritten(workspace):
     assert "evaluate_code" in first_answers(workspace, "opencode")[1]
 
 
-def test_a_later_settings_change_invalidates_the_cached_list(workspace):
+def test_changing_settings_later_invalidates_the_cached_list(workspace):
     first_session.store_first_answers(workspace, GREETS.values())
     (workspace / "codriver.toml").write_text('toolset = "full"\n')
     assert first_answers(workspace, "codex") is None

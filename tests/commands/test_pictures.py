@@ -51,7 +51,7 @@ def ran(live, *words):
     return done
 
 
-def test_the_commands_log_and_eval_name_the_command_that_saves_an_image(live):
+def test_the_log_and_eval_commands_name_the_command_that_saves_an_image(live):
     output = ran(live, "log").stdout
     assert len(re.findall(MARK.format(live.ids[0]), output)) == 1
     assert len(re.findall(MARK.format(live.ids[1]), output)) == 1
@@ -80,7 +80,7 @@ def test_an_evaluation_without_an_image_is_reported(live):
         assert (done.returncode, reported in done.stderr) == (1, True), done.stderr
 
 
-def test_the_command_call_reports_the_images_in_an_answer(live):
+def test_the_call_command_reports_the_images_in_an_answer(live):
     done = ran(live, "call", "evaluate_code", '{"code": "figure"}')
     evaluation = json.loads(done.stdout)["evaluationId"]
     assert re.search(rf"an image, image/png 556x4\d\d, \d+ KB: codriver image {evaluation} saves it", done.stderr)

@@ -181,7 +181,7 @@ def end(server, kernel):
     assert kernel.id not in server.state.repls
 
 
-def test_the_key_of_an_ended_kernel_is_not_given_to_another_kernel():
+def test_the_key_of_a_kernel_that_has_ended_is_not_given_to_another_kernel():
     server = Server()
     first, second, third = map(unnamed_kernel, (1, 2, 3))
     for kernel in (first, second):

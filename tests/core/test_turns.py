@@ -88,7 +88,7 @@ def test_an_isolated_session_of_a_serial_repl_waits_in_the_same_queue(server):
     assert server.sent == ["bob 1", "ann 1", "bob 2", "bob 3", "bob 4"]
 
 
-def test_clients_take_turns_and_each_keeps_its_order(server):
+def test_clients_take_turns_and_code_of_each_client_stays_in_order(server):
     server.flood("bob", 3)
     server.flood("ann", 3)
     server.flood("cem", 1)
@@ -96,7 +96,7 @@ def test_clients_take_turns_and_each_keeps_its_order(server):
     assert server.sent == ["bob 1", "ann 1", "cem 1", "bob 2", "ann 2", "bob 3", "ann 3"]
 
 
-def test_more_caller_names_do_not_get_a_client_more_turns(server):
+def test_a_client_does_not_get_more_turns_by_using_more_caller_names(server):
     for number in range(1, 5):
         server.evaluate("bob", f"bob {number}", who=f"bob-{number}")
     server.flood("ann", 2)
@@ -104,7 +104,7 @@ def test_more_caller_names_do_not_get_a_client_more_turns(server):
     assert server.sent == ["bob 1", "ann 1", "bob 2", "ann 2", "bob 3", "bob 4"]
 
 
-def test_a_running_evaluation_is_not_interrupted_for_a_turn(server):
+def test_a_running_evaluation_is_not_interrupted_to_give_another_client_its_turn(server):
     first, *_ = server.flood("bob", 2)
     mine = server.evaluate("ann", "ann 1")
     assert server.sent == ["bob 1"]

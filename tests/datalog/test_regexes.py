@@ -70,7 +70,7 @@ def test_fuzzy_matching_is_refused_with_an_explanation(pattern):
 
 
 @pytest.mark.parametrize("pattern", HARMLESS)
-def test_harmless_lookalikes_are_accepted(pattern):
+def test_patterns_that_only_resemble_refused_constructs_are_accepted(pattern):
     assert compile_pattern(pattern).text == pattern
 
 

@@ -65,7 +65,7 @@ def test_a_replaced_file_is_read_again(file, settled, tmp_path):
     assert reader.get() == "7889"
 
 
-def test_a_just_written_file_is_not_cached(file):
+def test_a_file_that_was_just_written_is_not_cached(file):
     reader = Reader(file)
     make_old(file)  # the status of the file has changed just now all the same
     assert [reader.get() for _ in range(3)] == ["7888"] * 3

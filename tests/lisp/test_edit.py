@@ -192,7 +192,7 @@ def test_new_text_uses_the_line_ending_of_the_file(end):
     assert edited(text, Replace(at(1, "(a)"), '(x\n "1\r\n2")')) == expected
 
 
-def test_minority_line_endings_are_preserved():
+def test_line_endings_that_differ_from_the_rest_of_the_file_are_preserved():
     text = "(a)\r\n(b)\n(c\r\n 1)\r\n"
     assert edited(text, Replace(at(3, "(c"), "(d)")) == "(a)\r\n(b)\n(d)\r\n"
 
@@ -415,7 +415,7 @@ class TestBrokenFiles:
 
 class TestTabs:
     @pytest.mark.parametrize("new", ["(f a\n\tb)", "\t(f a\n\t\tb)", "(f a\n\t\tb)"])
-    def test_a_position_indented_with_tabs_indents_every_line_with_tabs(self, new):
+    def test_every_line_is_indented_with_tabs_at_a_position_indented_with_tabs(self, new):
         assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), new)) == "(comment\n\t(f a\n\t\tb))\n"
 
     def test_extra_spaces_are_kept_after_tabs(self):

@@ -288,7 +288,7 @@ async def test_an_entry_is_reported_as_recorded_only_after_it_is_written(path):
         tasks.cancel_scope.cancel()
 
 
-def test_a_history_in_memory_records_nothing(path):
+def test_a_history_in_memory_reports_no_new_entry_as_recorded(path):
     path.parent.mkdir()
     path.write_bytes(HEADER.replace(b"2", b"9"))
     history, _ = started(path)
@@ -729,7 +729,7 @@ def test_only_regular_files_are_read_and_written(path, tmp_path, what, shape):
     assert (victim.read_bytes() if victim.exists() else None) == before
 
 
-def test_the_rewritten_file_does_not_follow_a_link(path, tmp_path):
+def test_rewriting_the_file_does_not_follow_a_link(path, tmp_path):
     history, _ = started(path)
     victim = tmp_path / "bashrc"
     victim.write_text("mine")

@@ -121,7 +121,7 @@ def test_text_that_only_looked_like_the_start_of_a_secret_is_released_at_the_end
     assert "".join(texts) == "ends with sk-Tr4"
 
 
-def test_a_result_read_in_parts_contains_no_part_of_a_secret(client):
+def test_reading_a_result_in_parts_reveals_no_part_of_a_secret(client):
     answer = client.call("evaluate_code", code="import os\n'xxxxxxxxxx' + os.environ['TRIP_TOKEN'] + 'yyyy'")
     assert answer["result"] == f"'xxxxxxxxxx{MARK}yyyy'"
     texts = [

@@ -239,7 +239,7 @@ async def test_clients_take_turns_while_results_are_delayed(monkeypatch):
     assert order == ["many", "few", "many", "few", "many"]
 
 
-async def test_references_of_failed_work_are_released():
+async def test_references_to_failed_work_are_released():
     shares, retained = FairThreads(1), []
 
     class Bytes(bytearray):

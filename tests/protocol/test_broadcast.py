@@ -22,7 +22,7 @@ def pop_notifications(client, method=UPDATED):
     return found
 
 
-def test_log_updates_arrive_before_the_answer_that_caused_them(live):
+def test_log_updates_arrive_before_the_answer_to_the_call_that_caused_them(live):
     with live.client() as client:
         client.call("evaluate_code", code="0")
         client.request("resources/subscribe", {"uri": LOG})

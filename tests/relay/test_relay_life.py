@@ -593,7 +593,7 @@ def test_the_token_next_to_the_port_file_is_sent_first(start_relay, host, tmp_pa
         assert peer.read() == request(1)
 
 
-def test_the_relay_first_names_the_server_that_it_expects(start_relay, host, tmp_path):
+def test_the_first_message_of_the_relay_names_the_server_that_it_expects(start_relay, host, tmp_path):
     (tmp_path / "port").write_text(str(host.port))
     (tmp_path / "server.json").write_text(json.dumps({"pid": 1, "port": host.port, "sessionId": "a1b2"}, indent=1))
     relay = start_relay(tmp_path / "port")
@@ -629,7 +629,7 @@ def test_the_token_can_be_in_the_environment(start_relay, host):
     assert host.accept().read()["params"] == {"token": "secret"}
 
 
-def test_stderr_is_empty_and_never_contains_payloads(start_relay, host):
+def test_stderr_is_empty_unless_verbose_and_never_contains_payloads(start_relay, host):
     for arguments in ([host.port], [host.port, "--verbose"]):
         relay = start_relay(*arguments)
         peer = open_session(relay, host)

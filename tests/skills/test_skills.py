@@ -467,7 +467,7 @@ def test_every_example_of_a_skill_is_parsed_and_calls_an_existing_tool(name):
     assert any(isinstance(example, skill_examples.File) for example in found)
 
 
-def test_every_tool_is_taught_by_a_skill():
+def test_every_tool_is_explained_by_a_skill():
     text = "".join(
         (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8")
         for name in (LIVE_REPL_SKILL, EDITING_SKILL)

@@ -38,7 +38,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "files/test_read_cache.py": {
         LINKS: "test_a_symlink_is_never_cached",
-        TIMES: "test_a_just_written_file_is_not_cached",
+        TIMES: "test_a_file_that_was_just_written_is_not_cached",
     },
     "files/test_stamp.py": {
         TIMES: "test_restoring_the_modification_time_does_not_hide_a_change",

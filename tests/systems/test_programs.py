@@ -31,7 +31,7 @@ def test_a_path_variable_customized_by_the_user_stays_unchanged(homebrew, path, 
     ("program", "system", "passes"),
     [("clojure.CMD", "win32", False), ("x.bat", "win32", False), ("deps.exe", "win32", True), ("x.cmd", "linux", True)],
 )
-def test_a_windows_batch_file_cannot_take_quotes(program, system, passes):
+def test_a_windows_batch_file_cannot_receive_quotes_in_its_arguments(program, system, passes):
     assert passes_arguments_unchanged(program, system=system) is passes
 
 

@@ -74,7 +74,7 @@ def test_text_is_not_parsed_as_json_where_text_is_accepted(model):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_a_single_item_stands_for_a_list(model):
+def test_a_single_item_is_accepted_in_place_of_a_list(model):
     for name, field in model_fields(model).items():
         if field.expected.item is not None and not field.expected.accepts_anything:
             item = field.expected.item
@@ -191,7 +191,7 @@ def test_an_unknown_argument_with_value_null_is_ignored():
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_text_null_is_null_where_text_is_not_accepted(model):
+def test_the_string_null_is_read_as_null_where_text_is_not_accepted(model):
     for name, field in model_fields(model).items():
         options = [item for item in (field.expected, field.expected.item) if item is not None]
         reads = any(option.accepts_text or option.accepts_anything for option in options)
@@ -200,7 +200,7 @@ def test_the_text_null_is_null_where_text_is_not_accepted(model):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_a_list_of_one_item_stands_for_the_item(model):
+def test_a_list_of_one_item_is_accepted_in_place_of_the_item(model):
     for name, field in model_fields(model).items():
         expected = field.expected
         if expected.item is None and not expected.accepts_anything:

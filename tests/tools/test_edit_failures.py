@@ -76,7 +76,7 @@ def test_code_that_the_edit_itself_changed_is_not_displayed_again(client):
     assert "source" not in row
 
 
-def test_a_test_that_still_fails_is_described_only_if_its_message_changed(client):
+def test_a_test_that_failed_before_an_edit_is_described_only_if_its_message_changed(client):
     edit(client, ("RATE = 20", "RATE = 25"))
     same = edit(client, ("RATE = 25", "RATE = 25  # percent"), onFailure="restore")
     assert (same["tests"]["failed"], "results" in same) == (2, False)

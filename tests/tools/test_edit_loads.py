@@ -240,7 +240,7 @@ class TestNotLoaded:
         [row] = client.call("edit_files", edits=[FORM], load=True, dryRun=True)["files"]
         assert not row.keys() & {"load", "notLoaded"}
 
-    def test_files_after_a_failed_load_are_listed_but_not_loaded(self, live, client):
+    def test_files_following_a_failed_load_are_listed_but_not_loaded(self, live, client):
         end = live.ending
         texts = {"late": "(ns late (:require [early]))\n(def y 1)\n", "early": "(ns early)\n(nope)\n"}
         edits = [

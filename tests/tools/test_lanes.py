@@ -82,7 +82,7 @@ def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
         assert (answer["status"], answer["stdout"].split()) == ("done", [name] * 40)
 
 
-def test_two_lanes_that_print_alternately_do_not_end_the_repl(pair, kind):
+def test_printing_in_two_lanes_alternately_does_not_crash_the_repl(pair, kind):
     """If hy-nrepl frees the stream that `print` is using, the process crashes within some hundred evaluations."""
     for _ in range(150 if kind == "hy" else 10):
         calls = [(item, item.begin_call("evaluate_code", code='(print "hello" "there")')) for item in pair]

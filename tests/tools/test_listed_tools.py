@@ -130,7 +130,7 @@ GIVEN = {
 }  # fmt: skip
 
 
-def test_every_tool_accepts_the_argument_who_and_refuses_an_empty_name(lisp):
+def test_every_tool_accepts_the_who_argument_and_refuses_an_empty_name(lisp):
     with lisp.client() as client:
         requested = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
         reasons = {name: client.call(name, who="UI", **requested[name]).get("reason") for name in listed(client)}

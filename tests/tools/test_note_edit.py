@@ -171,7 +171,7 @@ def test_lisp_tests_run_in_the_namespace_and_its_test_namespace(live, client):
     assert "src/total_test.lpy" in reported
 
 
-def test_failing_tests_block_a_turn_that_also_used_edit_files(live, client):
+def test_failing_tests_also_block_a_turn_that_used_edit_files(live, client):
     write(live, "test_mixed.py", "def test_mixed():\n    assert False\n")
     note(client, filePath="src/test_mixed.py")
     create = {"type": "create", "filePath": "src/lone.lpy", "content": "(ns lone)\n"}
@@ -179,7 +179,7 @@ def test_failing_tests_block_a_turn_that_also_used_edit_files(live, client):
     assert "test_mixed" in note(client, event="stopping")["block"]
 
 
-def test_a_turn_that_continues_after_a_block_is_not_blocked_again(live, client):
+def test_a_turn_that_continued_after_it_was_blocked_is_not_blocked_again(live, client):
     write(live, "test_again.py", "def test_again():\n    assert False\n")
     note(client, filePath="src/test_again.py")
     assert note(client, event="stopping", isAgain="true") == {}

@@ -34,7 +34,7 @@ def call_in(note):
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
-def test_the_call_in_the_note_on_truncated_output_returns_its_middle(client, stream):
+def test_the_note_on_truncated_output_names_a_call_that_returns_the_middle(client, stream):
     answer = evaluate(client, f'(write "{stream}" {json.dumps(LINES)})')
     requested = call_in(note_of(answer, "characters are left out"))
     text = client.call("get_evaluation", evaluationId=answer["evaluationId"], **requested)["text"]
@@ -50,7 +50,7 @@ def test_output_that_is_slightly_too_long_is_included_in_full(client):
     assert "characters left out" in evaluate(client, f'(write "out" "{text + "y" * 400}")')["stdout"]
 
 
-def test_the_call_in_the_note_on_a_truncated_string_returns_the_rest(client):
+def test_the_note_on_a_truncated_string_names_a_call_that_returns_the_rest(client):
     answer = evaluate(client, '(str (repeat "x" 9000) "end")')
     reply = client.call(
         "get_evaluation", evaluationId=answer["evaluationId"], **call_in(note_of(answer, "characters are left out"))
@@ -58,14 +58,14 @@ def test_the_call_in_the_note_on_a_truncated_string_returns_the_rest(client):
     assert answer["result"] + reply["text"] == json.dumps("x" * 9000 + "end")
 
 
-def test_the_call_in_the_note_on_many_values_returns_all_of_them(client):
+def test_the_note_on_many_values_names_a_call_that_returns_all_of_them(client):
     answer = evaluate(client, "\n".join(f'(repeat "{number}" 900)' for number in range(20)))
     uri = re.search(r"read the resource (\S+) for the rest", note_of(answer, "values has "))[1]
     [content, *_] = client.request("resources/read", {"uri": uri})["result"]["contents"]
     assert content["text"].splitlines() == [json.dumps(str(number) * 900) for number in range(20)]
 
 
-def test_the_calls_in_the_notes_on_a_search_and_a_diff_return_more_lines(client):
+def test_the_notes_on_a_search_and_a_diff_name_calls_that_return_more_lines(client):
     item = evaluate(client, f"(println {json.dumps(LINES)})")["evaluationId"]
     other = evaluate(client, f"(println {json.dumps(LINES.replace('line', 'row'))})")["evaluationId"]
     found = client.call("get_evaluation", evaluationId=item, grep="line")
@@ -80,7 +80,7 @@ def test_the_calls_in_the_notes_on_a_search_and_a_diff_return_more_lines(client)
     assert len(more["diff"]) > len(differing["diff"])
 
 
-def test_the_calls_in_the_notes_on_log_rows_return_more_rows_and_whole_texts(client):
+def test_the_notes_on_log_rows_name_calls_that_return_more_rows_and_whole_texts(client):
     for number in range(60):
         evaluate(client, f'(println (str "row {number} " (repeat "x" 100)))')
     least = client.call("repl_output_log")

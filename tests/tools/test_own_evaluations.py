@@ -72,7 +72,7 @@ def test_code_of_a_named_sub_agent_queues_behind_a_running_evaluation(client):
     assert client.call("interrupt_evaluation", who="one")["ok"]
 
 
-def test_concurrent_unanswered_calls_of_a_client_queue(client):
+def test_concurrent_calls_of_a_client_are_queued(client):
     slow = client.begin_call("evaluate_code", code="(sleep 0.5) 1")
     fast = client.begin_call("evaluate_code", code="2")
     results = [client.answer(item)["result"]["structuredContent"]["result"] for item in (slow, fast)]

@@ -123,7 +123,7 @@ def test_paths_run_in_order_and_printed_ids_are_accepted(client):
     assert (again["passed"], again["failed"]) == (1, 1)
 
 
-def test_the_arguments_directory_and_env_apply_to_only_one_run(client):
+def test_the_directory_and_env_arguments_apply_to_only_one_run(client):
     answer = run(client, directory="backend")
     assert (answer["ok"], answer["passed"]) == (True, 1), answer
     answer = run(client, "tests/test_shop.py::test_variable", env={"SHOP": "open"})
@@ -133,7 +133,7 @@ def test_the_arguments_directory_and_env_apply_to_only_one_run(client):
     assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
 
 
-def test_the_argument_args_is_passed_to_pytest(client):
+def test_the_args_argument_is_passed_to_pytest(client):
     answer = run(client, "tests/test_shop.py", args=["-x", "-k", "total or wrong or broken"])
     assert (answer["passed"], answer["failed"], answer["deselected"]) == (1, 1, 6)
     assert "stdout" not in answer

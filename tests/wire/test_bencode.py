@@ -67,7 +67,7 @@ def test_a_value_arriving_byte_by_byte_is_decoded(raw, value):
 
 
 @pytest.mark.parametrize(("raw", "value"), VALUES)
-def test_leftover_bytes_start_the_next_value(raw, value):
+def test_left_over_bytes_are_the_start_of_the_next_value(raw, value):
     decoder = Decoder()
     assert decoder.feed(raw + b"d2:i") == [value]
     assert not decoder.is_idle

@@ -135,7 +135,7 @@ def test_a_value_with_a_redacted_secret_is_not_asserted():
         ({"values": ("'<<redacted:shop token>>'",)}, StepResult(raised=RaisedError("KeyError", "hunter2"))),
     ],
 )
-def test_a_value_compared_with_a_redacted_one_is_never_included(recorded, came):
+def test_a_fresh_value_is_never_included_if_the_recorded_value_has_a_redacted_secret(recorded, came):
     checked, _ = verified([RecordedEvaluation("e-1", "f()", **recorded)], {"f()": came})
     assert "hunter2" not in repr([replace(item, of=None) for item in checked])
     assert "<<redacted:shop token>>" in checked[0].note

@@ -162,7 +162,7 @@ async def test_a_value_received_after_the_end_of_the_execution_is_marked_late():
         assert events == [("e", Value("1", is_late=True)), ("e", Output("out", "late"))]
 
 
-async def test_deno_values_are_awaited_slightly_longer():
+async def test_a_deno_value_received_shortly_after_the_end_is_in_the_result():
     channel, endings = ScriptedChannel(implementation="Deno kernel"), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)

@@ -81,7 +81,7 @@ async def test_a_request_waits_for_the_code_of_another_client():
         assert not kernel.is_busy
 
 
-async def test_a_lost_idle_message_of_another_client_does_not_block_the_kernel_forever(monkeypatch):
+async def test_losing_the_idle_message_of_another_client_does_not_block_the_kernel_forever(monkeypatch):
     monkeypatch.setattr(kernel_module, "FOREIGN_CODE_TIMEOUT_S", 0.01)
     channel = ScriptedChannel(answers=False)
     async with anyio.create_task_group() as tasks:

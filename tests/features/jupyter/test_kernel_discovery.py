@@ -199,7 +199,7 @@ def test_a_console_kernel_has_no_notebook(workspace):
     assert (result.key, result.notebook) == ("jup", None)
 
 
-def test_a_kernel_known_only_to_a_server_is_identified_by_url(workspace, sessions):
+def test_a_kernel_known_only_to_a_jupyter_server_is_identified_by_its_url(workspace, sessions):
     sessions.add("a.ipynb", "1")
     sessions.add("a.ipynb", "2")
     workspace.kernel("1")
@@ -484,7 +484,7 @@ def test_an_abandoned_kernel_is_forgotten_when_dead_and_discovered_when_rewritte
     assert discovered.reconcile()["a-ipynb"].phase == "connecting"
 
 
-def test_an_abandoned_kernel_that_still_listens_is_tried_less_and_less_often(workspace, listener):
+def test_an_abandoned_kernel_that_still_listens_is_retried_less_and_less_often(workspace, listener):
     """A kernel may have been too slow to answer, for example while many start on a busy machine."""
     workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)

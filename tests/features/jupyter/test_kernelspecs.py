@@ -94,7 +94,7 @@ def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, message):
 
 
 @pytest.mark.parametrize("word", ["python", "python3", "python3.11"])
-def test_the_command_python_means_the_project_interpreter(tmp_path, word):
+def test_the_command_name_python_refers_to_the_project_interpreter(tmp_path, word):
     write_spec(tmp_path, "py", {"argv": [word, "-m", "k", "-f", "{connection_file}"], "env": {"A": "${HOME}/x"}})
     spec = find_kernelspec("py", [tmp_path])
     command, env = kernel_command(spec, FILE, python="/p/bin/python", environ={"HOME": "/h"})

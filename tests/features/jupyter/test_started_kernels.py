@@ -48,7 +48,7 @@ def file_for(environ, word):
     return str(Path(environ["JUPYTER_RUNTIME_DIR"]) / f"kernel-codriver-{os.getpid()}-{word}.json")
 
 
-def test_the_option_jupyter_starts_ipython_with_the_project_interpreter(workspace_and_environ):
+def test_the_jupyter_option_starts_ipython_with_the_project_interpreter(workspace_and_environ):
     workspace, environ = workspace_and_environ
     kernel_recipe = find_recipe("jupyter", workspace, environ, added_kinds=repl_kinds())
     python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter")

@@ -60,7 +60,7 @@ def bind(family, address, port, *options):
 
 
 @needs_ipv6
-def test_both_addresses_are_bound_on_one_port():
+def test_both_loopback_addresses_are_bound_on_one_port():
     port, retained, taken = listening()
     assert sorted(retained) == [("127.0.0.1", port), ("::1", port)]
     assert taken == [errno.EADDRINUSE, errno.EADDRINUSE]

@@ -134,7 +134,7 @@ def test_a_page_without_a_code_names_the_command_that_issues_one(browser, served
         assert "6 * 7" not in page.text()
 
 
-def test_a_used_address_is_reported_with_the_command_that_prints_a_new_one(browser, served_page):
+def test_opening_a_used_address_shows_the_command_that_prints_a_new_one(browser, served_page):
     address = served_page.address
     for words in (
         "live",

@@ -279,7 +279,7 @@ def test_the_repl_is_compiled_for_the_programs_python_before_it_is_used(live, cl
         assert path["result"] == repr([str(worker)]), "it is loaded only from the copy"
 
 
-def test_a_program_in_a_debugger_that_patches_thread_creation_is_served(live, client):
+def test_code_is_evaluated_in_a_program_whose_debugger_patches_thread_creation(live, client):
     text = SHOP.replace(
         "ORDERS = []",
         "import _thread\nstart = _thread.start_new_thread\n_thread.start_new_thread = lambda *of: start(*of)",
@@ -349,7 +349,7 @@ def test_the_connection_never_becomes_a_standard_stream_of_a_program_that_closed
         assert closes.process.wait(60) == 3
 
 
-def test_a_program_whose_current_directory_was_removed_is_served(live, client):
+def test_code_is_evaluated_in_a_program_whose_current_directory_was_removed(live, client):
     code = "sys.path[:0] = ['']; os.mkdir('removed'); os.chdir('removed'); os.rmdir('../removed')"
     text = SHOP.replace("ORDERS = []", code)
     with program(live, text, "moves.py", cwd=live.workspace) as moves:
@@ -628,7 +628,7 @@ def test_each_worker_is_listed_with_the_port_that_its_supervisor_opened(live, cl
         assert ports == {"gunicorn/1": int(port), "gunicorn/2": int(port), supervisor: None}
 
 
-def test_a_program_runs_without_a_server_that_cannot_be_started(tmp_path):
+def test_a_program_runs_even_if_its_server_cannot_be_started(tmp_path):
     env = environ(tmp_path) | {"CODRIVER_SERVER_COMMAND": "sh -c 'echo it is broken >&2; exit 1'"}
     (tmp_path / "workspace").mkdir()
     words = [*CODRIVER, "run", "-w", str(tmp_path / "workspace"), "--", "cat"]

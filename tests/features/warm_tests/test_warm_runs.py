@@ -582,7 +582,7 @@ def test_a_module_whose_import_cannot_be_repeated_is_imported_by_each_run(projec
     project(act, {"test_a.py": "import unfit, fit\ndef test_a(): pass\n"}, packages=packages)
 
 
-def test_a_process_id_stored_by_an_import_is_that_of_the_run(project):
+def test_a_process_id_stored_by_an_import_is_the_process_id_of_the_run(project):
     async def act(made):
         warm = await agree(made)
         assert warm.report.counts.passed == 1
