@@ -96,12 +96,12 @@ If there is nothing to report, hooks use no tokens. No hook approves anything th
 Workspace settings that enable hooks take effect after you accept them with `codriver trust`.
 
 The hooks for Claude Code and Codex call the unlisted tool `note_edit` on the open connection, so edits made before the
-connection is open are not recorded. Hooks for other clients, and the one that Claude Code runs at the start, run
-`codriver-hook CLIENT EVENT`, a file next to the relay that only needs the standard library. It never starts a server.
-It prints `{}` and exits with status 0 if no server is running, or if there is no answer within 1.5 seconds (25 seconds
-at the end of a turn). `CODRIVER_HOOK_DEADLINE_S` sets a different limit. The hook for Claude Code prints nothing if
-Copilot runs it, because Copilot has its own. The hooks for Cursor and Cline follow their documentation. The hooks for
-all other clients have been tested with the real client.
+connection is open are not recorded. The hooks for other clients, and the hook that Claude Code runs at the start of a
+session, run `codriver-hook CLIENT EVENT`, a file next to the relay that only needs the standard library. It never
+starts a server. It prints `{}` and exits with status 0 if no server is running, or if there is no answer within 1.5
+seconds (25 seconds at the end of a turn). `CODRIVER_HOOK_DEADLINE_S` sets a different limit. The hook for Claude Code
+prints nothing if Copilot runs it, because Copilot has its own. The hooks for Cursor and Cline follow their
+documentation. The hooks for all other clients have been tested with the real client.
 
 """
 PACKAGES = """\
