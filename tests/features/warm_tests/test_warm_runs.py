@@ -147,6 +147,17 @@ def test_unknown_packages_are_imported_by_each_run(project):
     project(act, {"test_m.py": test, "pytest.ini": ini}, packages=packages, unknown=("library", "plugin"))
 
 
+def test_modules_that_the_build_of_python_generates_are_preloaded(project):
+    async def act(made):
+        await agree(made)
+        assert {*packages} <= made.preloaded
+
+    # Python 3.15 imports the first one with `traceback`, and thus with pytest.
+    generated = ("_missing_stdlib_info", "_sysconfigdata__other_platform")
+    packages = {**dict.fromkeys(generated, ""), "known": f"import {', '.join(generated)}\n"}
+    project(act, {"test_a.py": "import known\ndef test_a(): pass\n"}, packages=packages, unknown=generated)
+
+
 def test_a_known_package_sees_changes_made_by_an_unknown_package(project):
     async def act(made):
         await agree(made)

@@ -43,6 +43,8 @@ bootstrap: Any = sys.modules["_frozen_importlib"]
 
 PYTEST_PACKAGES = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"})
 """Packages that every run imports, before tests could replace anything."""
+GENERATED_MODULE_PREFIXES = ("_sysconfigdata_", "_missing_stdlib_info")
+"""Prefixes of modules that Python's build generates. `sys.stdlib_module_names` does not list these modules."""
 PATCHABLE_MODULES = (
     "time", "datetime", "socket", "ssl", "select", "selectors", "threading", "subprocess", "os", "random", "uuid",
     "signal", "queue", "pathlib", "io", "tempfile",
@@ -147,13 +149,13 @@ class Preloader:
     def is_known(self, name: str) -> bool:
         """Return whether a module belongs to the standard library or to one of the known packages.
 
-        This includes the module named after the platform that `sysconfig` loads, and the modules with generated names
-        that modules compiled by mypyc import.
+        This includes modules that Python's build generates, such as the one that `sysconfig` loads, and the modules
+        with generated names that modules compiled by mypyc import.
         """
         top = name.partition(".")[0]
         return (
             top in sys.stdlib_module_names
-            or top.startswith("_sysconfigdata_")
+            or top.startswith(GENERATED_MODULE_PREFIXES)
             or is_in_packages(name, self.packages)
             or (top.endswith("__mypyc") and bool(self._importing))
         )
