@@ -160,7 +160,7 @@ class RootsDiscovery:
 
         For `server/discover`, the error is that of an unknown method, because clients then fall back to a handshake.
         """
-        why = why or self.failure or "the client can only be asked for its roots in a handshake"
+        why = why or self.failure or "the client's roots can only be requested during a handshake"
         for request in message.parts or (message,):
             if request.method == b"server/discover":
                 error = {"code": METHOD_NOT_FOUND_CODE, "message": f"Method not found: {no_workspace_message(why)}"}

@@ -70,7 +70,7 @@ def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) ->
     parser = syntax_tree.Parser(text, schema)
     inputs = _parse_inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
     names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
-    _check_unique(text, names, form, "`:in` must name each variable only once")
+    _check_unique(text, names, form, "`:in` may name each variable only once")
     query = Query(
         text=text,
         schema=schema,
@@ -144,7 +144,7 @@ def _split_sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
         if name.value not in SECTION_KEYWORDS:
             raise text.error(f"expected a section ({' '.join(SECTION_KEYWORDS)})", name)
         if name.value in sections:
-            raise text.error(f"a query must have `{name.value}` only once", name)
+            raise text.error(f"a query may contain `{name.value}` only once", name)
         sections[name.value] = form.items[start + 1 : end]
     return sections
 

@@ -240,7 +240,7 @@ class _Planner:
         known = [self._to_expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
         new = [name for name, old in zip(names, known, strict=True) if old is None]
         if len(set(new)) < len(new):
-            raise self.context.text.error("a binding must contain each variable only once", unit.form)
+            raise self.context.text.error("a binding may contain each variable only once", unit.form)
         self._add_step(self._explain_errors(unit, operators.add_binding(call, unit.binding, known), plain), new)
 
     def _explain_errors(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
@@ -405,7 +405,7 @@ def _failed_call_text(function: str, arguments: Sequence[Expression], values: Ro
     if values is None or all(column is None for column, _ in arguments):
         return ""
     printed = [truncate(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]
-    return f" in ({' '.join([function, *printed])}). A clause that only filters can exclude such values"
+    return f" in ({' '.join([function, *printed])}). Add a clause that filters out such values"
 
 
 def _entity_functions() -> Mapping[str, Callable[..., Any]]:

@@ -343,7 +343,7 @@ class Parser:
             forms = forms[1:]
         names = (*required, *(self.parse_variable(form).name for form in forms))
         if not names or len(set(names)) < len(names):
-            raise self.text.error("expected variables, each only once", whole)
+            raise self.text.error("expected distinct variables", whole)
         return names, frozenset(required)
 
     def _parse_clause(self, form: Form) -> tuple[Clause, ...]:

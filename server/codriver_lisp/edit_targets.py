@@ -113,7 +113,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
         words = f"{len(named)} forms that start on line {line} have this text"
         raise _create_error(document, target, limits, words)
     if named[0].end > document.trusted_end:
-        words = f"the form at line {line} has no certain end, because the file's brackets do not balance: "
+        words = f"it is not known where the form at line {line} ends, because the file's brackets do not balance: "
         words += document.bracket_error or ""
         raise _create_error(document, target, limits, words)
     return named[0]

@@ -117,7 +117,7 @@ def _restore_if_changed(found: Frame, before: Any) -> str:
     if next(differences(found.thaw(before), found.thaw(now)), None) is None:
         return ""
     if found.set is None:
-        return "; the state stays changed, because the frame was registered without set="
+        return "; the state could not be restored, because the frame was registered without set="
     try:
         found.set(found.thaw(before))
     except Exception as error:  # noqa: BLE001  # the application's code may raise anything

@@ -130,7 +130,7 @@ def test_dropped_output_is_noted_in_the_answer_the_excerpt_and_the_resource(forg
     uri = f"codriver://evaluation/{answer['evaluationId']}/stdout"
     text, note = client.request("resources/read", {"uri": f"{uri}?limit=5"})["result"]["contents"]
     assert (text["text"], text["_meta"]) == ("", {"codriver/dropped": {"from": 0, "to": dropped}})
-    assert note["text"] == f"characters 0 to {dropped} were dropped because no more are kept"
+    assert note["text"] == f"characters 0 to {dropped} were dropped because only the newest are kept"
     last = client.request("resources/read", {"uri": f"{uri}?offset={40 * MIB - 4}"})["result"]["contents"][0]["text"]
     assert last == "3939"
 

@@ -172,7 +172,8 @@ def test_one_text_may_use_a_quarter_of_the_disk_limit_and_the_dropped_rest_is_no
         assert 3 * MIB < part["droppedCharacters"] <= 5 * MIB
         uri = f"codriver://evaluation/{first['evaluationId']}/stdout"
         _, note = client.request("resources/read", {"uri": f"{uri}?limit=4"})["result"]["contents"]
-        assert note["text"] == f"characters 0 to {part['droppedCharacters']} were dropped because no more are kept"
+        dropped = part["droppedCharacters"]
+        assert note["text"] == f"characters 0 to {dropped} were dropped because only the newest are kept"
         assert resource(client, f"{uri}?offset={12 * MIB - 8}") == "0000191\n"
         for number in range(5):
             client.call("evaluate_code", code=f"{code}\n{number}", timeoutMs=60_000)
@@ -183,7 +184,7 @@ def test_one_text_may_use_a_quarter_of_the_disk_limit_and_the_dropped_rest_is_no
         with live.client() as other:  # who was told nothing of it
             again = other.call("get_evaluation", evaluationId=first["evaluationId"])
         [note] = [note for note in again["notes"] if note.startswith("stdout")]
-        assert "older ones were dropped because no more are kept" in note
+        assert "older ones were dropped because only the newest are kept" in note
         assert again["stdout"].endswith("0000191\n")
 
 

@@ -23,5 +23,5 @@ def test_an_unknown_name_or_a_non_number_is_refused_with_the_known_names(words):
 
 def test_a_server_does_not_start_with_invalid_durations(tmp_path):
     live = Live(tmp_path, "--repl", "none", durations="soon=1", is_awaited=False)
-    assert "CODRIVER_DURATIONS has no duration 'soon=1'" in live.process.communicate()[0]
+    assert "CODRIVER_DURATIONS contains the unknown duration 'soon=1'" in live.process.communicate()[0]
     assert live.process.returncode

@@ -41,7 +41,8 @@ def test_every_supported_client_has_a_line_in_the_list(launch, machine):
         assert row(text, client.title)[:2] == [client.id, "no"]
         assert row(text, client.title)[2].split() == ["never", "none"], client.title
     for printed in printed_clients().values():
-        assert row(text, printed.title)[2].split(maxsplit=1) == ["never", "not searched for. --client prints an entry"]
+        last_connection, configured = row(text, printed.title)[2].split(maxsplit=1)
+        assert (last_connection, configured) == ("never", "not detected. --client prints an entry to paste")
 
 
 def test_a_client_is_listed_with_its_entries_and_last_connection(launch, machine):

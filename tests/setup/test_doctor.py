@@ -163,12 +163,12 @@ def test_capabilities_sent_by_the_server_are_listed_by_the_doctor(examine, serve
 
 
 def test_runs_are_listed_as_warm_or_plain_with_a_reason(examine, server):
-    plain = {"start": "plain", "why": "every run is a plain new process"}
+    plain = {"start": "plain", "why": "every run starts a new process"}
     warm = {"start": "warm", "python": "/py", "modules": 300, "memoryMb": 48, "hashSeed": 5, "runs": 2}
     differing = {"start": "plain", "python": "/py", "directory": "/w/b", "why": "t differs", "differences": ["t"]}
     server["list_sessions"]["testRuns"] = [plain, warm, differing]
     assert [(check.state, check.text) for check in of(examine(), "test runs")] == [
-        ("ok", "plain (every run is a plain new process)"),
+        ("ok", "plain (every run starts a new process)"),
         ("ok", "/py: warm, 300 modules imported, 48 MB, hash seed 5, 2 runs"),
         ("note", "/py in /w/b: plain (t differs); tests that differ: t"),
     ]

@@ -250,7 +250,7 @@ def test_a_path_that_workspace_auto_refuses_is_explained(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared_command(machine)
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert ".mcp.json contains paths from this machine, because --workspace auto does not accept" in report.text
-    assert "on the PATH, as by pipx" not in report.text
+    assert "on the PATH, for example with pipx" not in report.text
 
 
 # What is said, and what is left
@@ -268,7 +268,7 @@ def test_a_shared_file_may_be_committed_and_its_requirements_are_listed(launch, 
 
 def test_a_relay_in_a_virtual_environment_is_reported(launch, workspace, machine, tmp_path):
     install_relay(machine)
-    reported = f"here {tmp_path} has it, so start clients where that environment is active"
+    reported = f"here it is in {tmp_path}, so start clients with that environment activated"
     assert reported not in run_init(launch, InitOptions(["claude-code"]), machine).text
     (tmp_path / "pyvenv.cfg").touch()
     assert reported in run_init(launch, InitOptions(["vscode"]), machine).text
@@ -331,7 +331,7 @@ def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace
     (workspace / ".mcp.json").write_text('{"servers": {}}')
     (check, *_) = check_entries(launch, machine)
     assert check.state == "note"
-    assert "the file's key servers belongs to clients that use a different key" in check.text
+    assert "the file has the key servers of other clients, and" in check.text
     assert check.fix == "use separate files for the two clients"
 
 

@@ -160,7 +160,7 @@ def test_late_thread_output_is_noted_once_with_a_way_to_read_it(live, client, ot
     evaluation = printed_late(live, client, '"tick 1\\ntock 2"', "tock 2")
     [note] = client.call("evaluate_code", code='"mark 10"')["notes"]
     reported = re.fullmatch(
-        rf"2 lines from evaluation {evaluation} since: tick 1 tock 2 \((\w+) with since (\d+)\)", note
+        rf"2 new lines from evaluation {evaluation}: tick 1 tock 2 \((\w+) with since (\d+)\)", note
     )
     rows = client.call(reported[1], since=int(reported[2]), limit=100)["result"]
     assert "".join(row["text"] for row in rows if row.get("evaluation") == evaluation) == "tick 1\ntock 2\n"
@@ -174,7 +174,7 @@ def test_a_large_thread_output_is_noted_in_one_short_line(live, client):
     text = f'(str (repeat "{"é" * 200}\\n" 1000) "the end 1")'
     evaluation = printed_late(live, client, text, "the end 1")
     [note] = client.call("evaluate_code", code='"mark 14"')["notes"]
-    assert note.startswith(f"1001 lines from evaluation {evaluation} since: ééé")
+    assert note.startswith(f"1001 new lines from evaluation {evaluation}: ééé")
     assert len(note) < 200
 
 

@@ -122,7 +122,7 @@ def test_recursive_frames_are_folded(client):
     assert error["trace"] == ["orders.py:2 in low", "orders.py:29 in deep … 501 times"]
     assert [frame.get("repeated") for frame in trace["frames"]][:2] == [None, "501 times"]
     error, _ = failing(client, "even(100)")
-    assert error["trace"][1:3] == ["orders.py:33 in even", "orders.py:37 in odd … 50 times, these 2"]
+    assert error["trace"][1:3] == ["orders.py:33 in even", "orders.py:37 in odd … these 2 frames, 50 times"]
 
 
 def test_lisp_errors_include_causes_and_their_data(client):

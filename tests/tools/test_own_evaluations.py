@@ -53,7 +53,8 @@ def test_a_refusal_names_the_caller_of_the_evaluation_in_the_way(live):
     with live.client(name="ann") as connection:
         answer = connection.call("evaluate_code", code="(wait)", timeoutMs=100)
         refused = connection.call("evaluate_code", code="1", who="reader")
-        owner = f"evaluation {answer['evaluationId']} of ann, started on this connection before the first who, has been"
+        owner = f"evaluation {answer['evaluationId']} of ann, started on this connection before a call passed who, "
+        owner += "has been"
         assert (refused["reason"], owner in refused["message"]) == ("busy", True), refused
         connection.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
 

@@ -4,7 +4,7 @@ import pytest
 from live_server import serving, until_connected
 from real_repls import repl
 
-GOES = "output from threads and System/out in clj goes to where that REPL was started"
+GOES = "output from threads and System/out in clj goes to the standard output of the REPL's process"
 
 
 @pytest.fixture(scope="module")

@@ -117,8 +117,8 @@ def eval_command(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Evaluate CODE in the running REPL and print its output and its result.
 
-    If CODE is -, it is read from standard input. Output of the code goes to standard output and standard error as it is
-    produced, followed by the value of each top-level form.
+    If CODE is -, the code is read from standard input. Its output is written to standard output and standard error as
+    it is produced, followed by the value of each top-level form.
     """
     arguments: dict[str, Any] = {
         "code": sys.stdin.read() if code == "-" else code,

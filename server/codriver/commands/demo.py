@@ -43,7 +43,7 @@ class DemoFailedError(StartError):
 
 @click.command("demo", short_help="Demonstrate Codriver without any setup.")
 def demo_command() -> None:
-    """Demonstrate Codriver: a server, REPLs of its own, and a real MCP client that evaluates through the relay."""
+    """Demonstrate Codriver with a server, its REPLs, and a real MCP client that evaluates code through the relay."""
     steps = {"python": ("py", PYTHON_CODE), "lisp": ("lpy", LISP_CODE)}
     if find_spec("basilisp"):
         echo("(the first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)

@@ -28,8 +28,8 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     """Check everything that has to work together, and suggest a fix for each problem.
 
     This covers versions, settings, skills, the server, the port file, the relay, clients, permissions, and REPLs with
-    their capabilities. Nothing is changed, and only the relay is started, for a moment. A note is not an error but may
-    be unexpected. The exit status is 1 if something is wrong.
+    their capabilities. Nothing is changed, and no program is started except the relay, which runs briefly. A note is
+    not an error, but reports something that may be unexpected. The exit status is 1 if something is wrong.
     """
     from codriver.app.features import doctor_checks  # noqa: PLC0415  # as above
     from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @click.option("--all", "is_all", is_flag=True, help="Delete everything, including the history.")
 @workspace_option
 def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> None:
-    """List what is remembered about this workspace, or delete KIND: `runs`, `history`, or any other in the list.
+    """List the data stored about this workspace, or delete one KIND of it: `runs`, `history` or another one listed.
 
-    A running server uses the history and the log. Stop it first to delete `runs`, `history` or everything.
+    A running server uses the history and the log, so stop it before you delete `runs`, `history` or everything.
     """
     workspace = workspace.resolve()
     memory = open_memory(workspace)

@@ -79,7 +79,7 @@ class Image:
 @click.option("--run", metavar="RUN", help="An earlier run: -1 for the last one, or an id from `codriver runs`.")
 @workspace_option
 def image_command(*, evaluation: str, number: int | None, output: str | None, run: str | None, workspace: Path) -> None:
-    """Save the images of the evaluation ID, by default those of the newest one that has any.
+    """Save the images of the evaluation ID, which defaults to the newest evaluation that has images.
 
     Without --output, images are listed on a terminal and written to a pipe. If there are several, numbers are added to
     their file names.

@@ -111,17 +111,17 @@ def init_command(  # noqa: PLR0913  # one argument an option
     """Add codriver to the configuration of your MCP clients.
 
     This finds out which REPL the project has and which clients are used in this workspace or installed on this machine,
-    and adds an entry to each client's own file. Everything else in the file stays, including comments. An entry that
-    differs is only replaced with --force. Files in the workspace, which a team may share, name `codriver-relay` or
-    `uvx` instead of paths of this machine. If codriver can start the project's REPL, the REPL is written to
-    `codriver.toml`. The workspace is then accepted as by `codriver trust`, unless its settings ask for something that
-    only you may grant. The first answers to each client are stored, so that its first session has the tools
-    immediately.
+    and adds an entry to each client's own file. Everything else in the file stays unchanged, including comments. An
+    entry that differs is only replaced with --force. Files in the workspace, which a team may share, contain
+    `codriver-relay` or `uvx` instead of paths on this machine. If codriver can start the project's REPL, the REPL is
+    written to `codriver.toml`. The workspace is then accepted as by `codriver trust`, unless its settings require
+    something that only you may grant. Codriver's first answers to each client are stored, so that the client's first
+    session has the tools immediately.
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
     cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush. `--hooks`
-    also installs hooks for the clients that support them; other hooks in their files stay. For these clients, the
-    entries are printed for pasting: goose, continue, github (the Copilot cloud agent).
+    also installs hooks for the clients that support them, and leaves other hooks in their files unchanged. For these
+    clients, the entries are printed for pasting: goose, continue, github (the Copilot cloud agent).
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """

@@ -155,7 +155,7 @@ images_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT_CHOICE]),
     default="alike",
-    help="When an image counts as reproduced: `alike` compares its type and pixels, and `strict` compares its bytes.",
+    help="When an image counts as reproduced: `alike` compares its type and size in pixels, and `strict` its bytes.",
 )
 
 
@@ -221,7 +221,7 @@ COMPLETION_VARIABLE = "_CODRIVER_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print what SHELL reads to complete commands, options, session keys, tool names and clients.
+    """Print the script with which SHELL completes commands, options, session keys, tool names and clients.
 
     \b
     bash  in ~/.bashrc:  eval "$(codriver completion bash)"

@@ -15,7 +15,7 @@ import click
 )
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def relay_command(*, words: tuple[str, ...]) -> None:
-    """Run codriver-relay, for clients that start Codriver by its package name, as uvx does."""
+    """Run codriver-relay, for clients that start Codriver by the name of its package, for example with uvx."""
     import codriver_relay  # noqa: PLC0415  # only needed here
 
     sys.exit(codriver_relay.main(words))

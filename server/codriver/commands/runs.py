@@ -27,11 +27,11 @@ RUNS_KIND = "runs"
 STORE_DELAY_TEXT = "a server stores its log within 30 s of a change, usually within 2 s, and when it stops"
 
 
-@click.command("runs", short_help="List the runs whose output log is remembered.")
+@click.command("runs", short_help="List the runs whose output logs are stored.")
 @workspace_option
 @json_option
 def runs_command(*, workspace: Path, as_json: bool) -> None:
-    """List the runs of this workspace's servers whose output log is remembered, oldest first."""
+    """List the runs of this workspace's servers whose output logs are stored, oldest first."""
     workspace = workspace.resolve()
     earlier, current = _read_runs(workspace, open_memory(workspace))
     numbers = [str(index - len(earlier)) for index in range(len(earlier))] + ["now"] * len(current)

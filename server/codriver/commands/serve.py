@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from codriver.app.serve import Verbosity
 
-STARTING_MESSAGE = "the server is starting and reading what it remembers about this workspace"
+STARTING_MESSAGE = "the server is starting and reading its stored data about this workspace"
 
 
 class _ReplOption(click.Option):
@@ -109,11 +109,11 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Run the server of a workspace.
 
-    It prints its address in one line when it accepts connections, and finds REPLs that are started later by their port
-    files. `codriver stop`, Ctrl-C or SIGTERM stop it, and the REPLs that it started.
+    The server prints its address on one line when it accepts connections. It finds REPLs that are started later through
+    their port files. `codriver stop`, Ctrl-C and SIGTERM stop the server and the REPLs that it started.
 
-    MCP clients must start `codriver-relay` instead of this command. If a client starts it, the exit status is 2 and
-    standard error explains why.
+    MCP clients must start `codriver-relay` instead of this command. If a client starts `codriver serve`, the command
+    exits with status 2 and explains the mistake on standard error.
     """
     if is_quiet and is_verbose:
         raise click.UsageError("--quiet and --verbose cannot be used together")

@@ -54,7 +54,10 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
         else:
             echo(str(error), hang=2)
             if is_for_good:
-                echo("the server was stopped with --for-good. Relays with --start will not start one until you do")
+                echo(
+                    "the server was stopped with --for-good, so relays with --start do not start another one. To start "
+                    "a server and allow that again, run `codriver serve`"
+                )
         sys.exit(error.exit_status)
     if as_json:
         echo_json({**health, "sessions": sessions}, indent=2)

@@ -47,7 +47,7 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     """Stop the workspace's server.
 
     A server that is still starting is stopped, too. If an MCP client keeps a relay with --start open, the
-    relay starts another server immediately, except with --for-good.
+    relay starts another server immediately, unless you pass --for-good.
     """
     workspace = workspace.resolve()
     if for_good:
@@ -135,9 +135,9 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
     else:
         lock = server_record.lock_file(directory)
         echo(
-            f"pid {claimed.pid}, which {directory} names, is not known to be the server of this workspace: "
-            f"`{open_file_users_command(lock)}` lists the processes that hold its lock. If one of them is a server "
-            f"that hangs, end it with `{kill_command('PID')}`",
+            f"{directory} names pid {claimed.pid}, but it is not known whether that process is the server of this "
+            f"workspace. `{open_file_users_command(lock)}` lists the processes that hold the workspace's lock. If one "
+            f"of them is a server that hangs, end it with `{kill_command('PID')}`",
             err=True,
         )
         sys.exit(1)

@@ -124,9 +124,9 @@ def test_command(  # noqa: PLR0913  # one argument an option
 ) -> None:
     """Run the given tests, or all that are found, and print which failed and where.
 
-    A PATH is a file, a directory or the id of a Python test, or a namespace of a Lisp. Python tests are run by pytest
-    in the project's environment, which receives everything after --. Others run in their REPL. If GITHUB_ACTIONS is
-    set, each failure also becomes an annotation.
+    A PATH is a file, a directory, the id of a Python test, or a Lisp namespace. Python tests are run by pytest in the
+    project's environment, and pytest receives all arguments after --. Lisp tests run in their REPL. If GITHUB_ACTIONS
+    is set, each failure also becomes an annotation.
     """
     root, started_at = workspace.resolve(), datetime.now(UTC)
     others, junit_name = _split_junit_option(click.get_current_context().meta[PYTEST_ARGUMENTS_KEY])

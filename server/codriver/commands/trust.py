@@ -21,15 +21,15 @@ from codriver.log.control_characters import escape_to_one_line
 def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
     """Accept this workspace's settings and its Python environment as they are now.
 
-    Anybody may have written `codriver.toml` and `[tool.codriver]` in pyproject.toml. Until you accept them, settings
-    are ignored that would run a command, admit other machines, allow edits outside the workspace, or give agents the
-    workspace's own skills. A server that a client starts here also runs no interpreter inside the workspace and no
-    Python tests. Evaluated code and the tests of Lisps run in the REPL anyway, because somebody requests them.
+    Anybody may have written `codriver.toml` and `[tool.codriver]` in pyproject.toml. Until you accept them, Codriver
+    ignores settings that would run a command, admit other machines, allow edits outside the workspace, or give agents
+    the workspace's own skills. A server that a client starts here also runs no interpreter inside the workspace and no
+    Python tests. Evaluated code and Lisp tests still run in the REPL, because somebody requests them.
     `codriver config check` lists the settings that are ignored.
 
     Your acceptance is stored outside the workspace. You have to accept it again when a setting that grants something
-    changes, and when the environment becomes a link out of the workspace, belongs to another user or is tracked by git.
-    Rebuilding the environment does not matter, and neither do other settings.
+    changes, and when the environment becomes a link that leads outside the workspace, belongs to another user or is
+    tracked by git. You do not have to accept it again when the environment is rebuilt or other settings change.
 
     Exit status: 0 ok, 1 a file cannot be read or written, 2 wrong usage.
     """

@@ -238,7 +238,7 @@ def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcom
     if repl.is_owned and len(recent) >= MAX_STARTS_PER_MINUTE:
         final = True
         cause += (
-            f"; it was started {len(recent)} times within a minute and will not be started again by itself (call "
+            f"; it was started {len(recent)} times within a minute and will not be restarted automatically (call "
             "restart_repl)"
         )
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"

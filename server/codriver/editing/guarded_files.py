@@ -85,7 +85,7 @@ def guard_reason(workspace: Path, change: Change) -> str:
         return f"this file configures programs that git runs for a commit ({', '.join(NODE_HOOK_KEYS[:3])}, …)"
     hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS_FILES]
     if hidden and not (hidden == [LINTER_DIRECTORY] and PurePath(name).suffix == ".edn"):
-        return f"{hidden[0]} is hidden, like files that configure which programs clients and tools run"
+        return f"{hidden[0]} is hidden, and hidden files may configure which programs clients and tools run"
     if name in CLIENT_FILES:
         return "this file configures servers and hooks that a client runs"
     if _is_in_environment(workspace, change.path, parts):

@@ -219,9 +219,11 @@ class Transcript:
 
     @property
     def loss_reason(self) -> str:
-        """Return the reason why characters were dropped, as a clause such as "because no more are kept"."""
+        """Return the reason why characters were dropped, as a clause such as "because only the newest are kept"."""
         issue = self._store.issue.why
-        return "because no more are kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
+        return "because only the newest are kept" + (
+            f" in memory while the disk cannot be written ({issue})" if issue else ""
+        )
 
     def record_log_line(self, line: int) -> None:
         """Record the line number of a log entry of this evaluation."""

@@ -239,12 +239,12 @@ class Admission:
             return None
         if session != self._session_id:
             self._refusals.log_refusal(
-                "refused a connection that expects a different server: it read an outdated port file"
+                "refused a connection for a different server: the client read an outdated port file"
             )
             return None
         if named_workspace is not None and not await self._send_workspace(stream, named_workspace):
             self._refusals.log_refusal(
-                "refused a connection that expects a different workspace, whose port file names this server"
+                "refused a connection for a different workspace: the port file of that workspace names this server"
             )
             return None
         return AdmittedPeer(

@@ -110,7 +110,7 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
         )
         return Refusal(identity, INVALID_PARAMS if is_request_or_notification else INVALID_REQUEST, text)
     if is_request_or_notification and identity is not None and not isinstance(value.get("params"), dict | None):
-        text = "params must be an object that has each parameter under its name"
+        text = "params must be an object that contains the parameters by name"
         return Refusal(identity, INVALID_PARAMS, text)
     return Refusal(identity, INVALID_REQUEST, NO_MESSAGE)
 

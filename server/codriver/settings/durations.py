@@ -24,7 +24,8 @@ class WrongDurationError(StartError):
     def __init__(self, word: str, names: Iterable[str]) -> None:
         known = ", ".join(names)
         super().__init__(
-            f"{DURATIONS_VARIABLE} has no duration {word!r}. Write it as in settle_s=0.5, with one of {known}"
+            f"{DURATIONS_VARIABLE} contains the unknown duration {word!r}. Write, for example, settle_s=0.5. The "
+            f"durations are {known}"
         )
 
 

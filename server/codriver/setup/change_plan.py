@@ -531,7 +531,7 @@ def _reason_unsuitable(
         fix = "use separate files for the two clients"
         if others:
             fix = f"codriver init --client {client.id} --scope {others[0]} writes another file"
-        return f"the file's key {key} belongs to clients that use a different key than {client.title}", fix
+        return f"the file has the key {key} of other clients, and {client.title} uses a different key", fix
     for scope in get_args(Scope) if client.is_once else ():
         if scope == target.scope or scope not in client.scopes:
             continue

@@ -30,7 +30,7 @@ def render_client_table(launch: Launch, environment: Environment, seen: Mapping[
     printed = [
         (client.title, client.id, "?", _format_time(seen.get(client.id))) for client in printed_clients().values()
     ]
-    rows += [(*cells, "not searched for. --client prints an entry") for cells in printed]
+    rows += [(*cells, "not detected. --client prints an entry to paste") for cells in printed]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMN_TITLES))]
     return "\n".join(_format_row(row, widths) for row in rows) + "\n"
 

@@ -261,7 +261,7 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     record = read_record(file.parent)
     # The record may have come with a checkout, so only suggest ending a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
-        text = f"pid {record.pid} is running but does not answer at port {written}: {reason}"
+        text = f"pid {record.pid} is running but does not answer on port {written}: {reason}"
         return Check("server", "wrong", text, _termination_advice(record, file.parent))
     text = f"{file} has {written}, left by a server that has stopped"
     return Check("port file", "note", text, "codriver serve or the next client replaces the file")

@@ -360,7 +360,7 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
         advice = f"{names} contains no paths from this machine and may be committed; " if is_in_git else ""
         program = environment.which(launch.shared[0])
         if program and (Path(program).parents[1] / "pyvenv.cfg").is_file():
-            needs += f": here {Path(program).parents[1]} has it, so start clients where that environment is active"
+            needs += f": here it is in {Path(program).parents[1]}, so start clients with that environment activated"
         return [f"{'git: ' if advice else ''}{advice}everyone who works on the project needs {needs}"]
     if is_in_git:
         return [
@@ -370,12 +370,12 @@ def _sharing_advice(names: str, launch: Launch, environment: Environment) -> lis
         return []
     if is_search_boundary(str(launch.workspace)):
         return [f"{names} contains paths from this machine, because {AUTO_REFUSAL}"]
-    advice = (
-        f"{names} contains paths from this machine: before you share it, have {RELAY_COMMAND[0]} on the "
-        "PATH, as by pipx"
-    )
     return [
-        f"{advice} or `uv tool install`, and run init again; --scope user writes your own file, where a client has one"
+        (
+            f"{names} contains paths from this machine. Before you share it, install {RELAY_COMMAND[0]} on the PATH, "
+            "for example with pipx or `uv tool install`, and run init again; --scope user writes your own file, if a "
+            "client has one"
+        )
     ]
 
 

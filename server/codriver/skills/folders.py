@@ -169,9 +169,8 @@ class JarDirectory:
 def _check(is_within_limits: bool) -> None:  # noqa: FBT001
     if not is_within_limits:
         raise TooManyFilesError(
-            f"the skill has more than {MAX_FILES} files, {MAX_SKILL_BYTES >> 20} MiB in them, or {MAX_FOLDERS} "
-            "folders, which "
-            "not every client reads"
+            f"the skill has more than {MAX_FILES} files, {MAX_FOLDERS} folders or {MAX_SKILL_BYTES >> 20} MiB, which "
+            "is more than some clients read"
         )
 
 

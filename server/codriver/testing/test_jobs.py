@@ -59,7 +59,7 @@ MAX_STORED_RESULTS: Final = 200_000
 """Maximum total number of results in all stored reports. A report with 10,000 results takes about 3 MB."""
 FUNCTIONS_RECORDER: Final = "functions"
 """Name of the recorder whose records are needed to choose affected tests."""
-PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
+PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run starts a new process"),)
 """The start states of a server that starts a new process for every run."""
 MAX_NAMED_FAILURES: Final = 10
 """Maximum number of failures that a log line names."""

@@ -134,7 +134,7 @@ def _only_evaluation(call: Call, who: str) -> str:
         of_others = f"; of others: {', '.join(others)}" if others else ""
         raise refused(
             "bad-arguments",
-            "interrupt_evaluation cannot tell which evaluation to stop: "
+            "interrupt_evaluation does not know which evaluation to stop: "
             + (f"you have {', '.join(of_caller)}" if of_caller else "none of your evaluations is running"),
             hint=f"Pass evaluationId, or replSessionKey to stop whatever is running in that session{of_others}.",
         )
@@ -156,7 +156,7 @@ def _running_lanes_note(state: State, target: Target) -> str:
         for evaluation in running
         if evaluation.session in lanes
     ]
-    return f"; in lanes: {', '.join(descriptions)}" if descriptions else ""
+    return f"; running in separate sessions: {', '.join(descriptions)}" if descriptions else ""
 
 
 TOOL = Tool(

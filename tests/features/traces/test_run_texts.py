@@ -98,7 +98,7 @@ def test_the_slowest_calls_are_named_by_their_own_time():
         .replace(", 10, 5, ", ", 10, 7000, ")
     )
     assert not any("slowest" in line for line in outline_run(found))
-    assert outline_run(parse_run("e1", slow))[-1] == "slowest by themselves: #2 shop.price 7 ms, #1 shop.total 2 ms"
+    assert outline_run(parse_run("e1", slow))[-1] == "longest self times: #2 shop.price 7 ms, #1 shop.total 2 ms"
 
 
 def test_the_outline_of_a_refused_recording_states_the_reason():

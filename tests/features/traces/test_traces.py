@@ -49,7 +49,7 @@ def traced(client, code, trace="true", **more):
     answer = client.call("evaluate_code", code=code, trace=trace, replSessionKey="py", **more)
     if "trace" in answer:
         lines = answer["trace"].splitlines()
-        answer["trace"] = "\n".join(line for line in lines if not line.startswith("slowest by themselves: "))
+        answer["trace"] = "\n".join(line for line in lines if not line.startswith("longest self times: "))
     return answer
 
 
@@ -161,7 +161,7 @@ def test_the_slowest_functions_are_listed(client):
     code = "for n in range(2000): shop.price({'price': 2}, n)\nshop.total([({'price': 2}, 20)])"
     answer = client.call("evaluate_code", code=code, profile=True, replSessionKey="py")
     first, *lines = answer["profile"].splitlines()
-    assert first == "own ms, total ms, calls"
+    assert first == "self ms, total ms, calls"
     assert next(line.split()[2:] for line in lines) == ["2001", "price", "shop.py:2"]
     assert len(answer["profile"].encode()) <= 600
     assert "trace" not in answer

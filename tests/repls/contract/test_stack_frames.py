@@ -26,7 +26,7 @@ def test_mutually_recursive_calls_are_folded():
     reported = fold_repeated_frames([*frames("even", "odd") * 40, *frames("main")])
     assert [format_frame(frame) for frame in reported] == [
         "even (a.py:0)",
-        "odd (a.py:1) … 40 times, these 2",
+        "odd (a.py:1) … these 2 frames, 40 times",
         "main (a.py:0)",
     ]
 

@@ -91,7 +91,7 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
     if kind == "state":
         if "total" in fields:
             next_start = answer["from"] + len(answer["value"])
-            continuation = f"; from: {next_start} continues" if next_start < answer["total"] else ""
+            continuation = f". To continue, pass from: {next_start}" if next_start < answer["total"] else ""
             fields["notes"] = [f"{len(answer['value'])} of {answer['total']} characters{continuation}"]
             del fields["total"]
         return fields

@@ -20,9 +20,10 @@ USAGE = """\
 
 @click.group("seam", short_help="Add the seam to an application so that agents can see its state.")
 def seam_command() -> None:
-    """Give an application the package codriver_seam, through which agents see its state and evaluate in it.
+    """Give an application the package codriver_seam, through which agents see its state and evaluate code in it.
 
-    It needs no installation: `path` prints a folder for PYTHONPATH or a classpath, and `copy` copies it into a project.
+    The package needs no installation. `path` prints a folder for PYTHONPATH or the classpath, and `copy` copies the
+    package into a project.
     """
 
 

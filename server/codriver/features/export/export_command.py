@@ -148,9 +148,9 @@ def export_command(  # noqa: PLR0913  # each option is an argument
 ) -> None:
     """Export evaluations as a test file, notebook or recording. EVALUATION is an id.
 
-    Before the file is written, the code RUNS AGAIN, including its side effects, in fresh REPLs of the same kind. (A
-    recording is only copied.) Its output is printed to standard error. Steps that do not reproduce are marked or
-    omitted. A notebook contains images, and a test only mentions them in a comment.
+    Before a test or notebook is written, the code RUNS AGAIN, including its side effects, in fresh REPLs of the same
+    kind, and its output is printed to standard error. Steps that do not reproduce are marked or omitted. A recording is
+    only copied. A notebook contains images, and a test only mentions them in a comment.
     """
     workspace = workspace.resolve()
     file = _output_file(output, workspace, force=force)
@@ -251,7 +251,7 @@ def _missing_definitions_hint(chosen: ExportedEvaluations, checked: Sequence[Che
     most = count_with_definitions(chosen.known, last, names)
     if most == last:
         return ""
-    return f"; earlier evaluations, which --last {most} includes, define {', '.join(sorted(names))}"
+    return f"; --last {most} includes the earlier evaluations that define {', '.join(sorted(names))}"
 
 
 def _select_evaluations(

@@ -86,9 +86,9 @@ def replay_command(
     """Run the recording FILE in a fresh REPL, and compare the results with the recorded ones.
 
     FILE was written by `codriver export --format recording`. The code runs with all its side effects, so read a
-    recording from someone else first. Values that differ only in addresses, times and the like count as the same.
-    Images of the same kind and size also count as the same, and are reported. The output of the code is printed to
-    standard error.
+    recording from someone else first. Values are considered the same if they differ only in parts that change between
+    runs, such as addresses and times. Images that differ are considered the same if they have the same type and size in
+    pixels, but they are reported. The output of the code is printed to standard error.
     """
     import anyio  # noqa: PLC0415  # as below
 

@@ -81,8 +81,8 @@ SERVER: Final = ServerHooks(
                 ResourceRow(
                     "codriver://handoff",
                     "Handoff",
-                    "A summary of the work, for taking over or recovering context: goals, failures, tests and "
-                    "unsaved code.",
+                    "A summary of the work for whoever takes over or has lost the context: goals, failures, tests "
+                    "and unsaved code.",
                 ),
             ),
             templates=(
@@ -103,7 +103,7 @@ SERVER: Final = ServerHooks(
             f"\n\n{REPORT_PLACEHOLDER}\n\nStart with the first item: check it in the REPL and in the files, then "
             "report what you found and what you plan to do. When something works, evaluate with description "
             '"checkpoint: NAME".',
-            (("who", "The caller whose work to continue.", ""),),
+            (("who", "The caller whose work is continued.", ""),),
             _handoff_for_client,
         ),
     ),

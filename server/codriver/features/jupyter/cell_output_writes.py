@@ -167,7 +167,7 @@ class CellOutputWrites:
         write.execution_count = run.execution_count
         try:
             if program := await anyio.to_thread.run_sync(write.find_open):
-                return f"the notebook was opened during the run in {program}, which would not see the outputs"
+                return f"the notebook was opened during the run in {program}, which would not show the outputs"
             contents: list[bytes] = []
             await self._editor.rewrite(write.path, partial(_insert_outputs, write, run, contents))
         except FilesChangedError:

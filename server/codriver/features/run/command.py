@@ -53,15 +53,15 @@ UNSUPPORTED_MESSAGE: Final = (
 @workspace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None:
-    """Start COMMAND, and let agents evaluate in its Python processes.
+    """Start COMMAND, and let agents evaluate code in its Python processes.
 
     \b
     codriver run -- flask --app shop run --debug
     codriver run -- python manage.py runserver
     codriver run -- gunicorn -w 3 shop:app
 
-    The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, Codriver adds no
-    thread, socket or open file to it.
+    The program keeps its process, terminal, signals and exit status. Until an agent evaluates code in it, Codriver adds
+    no thread, socket or open file to it.
     """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
     if platform.system() not in SUPPORTED_SYSTEMS:
         raise StartError(UNSUPPORTED_MESSAGE)

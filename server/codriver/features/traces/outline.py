@@ -277,4 +277,4 @@ def _slowest_lines(run: Run) -> Iterator[str]:
             f"#{number} {run.calls[number - 1].function.short_name} {self_times[number] / 1000:.0f} ms"
             for number in slow[:MAX_SLOWEST_CALLS]
         )
-        yield f"slowest by themselves: {', '.join(slowest)}"
+        yield f"longest self times: {', '.join(slowest)}"

@@ -126,7 +126,7 @@ async def _run_part_fields(
 
 def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
     """Return the slowest functions, one per line, sorted by the time spent in the function itself."""
-    lines = ["own ms, total ms, calls"]
+    lines = ["self ms, total ms, calls"]
     for name, file, number, calls, self_time, total in run.profile or ():
         lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
         if sum(len(text.encode()) + 1 for text in lines) > most_bytes:

@@ -64,7 +64,7 @@ def fold_repeated_frames(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]
         size, times = _repetition_at(lines, start)
         shortened += frames[start : start + size]
         if times > 1:
-            words = f"{times} times" if size == 1 else f"{times} times, these {size}"
+            words = f"{times} times" if size == 1 else f"these {size} frames, {times} times"
             shortened[-1] = replace(shortened[-1], repeated=words)
         start += size * times
     return tuple(shortened)

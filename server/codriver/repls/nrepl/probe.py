@@ -37,7 +37,7 @@ MIN_JAVA_NEEDING_ATTACH: Final = 21
 
 ROOT_OUTPUT_DIALECTS: Final = frozenset({"clojure", "babashka"})
 """Dialects in which new threads print to the process's standard output instead of the evaluation's."""
-OUTPUT_IN_TERMINAL_NOTE: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
+OUTPUT_IN_TERMINAL_NOTE: Final = "the standard output of the REPL's process. nREPL 1.1 or newer would forward it"
 """Where the output of threads that outlive their evaluation appears, phrased as part of a note."""
 
 OPS_BY_CAPABILITY: Final[Mapping[str, tuple[str, ...]]] = {

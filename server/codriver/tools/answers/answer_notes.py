@@ -109,10 +109,8 @@ def background_output_notes(answer: AnswerInProgress) -> list[str]:
     others = sum(late.count for late in recent) - count
     source = f"evaluation {newest.source}" if newest.is_evaluation else newest.source
     more = f", {others} more from others" if others else ""
-    lines = format_count(count, "line")
-    return [
-        f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {recent[0].first_line - 1})"
-    ]
+    lines = format_count(count, "new line")
+    return [f"{lines} from {source}{more}: {of_it[0].head} (repl_output_log with since {recent[0].first_line - 1})"]
 
 
 def _load_group(evaluation: Evaluation) -> tuple[object, ...]:

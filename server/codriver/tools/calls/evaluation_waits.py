@@ -185,7 +185,7 @@ def describe_callers_evaluation(evaluation: Evaluation, who: str) -> str:
     """Describe an evaluation as the caller's own, or as one started over the same connection without a `who`."""
     if evaluation.who == who:
         return f"your evaluation {evaluation.id}"
-    return f"evaluation {evaluation.id} of {evaluation.who}, started on this connection before the first who,"
+    return f"evaluation {evaluation.id} of {evaluation.who}, started on this connection before a call passed who,"
 
 
 def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:

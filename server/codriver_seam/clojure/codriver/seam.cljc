@@ -858,7 +858,7 @@
                                   "; it is not known whether the state has changed: the frame was registered without :snapshot")
       (or (unread? before) (unread? now)) "; the state could not be read"
       (empty? (differences before now)) ""
-      (nil? (:set frame)) "; the state stays changed: the frame was registered without :set"
+      (nil? (:set frame)) "; the state could not be restored, because the frame was registered without :set"
       :else (try (write! frame (copied frame before))
                  "; the state was restored"
                  (catch #?(:clj Throwable :cljs :default) error (str "; the state could not be restored: " (told error)))))))

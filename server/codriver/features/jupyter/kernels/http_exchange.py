@@ -88,5 +88,5 @@ class HttpExchange:
             if size > self._max_bytes:
                 raise HTTPException(f"the response has more than {self._max_bytes:,} bytes")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the response takes longer than {self._timeout_s:g} s")
+                raise TimeoutError(f"the response took longer than {self._timeout_s:g} s")
         return b"".join(chunks)

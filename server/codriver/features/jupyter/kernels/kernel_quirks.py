@@ -72,11 +72,11 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
         "ipython": _IPYTHON_QUIRKS,
         "xeus-python": Quirks(
             interrupt_by="none",
-            interrupt_note="xeus-python cannot be interrupted, because it ignores the message and a signal ends it. "
-            "Only a restart stops its code",
+            interrupt_note="xeus-python cannot be interrupted, because it ignores interrupt messages, and an interrupt "
+            "signal ends its process. Only a restart stops its code",
             supports_expressions=True,
             syntax_check="complete",
-            notes=("xeus-python cannot be interrupted, and output of child processes is lost",),
+            notes=("xeus-python cannot be interrupted, and the output of child processes is lost",),
         ),
         "bash_kernel": Quirks(
             survives_signal=True,
@@ -87,7 +87,7 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
         ),
         "IRkernel": Quirks(
             interrupt_by="signal",
-            interrupt_note="the R kernel can only be interrupted by a signal, and its process is not known",
+            interrupt_note="the R kernel can only be interrupted by a signal, but its process is not known",
             displays_values=True,
             syntax_check="complete",
             answers_on_control=False,
@@ -102,7 +102,7 @@ QUIRKS_BY_IMPLEMENTATION: Final[Mapping[str, Quirks]] = MappingProxyType(
         "scheme": Quirks(survives_signal=True, syntax_check="incomplete"),
         "Octave Kernel": Quirks(
             survives_signal=True,
-            notes=("a failed call is only reported in the output, and the evaluation counts as done",),
+            notes=("a call that fails is reported only in the output, and its evaluation has the status done",),
         ),
     }
 )

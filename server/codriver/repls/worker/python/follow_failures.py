@@ -17,7 +17,7 @@ INSTALLED_PATH_PART = os.sep + "site-packages" + os.sep
 """Part of the path of every installed library. Libraries may be installed in a subdirectory of the standard library."""
 MAX_MESSAGE_CHARACTERS = 80
 """Maximum number of characters reported from an error message."""
-WAY_OUT_HINT = "load the file with `whole: true` and `dependents: true`, or start the REPL again"
+WAY_OUT_HINT = "load the file with `whole: true` and `dependents: true`, or restart the REPL"
 
 
 def is_internal_error(error: BaseException) -> bool:
@@ -42,7 +42,10 @@ def explain_unfollowed_change(error: BaseException) -> str:
         return f"running the statement again because of the change raised an error: {what}"
     internal = [frame for frame in _frames(error) if frame[0].co_filename.startswith(WORKER_DIRECTORY)]
     where = ", ".join(f"{os.path.basename(code.co_filename)}:{line}" for code, line in internal[-1:])
-    return f"the change could not be followed because of an error in Codriver ({what}, {where}); {WAY_OUT_HINT}"
+    return (
+        "the change could not be applied to everything that depends on it, because of an error in Codriver "
+        f"({what}, {where}); {WAY_OUT_HINT}"
+    )
 
 
 class Reporting:

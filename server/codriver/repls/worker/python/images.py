@@ -71,7 +71,7 @@ def append_image(text: str, image: Image | None, quota: object) -> str:
         return text
     kind, data = image
     if isinstance(quota, int) and 0 < quota < len(data) * 4 // 3 + len(text) + 100:
-        return f"{text} ({kind} of {len(data) // 1024} KB, more than a value may have: save it to a file)"
+        return f"{text} ({kind} of {len(data) // 1024} KB, too large for a value: save it to a file)"
     return f"{text} data:{kind};base64,{base64.b64encode(data).decode()}"
 
 

@@ -250,7 +250,7 @@ class ModuleLoad:
         names = self._minimal.edited.connected_names
         if names:
             for module, function in sort_receivers(self._sources.loads, name, names, self._undo):
-                why = "functions that a fresh import would connect later are called before it"
+                why = "its signal calls it after functions that a fresh import would connect later"
                 self.renewed.append(_stays_row(module, function, why))
 
     def report_failure(self, why: str, text: Text | None = None) -> None:
