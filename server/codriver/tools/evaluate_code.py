@@ -58,9 +58,9 @@ class EvaluateArguments(Evaluating):
     )
     """Number of the last failure's frame in which the code is evaluated."""
     repl_session_key: str | None = Field(
-        None, description="The session, in any tool. Default: the last one used, or the running application."
+        None, description="For all tools: the session. Default: the last one used, or the running application."
     )
-    who: str | None = Field(None, description="Your name in the log, in any tool: a slug of your task.")
+    who: str | None = Field(None, description="For all tools: your name in the log, a slug of your task.")
     description: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The purpose of the code, for the log."""
     timeout_ms: int | None = Field(

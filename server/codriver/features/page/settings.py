@@ -1,4 +1,4 @@
-"""The setting that enables the page."""
+"""The setting that enables the web page."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ ENABLE_PAGE_SETTING: Final = DeclaredSetting(
     grants="true",
     policy="page",
 )
-"""The setting that enables the page."""
+"""The setting that enables the web page."""

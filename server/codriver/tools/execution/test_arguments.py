@@ -94,9 +94,7 @@ class TestArguments(Evaluating):
     repeat: int = Field(
         1, ge=1, le=MAX_RUNS, description="How often to run the tests.", json_schema_extra=remove_default
     )
-    limit_ms: int | None = Field(
-        None, ge=100, le=86_400_000, description="Stop the run after this time (affected: 10000)."
-    )
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Time limit of the run (10000 for affected).")
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
