@@ -447,7 +447,7 @@ def test_a_repl_started_later_is_found_and_every_client_is_notified(tmp_path):
         assert item.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 
-def test_following_the_hint_for_a_missing_repl_starts_a_repl(tmp_path):
+def test_the_hint_about_a_missing_repl_starts_a_repl_if_it_is_followed(tmp_path):
     """Do what a user does who follows the hint and writes the line into the file it names, while the server runs."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()

@@ -79,7 +79,7 @@ def test_the_grace_period_comes_from_the_settings(server):
     assert [grace.grace_ms for grace in server.of(dispatch.StartGracePeriod)] == [7000]
 
 
-def test_a_client_that_leaves_no_evaluation_needs_no_grace_period(server):
+def test_a_disconnected_client_without_evaluations_gets_no_grace_period(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
     server.do(EvaluationFinished(left, "done"))
     server.do(ClientDisconnected("gone"))

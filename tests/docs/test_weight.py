@@ -58,7 +58,7 @@ def test_only_files_of_the_requested_share_and_of_daily_tests_are_collected(monk
     assert files_to_collect(SMALL) is None
 
 
-def test_daily_shares_take_about_the_same_time():
+def test_the_daily_shares_of_the_slow_tests_take_about_the_same_time():
     listed = entries().values()
     found = shares(listed)
     sums = [sum(entry.seconds for entry in listed if not entry.is_daily and entry.path in paths) for paths in found]

@@ -191,7 +191,7 @@ def test_a_truncated_header_is_unreadable(path):
         assert "could not be read" in started(path)[1].report
 
 
-def test_a_file_in_a_newer_format_is_left_unchanged_and_the_run_stays_in_memory(path):
+def test_a_file_in_a_newer_format_is_not_changed_and_the_history_stays_in_memory(path):
     path.parent.mkdir()
     content = '["^ ","~:format-version",3]\n{"some":"thing"}\n'
     path.write_text(content)
@@ -206,7 +206,7 @@ def test_a_file_in_a_newer_format_is_left_unchanged_and_the_run_stays_in_memory(
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.lines"]
 
 
-def test_without_a_directory_the_run_stays_in_memory(tmp_path):
+def test_without_a_directory_the_history_stays_in_memory(tmp_path):
     (tmp_path / "state").write_text("a file in the way")
     history, loaded = started(tmp_path / "state" / "h.json")
     assert "only in memory" in loaded.report

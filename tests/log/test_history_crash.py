@@ -89,7 +89,7 @@ for number in range(kills):
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
+def test_killing_the_server_at_any_moment_loses_nothing_that_was_flushed(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", ROUNDS, str(tmp_path / "state" / "eval-history.transit.json"), str(KILLS)],
         capture_output=True,

@@ -70,7 +70,7 @@ def evaluate_until_the_end(client, name, recorded):
         return
 
 
-def test_a_kill_loses_no_evaluation_reported_as_recorded(on_slow_disk):
+def test_killing_the_server_loses_no_evaluation_reported_as_recorded(on_slow_disk):
     recorded = []
     for number in range(KILLS):
         live = on_slow_disk()

@@ -29,7 +29,7 @@ async def pair():
     client.close()
 
 
-async def test_bytes_received_before_the_reader_started_come_before_later_bytes(pair):
+async def test_bytes_received_before_the_reader_started_are_read_before_later_bytes(pair):
     stream, client = pair
     receive = bytes_receiver(stream, b"first")
     client.sendall(b"second")

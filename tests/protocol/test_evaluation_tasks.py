@@ -361,7 +361,7 @@ def test_the_number_of_tasks_is_limited_and_finished_tasks_are_dropped_first(liv
         assert fields(result(client, running[-1]))["status"] == "done"
 
 
-def test_a_task_keeps_running_when_its_client_leaves(live, version, plain, gate):
+def test_a_task_keeps_running_when_its_client_disconnects(live, version, plain, gate):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         task = begin(client, lasting(gate, '"it ran on"'))
         words = until(lambda: get(client, task).get("statusMessage"), "the evaluation")

@@ -61,7 +61,7 @@ def test_a_client_gets_only_messages_at_or_above_its_level(messages):
     assert deaf.pop_messages() == []
 
 
-def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
+def test_changing_the_level_or_disconnecting_takes_effect_at_once(messages):
     client = Client()
     messages.set_level(client, "debug")
     messages.send("info", "one")

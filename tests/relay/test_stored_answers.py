@@ -197,7 +197,7 @@ def test_the_tools_of_a_real_server_are_listed_before_it_is_ready(gated, tmp_pat
     assert answered(relay, 8)["structuredContent"]["result"] == "3"
 
 
-def test_a_client_that_was_answered_and_has_left_does_not_wait_for_the_server(cold, monkeypatch):
+def test_a_disconnected_client_that_was_answered_does_not_wait_for_the_server(cold, monkeypatch):
     cold.store(monkeypatch)
     relay = greeted(cold)
     relay.end()

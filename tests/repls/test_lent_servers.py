@@ -54,7 +54,7 @@ def running(folder):
     return [path.parent for path in folder.glob("*/report") if lent_servers._is_locked(path)]
 
 
-def test_a_server_is_lent_to_one_process_at_a_time(process, tmp_path):
+def test_only_one_process_at_a_time_can_borrow_a_server(process, tmp_path):
     first, second = process(), process()
     mine, other = request(first, "borrow"), request(second, "borrow")
     assert mine != other
@@ -76,7 +76,7 @@ def test_a_server_ends_with_the_last_process_using_it_however_that_process_ends(
     until(lambda: not running(tmp_path), "the end of the server")
 
 
-def test_a_server_whose_owner_has_exited_is_not_lent_again(process, tmp_path):
+def test_a_server_whose_owner_has_exited_cannot_be_borrowed_again(process, tmp_path):
     first, second = process(), process()
     address = request(first, "borrow")
     end(first)

@@ -56,7 +56,7 @@ def test_a_client_is_listed_with_its_entries_and_last_connection(launch, machine
         assert row(text, title)[2].startswith("2026-11-22 09:30")
 
 
-def test_an_entry_not_written_by_init_is_listed_as_such(launch, machine):
+def test_an_entry_not_written_by_init_is_listed_as_different(launch, machine):
     (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     text = render_client_table(launch, machine, {})
     assert ".mcp.json: the file has a different entry codriver" in row(text, "Claude Code")[2]

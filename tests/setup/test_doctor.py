@@ -113,7 +113,7 @@ def of(report, area):
     return [check for check in report.checks if check.area == area]
 
 
-def test_a_healthy_workspace_is_reported_as_such(examine, launch, machine):
+def test_no_problem_is_reported_for_a_healthy_workspace(examine, launch, machine):
     (change,) = plan_entries([known_clients()["zed"]], launch, machine)
     apply_change(change)
     report = examine()

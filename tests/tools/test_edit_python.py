@@ -344,7 +344,7 @@ class TestRollback:
         assert (answer["ok"], "restored" in answer) == (False, False), answer
         assert evaluate(client, "cost(), 'added' in globals()") == "(1, False)"
 
-    def test_a_class_with_live_instances_is_reported_as_left_behind(self, client, shop):
+    def test_a_class_with_live_instances_is_reported_as_not_removed(self, client, shop):
         assert evaluate(client, "held = []\nheld") == "[]"
         code = "class Special(Order):\n    pass\n\n\nsys.modules['__main__'].held.append(Special())\n1 / 0"
         append = {"type": "insert_def", "code": f"import sys\n\n\n{code}"}

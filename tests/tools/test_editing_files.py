@@ -566,7 +566,7 @@ class TestUndo:
         with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
-    async def test_a_batch_without_changes_needs_an_undo_of_its_own(self, editor, workspace):
+    async def test_undoing_a_batch_without_changes_does_not_undo_the_previous_batch(self, editor, workspace):
         await edit(editor, ("a.clj", NEW_B))
         await edit(editor, ("a.clj", Replace(Target(3, "(def b 2)"), "(def b 2)")))
         for count, left, text in ((0, 1, TEXT.replace("1", "2")), (1, 0, TEXT)):

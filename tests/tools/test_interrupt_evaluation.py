@@ -178,7 +178,7 @@ def reset(sock):
 
 @pytest.mark.parametrize("leave", [lambda _sock: None, reset], ids=["closed", "reset"])
 @pytest.mark.parametrize("key", list(ENDLESS))
-def test_an_evaluation_reports_that_it_ended_because_its_client_left(live, client, key, leave):
+def test_an_evaluation_reports_that_it_ended_because_its_client_disconnected(live, client, key, leave):
     evaluation, gone, _ = start_and_disconnect(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
     leave(gone.socket)
     gone.close()

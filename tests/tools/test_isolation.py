@@ -25,7 +25,7 @@ def keys(client):
     return [row["key"] for row in client.call("list_sessions")["sessions"]]
 
 
-def test_the_isolated_session_of_a_client_that_left_ends_without_disturbing_others(live, client):
+def test_the_isolated_session_of_a_disconnected_client_ends_without_disturbing_others(live, client):
     leaver = live.client(name="leaver")
     endless = "import time\nwhile True: time.sleep(0.01)"
     first = leaver.begin_call("evaluate_code", code=endless, isolate=True, timeoutMs=3000)

@@ -147,7 +147,7 @@ def test_a_cancelled_wait_ends_and_the_client_is_still_served(client, other):
     assert client.call("evaluate_code", code="(+ 40 2)")["result"] == "42"
 
 
-def test_a_wait_ends_when_its_client_leaves(live, other):
+def test_a_wait_ends_when_its_client_disconnects(live, other):
     with live.client(name="leaver") as leaver:
         leaver.begin_call("wait_for", query=BY, inputs=["nobody"], timeoutMs=600_000)
         until(lambda: open_requests(other, "leaver"), "the wait to begin")

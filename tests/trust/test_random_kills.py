@@ -65,7 +65,7 @@ def edit_until_killed(live, number, *when):
     return number
 
 
-def test_a_kill_at_any_moment_leaves_no_batch_half_applied(tmp_path):
+def test_killing_the_server_at_any_moment_leaves_no_batch_half_applied(tmp_path):
     dice, number, edits = random.Random(31), 0, 0
     (tmp_path / "workspace" / "deep").mkdir(parents=True)
     for name in NAMES:

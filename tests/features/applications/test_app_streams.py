@@ -139,7 +139,7 @@ async def test_a_disconnected_client_ends_only_its_own_streams(server):
     assert (server.ended, server.endings) == ([FIRST.id], [])
 
 
-async def test_a_stream_that_starts_after_its_client_left_is_ended(server):
+async def test_a_stream_that_starts_after_its_client_disconnected_is_ended(server):
     server.streams.start(FIRST)
     server.core.report(ClientDisconnected("c2"))
     server.streams.start(SECOND)

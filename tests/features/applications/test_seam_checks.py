@@ -113,7 +113,7 @@ def test_without_answers_the_setup_advice_is_given():
     assert why() == SETUP_HINTS["python"]
 
 
-def test_a_language_without_a_seam_is_reported_as_such():
+def test_the_seam_is_reported_as_unsupported_for_a_language_without_one():
     assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == CapabilityRow(
         "seam", "missing", UNSUPPORTED_LANGUAGE_HINT
     )

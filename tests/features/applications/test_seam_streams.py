@@ -131,7 +131,7 @@ async def test_a_refused_subscription_leaves_nothing_behind(server):
         assert (await query(adapter, "subscriptions"))["count"] == 0
 
 
-async def test_a_subscriber_that_leaves_is_forgotten(server):
+async def test_the_subscriptions_of_a_disconnected_client_are_forgotten(server):
     async with connected(server) as (adapter, _):
         assert (await query(adapter, "subscribe", topic="fx", leaseS=1))["ok"]
     async with connected(server) as (adapter, hearing):

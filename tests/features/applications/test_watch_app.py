@@ -183,7 +183,7 @@ def test_a_flood_of_events_evicts_no_evaluation_and_is_counted(watching):
     assert watching.call("repl_output_log", by="first")["result"] == before
 
 
-def test_the_streams_of_a_client_end_when_it_leaves(live, watching):
+def test_the_streams_of_a_client_end_when_it_disconnects(live, watching):
     with live.client(name="short-lived") as short:
         begin(short, "trace")
         assert watching.call("watch_app")["count"] == 1

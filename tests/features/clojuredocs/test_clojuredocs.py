@@ -282,7 +282,7 @@ async def test_a_cider_entry_is_parsed():
 
 
 @pytest.mark.anyio
-async def test_a_repl_without_the_operation_is_not_queried():
+async def test_a_repl_without_a_clojuredocs_operation_is_not_queried():
     async with (
         scripted({}) as server,
         connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
@@ -292,7 +292,7 @@ async def test_a_repl_without_the_operation_is_not_queried():
 
 
 @pytest.mark.anyio
-async def test_a_session_whose_repl_lacks_the_operation_is_listed_with_what_provides_it(tmp_path):
+async def test_a_session_without_a_clojuredocs_operation_is_listed_with_the_library_that_provides_it(tmp_path):
     def listed(address):
         with asking(tmp_path, "none", f"r={address}", name="codriver-test") as client:
             until_connected(client)
@@ -304,7 +304,7 @@ async def test_a_session_whose_repl_lacks_the_operation_is_listed_with_what_prov
 
 
 @pytest.mark.anyio
-async def test_a_repl_with_the_operation_takes_precedence_over_the_export(tmp_path):
+async def test_a_repl_with_a_clojuredocs_operation_takes_precedence_over_the_export(tmp_path):
     entry = {"ns": "clojure.core", "name": "map", "examples": ["(map inc [1])"], "see-alsos": [], "notes": []}
     answers = {"clojuredocs-lookup": [{"clojuredocs": entry}, {"status": ["done"]}]}
 

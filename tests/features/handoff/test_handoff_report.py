@@ -224,7 +224,7 @@ def test_warnings_printed_with_a_result_are_not_a_failure_unless_the_server_reco
     assert "KeyError: 1" in log.line("Failed")
 
 
-def test_an_interrupted_or_lost_evaluation_is_listed_as_such(log):
+def test_an_interrupted_or_lost_evaluation_is_listed_with_its_cause(log):
     log.evaluate("loop()", "e1", result=None)
     data = encode_facts(status="lost", cause="the REPL died")
     log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=FINISHED_KIND, data=data)

@@ -48,7 +48,7 @@ async def test_a_world_writable_file_is_not_trusted(tmp_path):
     assert "cannot be read" in await refusal(path, ReplUnreachableError)
 
 
-async def test_a_dead_port_is_reported(tmp_path):
+async def test_a_connection_file_with_a_dead_port_is_reported(tmp_path):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
     assert "nothing is listening at this address" in await refusal(write_file(tmp_path, port), ReplUnreachableError)
@@ -61,7 +61,7 @@ async def test_a_dead_port_is_reported(tmp_path):
         pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak ZeroMQ", id="another"),
     ],
 )
-async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting, message):
+async def test_a_connection_file_with_a_port_of_another_program_is_reported(tmp_path, greeting, message):
     async def answer(stream):
         async with stream:
             await stream.send(greeting)
@@ -74,7 +74,7 @@ async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting, 
         tasks.cancel_scope.cancel()
 
 
-async def test_a_key_of_another_kernel_is_reported(tmp_path):
+async def test_a_connection_file_with_the_key_of_another_kernel_is_reported(tmp_path):
     connection_info = json.loads(real_kernels.kernel("ipykernel").file.read_text())
     path = write_file(tmp_path, 0, **connection_info | {"key": os.urandom(8).hex()})
     assert "the connection file belongs to a different kernel" in await refusal(path, NotAReplError)

@@ -554,7 +554,7 @@ def test_secrets_are_redacted_on_the_page_as_for_agents(tmp_path):
     assert "hunter2" not in reply
 
 
-def test_only_two_operations_are_allowed_from_the_page(page):
+def test_tools_that_evaluate_code_or_change_state_cannot_be_called_from_the_page(page):
     for name in ("evaluate_code", "load_file", "edit_files", "restart_repl", "codriver", "change_app", "../x", ""):
         connection = page.connection()
         connection.request("POST", f"/do/{name}", '{"code": "1"}', page.headers())

@@ -109,7 +109,7 @@ async def test_a_peer_other_than_the_requested_process_is_disconnected(directory
         await answered(directory, lambda request: {"secret": request["secret"], "applications": []})
 
 
-async def test_a_process_that_is_importing_is_reported_as_such(directory, hurried, monkeypatch):
+async def test_a_process_that_is_importing_modules_is_reported_as_importing(directory, hurried, monkeypatch):
     del hurried
     monkeypatch.setattr(requests, "CONNECT_TIMEOUT_S", 1.0)
     request = directory / f"{os.getpid()}.request"

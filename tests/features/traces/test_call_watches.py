@@ -347,7 +347,7 @@ def test_the_end_of_a_call_has_a_callback_only_while_a_reported_call_is_in_progr
     assert call.get("raised", call.get("result")) == ("ValueError()" if raised else "None")
 
 
-def test_a_condition_may_use_any_argument_names_and_bind_names_of_its_own(python):
+def test_a_condition_may_use_any_argument_name_and_assign_its_own_names(python):
     code = "def ranks(values, values_, frame): return frame\ndef asks():\n    x = 1\n    return ranks([1], [2], 3)"
     python.evaluate(code)
     condition = (

@@ -91,7 +91,7 @@ def test_known_secrets_are_redacted(client):
     assert "s3cr3t" not in entry
 
 
-def test_a_watch_ends_when_its_client_leaves(live, client):
+def test_a_watch_ends_when_its_client_disconnects(live, client):
     with live.client() as leaving:
         watched = watch(leaving)
         assert "codriver watch_calls" in evaluate(client, STATE)

@@ -954,7 +954,7 @@ def test_b(): import late
 """
 
 
-def test_an_import_check_failing_after_a_test_leaves_the_run_unfinished(project):
+def test_a_run_is_unfinished_if_an_import_check_fails_after_a_test(project):
     async def act(made):
         assert (await made.warm_up("test_a.py::test_b")).is_warm
         run = await made.run()

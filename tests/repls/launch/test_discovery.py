@@ -354,7 +354,7 @@ def test_the_first_call_in_a_large_workspace_waits_for_its_repl(tmp_path):
         assert client.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
 
 
-def test_the_first_call_reports_that_no_repl_is_connected(tmp_path):
+def test_the_first_call_without_a_repl_reports_that_none_is_connected(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "Cargo.toml").touch()

@@ -351,7 +351,7 @@ def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(wor
 # Whose Python
 
 
-def test_a_chosen_interpreter_takes_precedence_over_environments(workspace_and_environ, tmp_path):
+def test_an_interpreter_chosen_by_the_user_takes_precedence_over_environments(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     for chosen in (str(install(tmp_path / "other/bin", "python")), str(install(tmp_path / "bin", "python3.9"))):

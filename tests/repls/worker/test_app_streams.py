@@ -75,7 +75,7 @@ def test_a_frame_that_a_program_prints_is_ordinary_output(repl):
     assert any("\x1e{" in message.get("out", "") for message in answer)
 
 
-def test_the_subscriptions_of_a_client_end_when_it_leaves(worker, repl):
+def test_the_subscriptions_of_a_client_end_when_it_disconnects(worker, repl):
     begin(repl)
     repl.connect()
     while listed(repl):
