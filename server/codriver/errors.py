@@ -30,7 +30,7 @@ class PeerError(CodriverError):
 
 NOT_CONNECTED: Final = "it is not connected at the moment"
 """The cause of an error for a request to a REPL without a connection. Nothing was sent."""
-MAY_HAVE_RUN: Final = "may have run, in part or whole"
+MAY_HAVE_RUN: Final = "may have run partly or completely"
 """The clause for code whose outcome is unknown."""
 NOT_SENT_AGAIN: Final = f"{MAY_HAVE_RUN}, and is not sent again"
 """The clause for code that was running when its REPL, or the connection to it, was lost."""

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 STEPS = (
     "report the end",
-    "withdraw the claim on the workspace",
+    "release the workspace",
     "remove this server from the list of servers",
     "close the history",
     "close the memory",

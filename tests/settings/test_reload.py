@@ -63,13 +63,14 @@ def test_added_repls_take_effect_at_once_and_removed_ones_at_a_restart(workspace
     (workspace / "codriver.toml").write_text('repl = ["python", "lisp"]\nnrepl = []\n')
     update = subject.check()
     assert (update.settings.repl, update.settings.nrepl) == (("python", "lisp"), ("1234",))
-    assert any(line.endswith(": lisp was added now") for line in update.changes)
-    assert any(line.endswith("1234 stays until a restart: codriver stop && codriver serve") for line in update.changes)
+    assert any(line.endswith(": lisp was added") for line in update.changes)
+    left = "1234 remains in use until a restart: codriver stop && codriver serve"
+    assert any(line.endswith(left) for line in update.changes)
     (workspace / "codriver.toml").write_text('repl = ["lisp"]\nnrepl = ["1234"]\n')
     update = subject.check()
     assert (update.settings.repl, update.settings.nrepl) == (("python", "lisp"), ("1234",))
     assert [line.partition(": ")[2] for line in update.changes] == [
-        "python stays until a restart: codriver stop && codriver serve", "no entry was added or removed",
+        "python remains in use until a restart: codriver stop && codriver serve", "no entry was added or removed",
     ]  # fmt: skip
 
 

@@ -120,7 +120,7 @@ def test_an_interrupt_names_tasks_whose_errors_were_never_retrieved(client):
     hung = client.call("evaluate_code", code=code, timeoutMs=2000)
     ended = client.call("interrupt_evaluation", evaluationId=hung["evaluationId"])
     error = "AttributeError: 'NoneType' object has no attribute 'body' at <eval"
-    assert f"ended with an error: fetcher-0, made by evaluation {hung['evaluationId']}: {error}" in ended["stacks"]
+    assert f"ended with an error: fetcher-0, created by evaluation {hung['evaluationId']}: {error}" in ended["stacks"]
 
 
 def test_a_background_thread_that_ignores_the_interrupt_is_abandoned_and_reported(client):

@@ -413,7 +413,7 @@ class Server:
         # A separate limiter, because all other threads may be busy.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(ServerStopped()))
-        add("withdraw the claim on the workspace", self._claim.withdraw)
+        add("release the workspace", self._claim.withdraw)
         add("remove this server from the list of servers", lambda: known_servers.remove_note(self._workspace))
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))

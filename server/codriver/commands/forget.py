@@ -35,7 +35,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     known = [RUNS_KIND, HISTORY_KIND, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
         if kind not in known:
-            raise click.UsageError(f"nothing of the kind {kind!r} is stored. Choose one of {', '.join(known)}")
+            raise click.UsageError(f"no data of the kind {kind!r} is stored. Choose one of {', '.join(known)}")
     if not kinds and not is_all:
         echo(f"runs: {len(memory.run_ids())}")
         echo(f"history: {len(history_rows(workspace, ''))} evaluations")

@@ -141,7 +141,7 @@ class Listener:
     async def _answer_request(self, stream: SocketStream, name: str, detail: str) -> None:
         """Answer the single request of a command. Unknown requests get no answer."""
         if (answer := self._requests.get(name)) is None:
-            logger.warning("refused a connection with an unknown request")
+            logger.warning("refused a connection that sent an unknown request")
             return
         message = {"jsonrpc": "2.0", "method": ANSWER_METHOD, "params": await answer(detail)}
         await stream.send(json.dumps(message).encode() + b"\n")

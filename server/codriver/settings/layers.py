@@ -453,8 +453,8 @@ def _describe_growth(value: tuple[object, ...], current: tuple[object, ...]) -> 
     """Describe the effect of a change to a list whose items a running server can add but not remove."""
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
-    parts = [f"{', '.join(added)} was added now"] if added else []
-    parts += [f"{', '.join(left)} stays until a restart: {RESTART_COMMAND}"] if left else []
+    parts = [f"{', '.join(added)} was added"] if added else []
+    parts += [f"{', '.join(left)} remains in use until a restart: {RESTART_COMMAND}"] if left else []
     return "; ".join(parts) or "no entry was added or removed"
 
 

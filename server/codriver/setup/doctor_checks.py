@@ -216,7 +216,6 @@ def check_state(workspace: Path) -> Iterator[Check]:
     """Check that a workspace's state directory, or the directory in which it would be created, is writable."""
     directory = workspace_state_directory(workspace)
     existing = next(path for path in (directory, *directory.parents) if os.path.exists(path))  # noqa: PTH110  # `Path.exists` raises if permission is denied
-    alternative = "set XDG_STATE_HOME to a folder that can be"
     if not existing.is_dir():
         yield Check(
             "state",
@@ -226,11 +225,11 @@ def check_state(workspace: Path) -> Iterator[Check]:
         )
     elif not os.access(existing, os.W_OK | os.X_OK):
         grant = f"{grant_access_command(existing)}, or " if is_mine(existing.stat().st_uid) else ""
-        remedy = f"{grant}{alternative} written"
+        remedy = f"{grant}set XDG_STATE_HOME to a writable folder"
         yield Check("state", "wrong", f"{existing} cannot be written by this user: {MEMORY_ONLY_WARNING}", remedy)
     elif (free := shutil.disk_usage(existing).free) < MIN_STATE_FREE_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}. Once it is full, {MEMORY_ONLY_WARNING}"
-        yield Check("state", "wrong", text, f"free some space, or {alternative} filled")
+        yield Check("state", "wrong", text, "free some space, or set XDG_STATE_HOME to a folder on another disk")
     elif (free := shutil.disk_usage(workspace).free) < MIN_SERVER_FREE_BYTES:
         text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, so no server can start there"
         yield Check("workspace", "wrong", text, "free some space there")

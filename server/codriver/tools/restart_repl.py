@@ -49,7 +49,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         raise repl_stopped_error(current)
     if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
-        outcome = f"the REPL is not ready yet{why}. Code that you send now runs as soon as it is"
+        outcome = f"the REPL is not ready yet{why}. Code that you send now runs as soon as the REPL is"
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
         outcome = (

@@ -10,8 +10,8 @@ from codriver.tools.execution.test_arguments import TestArguments
 TOOL = Tool(
     name="run_tests",
     title="Run tests",
-    description="Run tests and return counts and, for each failure, its values and the code behind it. pytest runs "
-    "Python tests in a new process, kept after a failure for evaluate_code with frame. Lisp tests run in the session.",
+    description="Run tests. Return counts and, for each failure, the values and code involved. pytest runs Python "
+    "tests in a new process. After a failure, evaluate_code with frame runs code in it. Lisp tests run in the session.",
     arguments=TestArguments,
     output=answer_schema(
         passed="integer",

@@ -126,7 +126,8 @@ async def test_events_beyond_the_rate_limit_are_summarized_in_one_line(recording
     assert len(recording.rows) == MAX_EVENTS_PER_WINDOW
     await recording.second()
     assert recording.texts[-1] == (
-        "37 events of s1 were dropped. The application's trace has the newest ones: inspect_app trace, filter since 199"
+        "37 events of s1 were dropped. The newest ones are in the application's trace: "
+        "inspect_app trace, filter since 199"
     )
     assert recording.log.dropped == 37
     recording.receive_events(event(1000))

@@ -77,7 +77,7 @@ def test_failed_tasks_come_first_with_their_location(python, runs):
     until_both_died(python)
     first, *rest = stacks(python).split("\n\n")
     title, place, *_ = first.splitlines()
-    made_by = ", made by evaluation e-2" if runs.startswith("await") else ""
+    made_by = ", created by evaluation e-2" if runs.startswith("await") else ""
     assert title.startswith("ended with an error: Task-")
     assert f"and 1 more like it{made_by}: {ERROR} at <eval " in title
     assert "in fetch" in place
@@ -113,8 +113,8 @@ def test_tasks_are_attributed_to_the_evaluation_that_created_them(python):
     assert wait_for_output(python, python.send("eval", code=second, **evaluation(2)))
     titles = [block.splitlines()[0] for block in stacks(python).split("\n\n")]
     assert sorted(title.partition(", ")[2] for title in titles if title.startswith("task ")) == [
-        "made by evaluation e-1:",
-        "made by evaluation e-2:",
+        "created by evaluation e-1:",
+        "created by evaluation e-2:",
     ]
 
 

@@ -109,7 +109,7 @@ class AppEventRecorder:
         for stream, count in dropped.items():
             if count > 0:
                 self._log.count_dropped(count)
-                text = f"{count} events of {stream} were dropped. The application's trace has the newest ones"
+                text = f"{count} events of {stream} were dropped. The newest ones are in the application's trace"
                 text += f": inspect_app trace, filter since {last_id}" if last_id is not None else ""
                 key = repl.key if repl else None
                 timestamp = self._core.now()

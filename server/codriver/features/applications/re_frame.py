@@ -95,7 +95,7 @@ CAUSA_ROLES: Final[Roles] = {
 
 _NOT_LOADED_TEMPLATE: Final = "the application does not load %s"
 RE_FRAME2_MISSING_HINTS: Final = {
-    "stream": "re-frame 2 does not push its events. Request the trace since an id",
+    "stream": "re-frame 2 does not push its events. To read new events, filter the trace with since",
     "trace": _NOT_LOADED_TEMPLATE % "re-frame.trace.tooling, which stores the trace",
     "epochs": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which stores epochs",
     "restore": _NOT_LOADED_TEMPLATE % "re-frame.epoch (day8/re-frame2-epoch), which restores epochs",

@@ -175,7 +175,8 @@ def accessor_refusal(provider: Provider, accessor: str, lacking: Collection[str]
         return None
     if accessor in _STREAM_ACCESSORS:
         hint = (
-            f"the seam {provider.name} does not push events: inspect_app's trace, filtered with since, has the new ones"
+            f"the seam {provider.name} does not push events. To read new events, call inspect_app with what: trace and "
+            "filter them with since"
         )
         return {"ok": False, "reason": "band-missing", "hint": hint}
     available = ", ".join(sorted(provider.forms.keys() - {*lacking, ANY_ACCESSOR}))

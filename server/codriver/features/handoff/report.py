@@ -151,7 +151,7 @@ def _urgent_items(
         yield "loaded code that differs from its files: what_changed"
     still = next((step for step, is_open, _ in failed if is_open), None)
     if still is not None:
-        yield f"a failure that nobody resolved: {_describe_step(still)}"
+        yield f"an unresolved failure: {_describe_step(still)}"
     if current:
         yield "definitions that are lost when their REPL stops: save them to a file"
     elif previous:

@@ -32,9 +32,9 @@ class Route(Enum):
 
     REFUSED = "refused"
     MAIN = "the main session"
-    SEPARATE_CONNECTION = "a connection of its own"
+    SEPARATE_CONNECTION = "a separate connection"
     CLONE = "a clone"
-    CLONE_APART = "a clone with names of its own"
+    CLONE_APART = "a clone with separate names"
     CLONE_JOINED = "a clone that is joined to the main session"
 
 

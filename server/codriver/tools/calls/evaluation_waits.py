@@ -196,7 +196,7 @@ def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
     repl = state.repls.get(evaluation.repl)
     if repl is not None and repl.phase != "connected":
         why = f": {repl.note}" if repl.note else ""
-        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}). The code runs as soon as it is"]
+        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}). The code runs as soon as the REPL is"]
     ahead = queue_occupant(state, evaluation)
     if ahead is None:
         return ["other evaluations are ahead of this one in the session"]

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def _no_frame_error(why: str) -> RefusedError:
     """Create the error for a request to evaluate code in a frame that does not exist, for the reason `why`."""
     return refused(
-        "no-frame", f"there is no frame to evaluate in: {why}", hint='status with about: "error" numbers the frames'
+        "no-frame",
+        f"there is no frame to evaluate in: {why}",
+        hint='status with about: "error" lists the frames with their numbers',
     )
 
 

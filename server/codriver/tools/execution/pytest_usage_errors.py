@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 CORRECT_NAME_HINT: Final = "Correct the name of the test, or name its file."
 UNKNOWN_OPTION_HINT: Final = (
-    "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
-    'args: ["-o", "addopts="].'
+    "Correct args. If the options come from addopts in the project's settings, install the plugin that defines them, "
+    'or pass args: ["-o", "addopts="].'
 )
 OPTION_PLUGINS: Final = MappingProxyType(
     {

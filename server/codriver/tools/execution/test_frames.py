@@ -93,5 +93,7 @@ def start_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
 def _no_frame_error(why: str) -> RefusedError:
     """Create the error for a request to evaluate code in a frame that does not exist, for the reason `why`."""
     return refused(
-        "no-frame", why, hint='Run only the failed test. Then status with about: "error" numbers its frames.'
+        "no-frame",
+        why,
+        hint='Run only the failed test. Then status with about: "error" lists its frames with their numbers.',
     )

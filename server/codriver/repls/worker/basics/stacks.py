@@ -235,4 +235,4 @@ def _describe_tasks(tasks: list[tuple[str, str]], alike: str) -> str:
     tasks = sorted(tasks)
     more = "" if len(tasks) == 1 else f" and {len(tasks) - 1} more {alike}"
     made_by = sorted({evaluation for _, evaluation in tasks if evaluation})
-    return f"{tasks[0][0]}{more}" + (f", made by evaluation {', '.join(made_by)}" if made_by else "")
+    return f"{tasks[0][0]}{more}" + (f", created by evaluation {', '.join(made_by)}" if made_by else "")
