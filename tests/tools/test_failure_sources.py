@@ -106,6 +106,22 @@ def test_only_the_lines_near_the_statement_are_included_for_a_long_function(clie
     assert (lines[-1], len(lines)) == (">   raise ValueError(value)", 7)
 
 
+def test_a_missing_await_is_reported_with_its_line(live, client):
+    (live.workspace / "jobs.py").write_text(
+        "async def is_due(job):\n    return job > 1\n\n\n"
+        "async def due(jobs):\n    return [job for job in jobs if is_due(job)]\n"
+    )
+    (live.workspace / "test_jobs.py").write_text(
+        "import asyncio, jobs\n\n\ndef test_due():\n    assert asyncio.run(jobs.due([1, 2])) == [2]\n"
+    )
+    answer = client.call("run_tests", paths=["test_jobs.py"], timeoutMs=60_000, detail=False)
+    assert answer["notes"] == ["jobs.py:6: coroutine 'is_due' was never awaited"]
+    (live.workspace / "test_jobs.py").write_text(
+        "import asyncio, jobs\n\n\ndef test_due():\n    assert asyncio.run(jobs.due([1, 2])) == [1, 2]\n"
+    )
+    assert "notes" not in client.call("run_tests", paths=["test_jobs.py"], timeoutMs=60_000, detail=False)
+
+
 def test_a_failure_without_project_code_includes_no_source(client):
     assert "source" not in failure(client, "test_plain")
 

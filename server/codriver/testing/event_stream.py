@@ -26,6 +26,7 @@ from codriver.testing.runs import (
     TestFailure,
     TestFinished,
     TestStarted,
+    UnawaitedCoroutine,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _PHASES: Final[Mapping[str, Phase]] = {argument: argument for argument in get_ar
 """Test phases, by their names in events."""
 _ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {argument: argument for argument in get_args(RunErrorKind)}
 """Kinds of run errors, by their names in events."""
+_UNAWAITED_FIELDS: Final = 3
+"""Number of fields of a coroutine that was never awaited in an event: message, file and line."""
 _COLOR_CODE_PATTERN: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Matches a color code, as pytest writes them into comparisons with the option `--color=yes`."""
 _COUNT_NAMES: Final = tuple(field.name for field in fields(OutcomeCounts))
@@ -51,7 +54,7 @@ class RunEnd:
 
     status: int | None
     counts: OutcomeCounts
-    warnings: tuple[str, ...] = ()
+    unawaited: tuple[UnawaitedCoroutine, ...] = ()
 
 
 @dataclass(slots=True)
@@ -125,10 +128,14 @@ class EventStream:
                 if self.error is None:
                     self.error = _parse_run_error(fields)
             case "finished":
-                warnings = tuple(_text_or_empty(item) for item in _list_or_empty(fields.get("warnings")))
+                unawaited = tuple(
+                    UnawaitedCoroutine(_text_or_empty(item[0]), _text_or_empty(item[1]), _int_or_zero(item[2]))
+                    for item in _list_or_empty(fields.get("unawaited"))
+                    if isinstance(item, list) and len(item) == _UNAWAITED_FIELDS
+                )
                 status = fields.get("status")
                 self.end = RunEnd(
-                    status if isinstance(status, int) else None, _parse_counts(fields.get("counts")), warnings
+                    status if isinstance(status, int) else None, _parse_counts(fields.get("counts")), unawaited
                 )
             case "status":
                 status = fields.get("status")

@@ -162,7 +162,7 @@ class PlainRun:
             seconds=time.monotonic() - self._started_at,
             interruption=interruption,
             error=error,
-            warnings=end.warnings if end is not None else (),
+            unawaited=end.unawaited if end is not None else (),
             is_retained=self._retained is not None,
             why_not_retained=stream.why_not_retained,
         )

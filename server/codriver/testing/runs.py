@@ -258,6 +258,18 @@ class RunError:
     """The exception, if there was one, such as in a plugin or a conftest that cannot be imported."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnawaitedCoroutine:
+    """Python's warning about a coroutine that was never awaited, with the line at which Python noticed it.
+
+    That is usually the line without `await`, because nothing else refers to the coroutine.
+    """
+
+    message: str
+    file: str
+    line: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
     """Emitted at the end of the run, as its last event."""
@@ -268,8 +280,7 @@ class RunFinished:
     seconds: float = 0.0
     interruption: Interruption | None = None
     error: RunError | None = None
-    warnings: tuple[str, ...] = ()
-    """The first warnings in pytest's summary."""
+    unawaited: tuple[UnawaitedCoroutine, ...] = ()
     is_retained: bool = False
     """Whether the process was retained for evaluating code in the frames of the first failure.
 
@@ -389,7 +400,6 @@ class TestReport:
     """Selected tests that have not started."""
     interruption: Interruption | None = None
     error: RunError | None = None
-    warnings: tuple[str, ...] = ()
     recorded: tuple[Recorded, ...] = ()
     """Data recorded by each process. See `codriver.testing.recordings`."""
     finished: RunFinished | None = None
@@ -449,7 +459,6 @@ class ReportBuilder:
             not_started=tuple(nodeid for nodeid in nodeids if nodeid not in self._started),
             interruption=finished.interruption if finished is not None else None,
             error=finished.error if finished is not None else None,
-            warnings=finished.warnings if finished is not None else (),
             recorded=tuple(self._recorded),
             finished=finished,
         )

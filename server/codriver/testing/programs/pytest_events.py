@@ -38,8 +38,10 @@ DESCRIPTION_ATTRIBUTE = "_codriver_failure"
 """Attribute of a pytest report that holds the description of its failure."""
 MAX_DESCRIBED_FAILURES = 200
 """Maximum number of failures reported with frames and variables."""
-MAX_WARNINGS = 20
-"""Maximum number of warnings reported with their text. The others are only counted."""
+MAX_UNAWAITED = 3
+"""Maximum number of reported warnings about coroutines that were never awaited."""
+UNAWAITED_ENDING = "was never awaited"
+"""The end of the first line of Python's warning about a coroutine that was never awaited."""
 OUTCOMES_BY_PRIORITY = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 """Outcomes, highest priority first. A test has the outcome of the phase with the highest priority."""
 NO_DEBUGGER_MESSAGE = (
@@ -240,7 +242,8 @@ class EventsPlugin:
         self.counts: dict[str, int] = {}
         self.deselected = 0
         self.status: int | None = None
-        self.warnings: list[str] = []
+        self.unawaited: dict[tuple[str, str, int], None] = {}
+        """Warnings about coroutines that were never awaited, each with its file and line."""
         self.warned = 0
         self.is_collected = False
         self.collected = 0
@@ -288,14 +291,13 @@ class EventsPlugin:
 
     @early
     def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
-        """Count a warning, and store its text if there are not too many."""
+        """Count a warning, and store it if it is about a coroutine that was never awaited."""
         self.warned += 1
-        if len(self.warnings) < MAX_WARNINGS:
-            text = class_name(warning_message.category) + ": " + str(warning_message.message)
-            warning_location = str(warning_message.filename) + ":" + str(warning_message.lineno)
-            self.warnings.append(
-                shorten_middle((nodeid + ": " if nodeid else "") + text + " (" + warning_location + ")", 500)
-            )
+        if len(self.unawaited) < MAX_UNAWAITED and issubclass(warning_message.category, RuntimeWarning):
+            message = str(warning_message.message).partition("\n")[0]
+            if message.endswith(UNAWAITED_ENDING):
+                location = str(warning_message.filename), int(warning_message.lineno)
+                self.unawaited[(shorten_middle(message, 500), *location)] = None
 
     @early
     def pytest_sessionfinish(self, session: Any, exitstatus: Any) -> None:
@@ -321,7 +323,10 @@ class EventsPlugin:
         else:
             counts = dict(counts, warnings=self.warned, deselected=self.deselected)
         self.events.write(
-            "finished", status=self.status, counts=dict(counts, collected=self.collected), warnings=self.warnings
+            "finished",
+            status=self.status,
+            counts=dict(counts, collected=self.collected),
+            unawaited=[list(warning) for warning in self.unawaited],
         )
 
     # The collection

@@ -128,7 +128,7 @@ class Listener:
         """Write the data of the recorders and the end of the run."""
         for recorder in self.recorders:
             self.events.write("recorded", recorder=recorder.name, **recorder.finish())
-        self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count), warnings=[])
+        self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count))
 
     def write_interruption(self, error: BaseException) -> None:
         """Write the test and the stack at which the run was interrupted."""

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
 
 def is_in_project(frame: FailureFrame, workspace: Path) -> bool:
     """Return whether a frame belongs to a file in the workspace, but not to an installed package."""
+    return is_project_file(frame.file, workspace)
+
+
+def is_project_file(file: str, workspace: Path) -> bool:
+    """Return whether a file is in the workspace, but does not belong to an installed package."""
     installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
-    return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
+    return file.startswith(f"{workspace}{os.sep}") and not any(part in file for part in installed)
 
 
 def frame_location(frame: FailureFrame, workspace: Path) -> str:

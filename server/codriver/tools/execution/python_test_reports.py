@@ -15,7 +15,7 @@ from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import describe_queue
 from codriver.tools.calls.hooks import complete_answer
 from codriver.tools.execution.edit_verdict import test_files
-from codriver.tools.execution.failure_frames import frame_location
+from codriver.tools.execution.failure_frames import display_path, frame_location, is_project_file
 from codriver.tools.execution.failure_groups import failure_groups
 from codriver.tools.execution.failure_sources import MAX_DETAILED_ERRORS, failure_sources
 from codriver.tools.execution.pytest_usage_errors import describe_usage_error, is_usage_error
@@ -110,7 +110,8 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     if job_report.changed_files:
         fields["changedDuring"] = list(job_report.changed_files[:MAX_NAMED_FILES])
     found = call.services.ledger.tests.pop_differences(call.who(arguments.who), job.id)
-    fields = with_notes(fields, [*job.notes, *found, *_debugging_hints(call, job, job_report)])
+    hints = [*_unawaited_notes(call, job_report), *_debugging_hints(call, job, job_report)]
+    fields = with_notes(fields, [*job.notes, *found, *hints])
     seed = job_report.report.finished.hash_seed if job_report.report.finished is not None else None
     if is_detailed or (seed is not None and job_report.report.failures):
         fields |= {"hashSeed": seed} if seed is not None else {}
@@ -152,6 +153,18 @@ def _omit_usual_fields(fields: Mapping[str, object], *, is_whole: bool) -> dict[
             {key: value for key, value in row.items() if (key, value) != ("outcome", "failed")} for row in rows
         ]
     return left
+
+
+def _unawaited_notes(call: Call, job_report: JobReport) -> list[str]:
+    """Return notes about coroutines that the project never awaited in a failed run. They may have caused failures."""
+    finished, workspace = job_report.report.finished, call.services.workspace
+    if finished is None or job_report.report.passed:
+        return []
+    return [
+        call.services.log.redact(f"{display_path(unawaited.file, workspace)}:{unawaited.line}: {unawaited.message}")
+        for unawaited in finished.unawaited
+        if is_project_file(unawaited.file, workspace)
+    ]
 
 
 def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
