@@ -134,6 +134,22 @@ def test_a_function_that_exceeds_the_budget_is_only_named(live, client):
     assert "source" not in row
 
 
+def test_a_small_function_that_returned_last_does_not_hide_a_more_suspicious_one(live, client):
+    (live.workspace / "shifts.py").write_text(
+        "def shift(value):\n" + "    value = (value * 1 + 0 - 0) * 1\n" * 70 + "    return value\n\n\n"
+        "def clip(value):\n    return max(value, 0)\n"
+    )
+    (live.workspace / "test_shifts.py").write_text(
+        "import shifts\n\n\ndef test_clip():\n    assert shifts.clip(shifts.shift(1)) == 2\n\n\n"
+        "def test_shift():\n    assert shifts.shift(1) == 1\n"
+    )
+    row = failures(client, "test_shifts.py")["test_clip"]
+    assert [line for line in row["source"].splitlines() if " in " in line] == [
+        "shifts.py:1 in shift",
+        "shifts.py:75 in clip",
+    ]
+
+
 def test_functions_that_only_ran_during_an_import_are_neither_displayed_nor_named(live, client):
     (live.workspace / "registry.py").write_text(
         "NAMES = {}\n\n\ndef register(function):\n    NAMES[function.__name__] = function\n    return function\n\n\n"

@@ -1,8 +1,8 @@
 """Choose the code to display for failed tests: the most likely location of the cause.
 
 The record of what each test executed ranks the functions. If the frame that raised, or the function that the failed
-statement called, is more suspicious than all others, that function alone is displayed. Otherwise, as many of the most
-suspicious functions as fit are displayed as well, and others are only named.
+statement called, ranks first and no other function is as suspicious, that function alone is displayed. Otherwise, as
+many of the most suspicious functions as fit are displayed as well, and others are only named.
 """
 
 from __future__ import annotations
@@ -38,9 +38,14 @@ MAX_SOURCE_CHARACTERS: Final = 1200
 MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum number of characters of the most suspicious function, displayed in full for the first failure."""
 MAX_CALLED_CHARACTERS: Final = 4500
-"""Maximum number of characters of a function that the first failure called or executed, if no other code is displayed.
+"""Maximum number of characters of a function that the first failure's statement called, if no other code is displayed.
 
 A larger function is only named.
+"""
+MAX_FIRST_SUSPECT_CHARACTERS: Final = 4500
+"""Maximum number of characters of the first displayed suspicious function, if no other code is displayed before it.
+
+It is displayed in full because any of its lines may be wrong. A larger function is only named.
 """
 MAX_SUSPECT_CHARACTERS: Final = 3000
 """Maximum total number of characters in the source code of suspicious functions in an answer."""
@@ -133,7 +138,7 @@ class _Sources:
             if test.failure is not None and failed_frame not in test.failure.called
         ]
         likely = _find_suspect(frames[0], ranked) if frames else None
-        is_certain = not ranked or (likely is not None and _is_most_suspicious(likely, ranked))
+        is_certain = not ranked or (likely is ranked[0] and _is_most_suspicious(likely, ranked))
         # The functions that a later failure called in addition are rarely new.
         for frame in (frames if is_first or raised else frames[:1]) if is_certain else raised:
             if frame in raised:
@@ -172,7 +177,7 @@ class _Sources:
         displayed: list[_SuspectSource] = []
         for source in likely:
             size = len(without_numbers(source.text))
-            most = self._left if displayed or found.excerpts or not is_first else MAX_CALLED_CHARACTERS
+            most = self._left if displayed or found.excerpts or not is_first else MAX_FIRST_SUSPECT_CHARACTERS
             if len(displayed) < MAX_RANKED_SOURCES and size <= most:
                 displayed.append(source)
                 self._left -= size
