@@ -40,6 +40,11 @@ class Connection:
         """The rest of a partially sent message."""
         self.in_flight: dict[bytes, Message] = {}
         """Requests that were sent, at least partially, and have no reply yet, by key."""
+        self.refusable: list[list[bytes]] = []
+        """The keys of the requests in each sent line that the server may refuse as a whole, the oldest line first.
+
+        These are batches, and lines without any message. The error for such a line has no id.
+        """
         self.last_step = 0.0
         """The time of the last reply, or when either side last accepted data."""
 
@@ -52,7 +57,7 @@ class Connection:
 
     def reset(self, address: str) -> None:
         """Prepare for a new server at `address`, discarding an incomplete line received from the previous server."""
-        self.address, self.lines = address, LineBuffer()
+        self.address, self.lines, self.refusable = address, LineBuffer(), []
 
     def record_progress(self) -> None:
         """Store the time of the latest progress, from which timeouts are measured."""
@@ -66,6 +71,10 @@ class Connection:
                 message.line = b""  # such a request is never sent again
         elif message.method == b"notifications/cancelled":  # a cancelled request gets no reply
             self.in_flight.pop(cancelled_request_key(message.line), None)
+        elif message.is_request:
+            self.refusable.append([part.key for part in message.parts if part.is_request and part.key is not None])
+        elif message.is_refused_without_id:
+            self.refusable.append([])
 
     def send(self, lines: list[bytes]) -> None:
         """Send as much of these lines as the server accepts now. Keep the rest for `send_remaining`.
@@ -112,13 +121,27 @@ class Connection:
     def remove_answered(self, lines: list[bytes], handshake: Handshake) -> None:
         """Stop tracking the requests that these lines answer. The lines were already delivered to the client."""
         for line in lines:
-            if self.in_flight:
+            if self.in_flight or self.refusable:
                 message = classify_line(line)
+                if message.is_response and message.key is None and not message.parts:
+                    self.remove_refused_line()
                 for answer in message.parts or (message,):
                     if answer.is_response and answer.key is not None:
                         self.in_flight.pop(answer.key, None)
                         handshake.record_answered(answer)
                         self.record_progress()
+                if message.parts:
+                    self.remove_answered_batches()
+
+    def remove_refused_line(self) -> None:
+        """Stop tracking the requests in the oldest line that the server may refuse as a whole, because it did."""
+        for key in self.refusable.pop(0) if self.refusable else ():
+            self.in_flight.pop(key, None)
+        self.record_progress()
+
+    def remove_answered_batches(self) -> None:
+        """Stop tracking the batches without unanswered requests, which cannot be refused any more."""
+        self.refusable = [keys for keys in self.refusable if not keys or any(key in self.in_flight for key in keys)]
 
     def shut_down_sending(self) -> None:
         """Shut down the sending side of the socket to signal the server that no more lines follow."""

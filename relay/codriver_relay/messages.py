@@ -88,6 +88,15 @@ class Message:
         return self.method is not None and self.id is None
 
     @property
+    def is_refused_without_id(self) -> bool:
+        """Return whether the message is neither a request, a response nor a notification, and not an empty line.
+
+        A server answers it with an error that has no id.
+        """
+        is_known = self.method is not None or self.is_response or self.id is not None or bool(self.parts)
+        return not is_known and bool(self.line.strip())
+
+    @property
     def is_request(self) -> bool:
         """Return whether the sender expects a response to this message or to a part of it."""
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)

@@ -16,7 +16,9 @@ import pytest
 from ports import closed_port
 
 from codriver.systems.pipes import make_nonblocking
+from codriver_relay.connection import Connection, Handshake
 from codriver_relay.hosts import host_identity
+from codriver_relay.messages import classify_line
 from relay.relay_process import (
     HASTY,
     INITIALIZE,
@@ -831,6 +833,47 @@ def test_each_request_in_a_batch_is_answered_if_the_server_is_lost(relay, host):
     assert len(peer.read()) == 3
     peer.close()
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, "two"}
+
+
+def refusal(**members):
+    """Return an error about a line that the server could not assign to a request."""
+    return {"jsonrpc": "2.0", **members, "error": {"code": -32600, "message": "no batches"}}
+
+
+# The limit is longer than the test may take, so a relay that waits for it fails the test.
+@pytest.mark.parametrize("members", [{"id": None}, {}], ids=["null", "no id"])
+def test_a_batch_that_the_server_refuses_as_a_whole_is_not_awaited(start_relay, host, members):
+    relay = start_relay(host.port, **waiting(answers_s=600))
+    peer = open_session(relay, host)
+    relay.send([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)])
+    relay.end()
+    peer.read()
+    peer.send(refusal(**members))
+    assert relay.receive() == refusal(**members)
+    assert peer.read_line() == b""
+    peer.close()
+    assert relay.wait() == 0
+
+
+def test_an_error_without_an_id_is_about_the_oldest_line_that_can_be_refused():
+    connection, handshake = Connection(), Handshake()
+
+    def send(line):
+        message = classify_line(line)
+        for one in (*message.parts, message):
+            connection.record_sent(one)
+
+    def batch(*ids):
+        return json.dumps([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in ids]).encode() + b"\n"
+
+    for line in (batch(1, 2), b'"no message"\n', batch(3, 4)):
+        send(line)
+    refused = json.dumps(refusal(id=None)).encode() + b"\n"
+    connection.remove_answered([json.dumps([answer(1), answer(2)]).encode() + b"\n"], handshake)
+    connection.remove_answered([refused], handshake)
+    assert [*connection.in_flight] == [b"3", b"4"]
+    connection.remove_answered([refused], handshake)
+    assert not connection.awaits_answers
 
 
 def test_the_relay_waits_for_the_answer_to_a_batch_and_then_exits(relay, host):
