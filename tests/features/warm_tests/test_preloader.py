@@ -11,7 +11,8 @@ SERVER = str(Path(codriver.__file__).parents[1])
 RECORDS_WITHOUT_IO = """
 import _posixsubprocess, atexit, builtins, codecs, locale, random, signal, sys, threading, warnings
 sys.path.insert(0, sys.argv[1])
-from codriver.features.warm_tests.child.preload import Preloader, RecordingFileFunction
+from codriver.features.warm_tests.child.preload import Preloader
+from codriver.features.warm_tests.child.recording_wrappers import RecordingFileFunction
 sys.modules.pop("io")
 preloader = Preloader(set(sys.modules), (sys.prefix,), frozenset(), {}, {})
 with preloader.record_imports({}):

@@ -44,8 +44,10 @@ RESTARTS_EXHAUSTED_REASON = "the list of modules that must not be preloaded keep
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-from .preload import ExcludedModuleError, Preloader, find_generators  # noqa: E402
+from .hide import PreloadedModules  # noqa: E402
+from .preload import ExcludedModuleError, Preloader  # noqa: E402
 from .process_state import file_stat, thread_ids  # noqa: E402
+from .random_draws import find_generators  # noqa: E402
 from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
 from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
@@ -147,6 +149,7 @@ class Forker:
         # The plan lists the others, and it cannot be read before imports are recorded.
         standard = os.path.join(os.path.dirname(os.__file__), "")
         self.preloader = preloader = Preloader(BASE_MODULES, (standard,), frozenset(), {}, {})
+        self.preloaded = PreloadedModules(preloader)
         with preloader.record_imports(self.outputs):
             with open(self.plan_path, encoding="ascii") as file:
                 self.plan = eval(file.read(), {})
@@ -175,8 +178,8 @@ class Forker:
         changes, registries = preloader.unwatched_replacements(), preloader.registries.unwatched_changes()
         gc.collect()
         preloader.bit_generators = find_generators(gc.get_objects())
-        preloader.hide_modules()
-        self.restart_without(preloader.obstacles(), changes, registries)
+        self.preloaded.hide()
+        self.restart_without(self.preloaded.obstacles(), changes, registries)
         if len(thread_ids(after_fork=True)) > 1:
             return "a thread that no module started is running"
         return ""
@@ -236,7 +239,7 @@ class Forker:
         return {
             "pid": os.getpid(),
             "has_startup_code": self.has_startup_code,
-            "hidden": list(self.preloader.hidden),
+            "hidden": list(self.preloaded.hidden),
             "excluded": self.plan.get("excluded", {}),
             "watched": self.plan.get("watched", {}),
             "registries": self.plan.get("registries", {}),
@@ -301,7 +304,7 @@ class Forker:
         for path, stat in self.startup_files.items():
             if file_stat(path) != stat:
                 request.request_plain(os.path.basename(path.rstrip(os.sep)), "startup", path, [])
-        Revealer(self.preloader, record, request.request_plain).install()
+        Revealer(self.preloaded, record, request.request_plain).install()
         return record
 
 

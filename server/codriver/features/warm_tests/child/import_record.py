@@ -1,4 +1,4 @@
-"""The record of a module's import: what it read, its side effects, and the reason why it must not be preloaded."""
+"""The records of imports: what each read, its side effects, and the reason why its module must not be preloaded."""
 
 from __future__ import annotations
 
@@ -49,6 +49,41 @@ class ImportRecord:
         self.loader = ""
         self.origin = ""
         self.stat: tuple[int, int, int] | None = None
+
+
+class ImportRecords:
+    """The records of all imports, and the imports in progress."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, ImportRecord] = {}
+        self.in_progress: list[str] = []
+        """The modules that are being imported, the innermost last."""
+        self.is_draw_allowed = False
+        """Whether the import in progress may draw random numbers at the moment."""
+
+    def record(self, name: str) -> ImportRecord:
+        """Return the record of a module's import, creating it on the first call."""
+        return self.by_name.setdefault(name, ImportRecord())
+
+    def current(self) -> ImportRecord | None:
+        """Return the record of the innermost import in progress, or None."""
+        return self.by_name[self.in_progress[-1]] if self.in_progress else None
+
+    def add_effect(self, effect: tuple[str, Any]) -> bool:
+        """Add an effect to the innermost import in progress. Return False if there is none."""
+        current = self.current()
+        if current is not None:
+            current.effects.append(effect)
+        return current is not None
+
+    def add_obstacle(self, name: str, obstacle: str) -> None:
+        """Record the reason why a module must not be preloaded."""
+        record = self.record(name)
+        record.obstacle = record.obstacle or obstacle
+
+    def add_current_obstacle(self, obstacle: str) -> None:
+        """Record the reason why the module that is being imported must not be preloaded."""
+        self.add_obstacle(self.in_progress[-1], obstacle)
 
 
 def native_variables(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:

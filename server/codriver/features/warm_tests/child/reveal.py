@@ -12,8 +12,10 @@ import sys
 import time
 
 from .effects import repeat_effect, warning_action
+from .hide import PATCHABLE_MODULES
 from .import_record import current_environment, native_variables
-from .preload import PATCHABLE_MODULES, PYTEST_PACKAGES, namespace_of
+from .module_attributes import namespace_of
+from .preload import PYTEST_PACKAGES
 from .process_state import file_stat, random_state
 from .registries import FUNCTION_TYPE, closure_cell_contents
 from .scripts import hide_frames, module_file
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from .hide import PreloadedModules
     from .import_record import ImportRecord
-    from .preload import Preloader
     from .scripts import RunRecord
 
 bootstrap: Any = sys.modules["_frozen_importlib"]
@@ -51,17 +53,18 @@ class Revealer:
 
     def __init__(
         self,
-        preloader: Preloader,
+        preloaded: PreloadedModules,
         record: RunRecord,
         request_plain: Callable[[str, str, str, list[str]], None],
     ) -> None:
-        self.preloader = preloader
+        self.preloaded = preloaded
+        self.preloader = preloaded.preloader
         self.record = record
-        self.hidden = preloader.hidden
+        self.hidden = preloaded.hidden
         self.request_plain = request_plain
         self.set_by_imports = {
             value
-            for module_name in preloader.records.values()
+            for module_name in self.preloader.imports.by_name.values()
             for kind, value in module_name.effects
             if kind == "variable"
         }
@@ -102,13 +105,13 @@ class Revealer:
         ahead, closure = [name], {name}
         while ahead:
             module_name = ahead.pop()
-            for other in (*self.preloader.record(module_name).imports, module_name.rpartition(".")[0]):
+            for other in (*self.preloader.imports.record(module_name).imports, module_name.rpartition(".")[0]):
                 if other in self.hidden and other not in closure:
                     closure.add(other)
                     ahead.append(other)
-        records = {module_name: self.preloader.record(module_name) for module_name in closure}
+        records = {module_name: self.preloader.imports.record(module_name) for module_name in closure}
         hook, replaced = find_rewriting_hook(), self.replaced_modules()
-        for looker, definer in self.preloader.subclasses:
+        for looker, definer in self.preloaded.subclasses:
             if looker in closure and definer in self.hidden and definer not in closure:
                 self.request_plain(definer, "subclasses", looker, [])
         found = {
@@ -130,7 +133,7 @@ class Revealer:
         used = {other: module_name for module_name, record in records.items() for other in record.imports}
         used.update((module_name.rpartition(".")[0], module_name) for module_name in records if "." in module_name)
         used.update((module_name, module_name) for module_name in records if module_name in sys.modules)
-        known = self.preloader.modules
+        known = self.preloaded.loaded
         top, standard = name.partition(".")[0], sys.stdlib_module_names
         is_checked = top not in standard and top not in UNCHECKED_PACKAGES
 
@@ -145,7 +148,7 @@ class Revealer:
                 request_plain(other, other)
             elif is_checked and not (other in PATCHABLE_MODULES or other.partition(".")[0] in UNCHECKED_PACKAGES):
                 present = namespace_of(known.get(other))
-                for key, value in self.preloader.namespaces.get(other, {}).items():
+                for key, value in self.preloaded.namespaces.get(other, {}).items():
                     if present.get(key) is value or getattr(value, "__module__", "") in CLOCK_MODULES:
                         continue
                     users = [self.hidden[user] for user in records if user in self.hidden]
@@ -156,7 +159,7 @@ class Revealer:
     def replaced_modules(self) -> dict[str, list[Any]]:
         """Return the revealed modules in which functions have been replaced, with the original functions."""
         found = {}
-        for name, functions in self.preloader.functions.items():
+        for name, functions in self.preloaded.functions.items():
             if (module := sys.modules.get(name)) is not None:
                 real = [value for key, value in functions.items() if vars(module).get(key) is not value]
                 if real:
@@ -294,7 +297,7 @@ class Revealer:
             self.reveal(parent)
         if name not in self.hidden:
             return
-        module, record = self.hidden.pop(name), self.preloader.record(name)
+        module, record = self.hidden.pop(name), self.preloader.imports.record(name)
         sys.modules[name] = module
         for import_ in record.imports:
             if import_ in self.hidden:
@@ -304,7 +307,7 @@ class Revealer:
             module.__loader__ = hook
             vars(module.__spec__).update(loader=hook)
             hook._rewritten_names[name] = sys.modules["pathlib"].Path(record.origin)
-        if name in self.preloader.detached:
+        if name in self.preloaded.detached:
             setattr(sys.modules[parent], child, module)
         for effect in record.effects:
             repeat_effect(*effect, sys.modules)
