@@ -97,7 +97,7 @@ class Watch:
         values = [self.longest, self.used(), self.comparison.paused_s, used.ru_utime + used.ru_stime]
         return json.dumps(dict(zip(('pause', 'thread', 'load', 'children'), (value * 1000 for value in values))))
     def child_ms(self):
-        process = self.comparison._process
+        process = self.comparison._idle._process
         try:
             with open('/proc/%d/stat' % process._process) as file:
                 fields = file.read().rpartition(') ')[2].split()

@@ -33,7 +33,7 @@ import gc, json, resource, sys
 def state(kind=sys.modules['_codriver_worker.fresh.comparison'].Comparison):
     own = next(one for one in gc.get_objects() if type(one) is kind)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return json.dumps([own.paused_s * 1000, own.idle_s * 1000, (used.ru_utime + used.ru_stime) * 1000])
+    return json.dumps([own.paused_s * 1000, own.imports.idle_s * 1000, (used.ru_utime + used.ru_stime) * 1000])
 """
 ORACLE = """
 import importlib, json, os, resource, sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 
 TYPE_CHECKING = False
@@ -28,3 +29,15 @@ def collected_objects(is_idle: Callable[[], bool]) -> Iterator[Any]:
         part = objects[-OBJECTS_PER_CHECK:]
         del objects[-OBJECTS_PER_CHECK:]
         yield from part
+
+
+@contextlib.contextmanager
+def gc_disabled() -> Iterator[None]:
+    """Disable garbage collection during a description, because it would be slow and might run finalizers."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
