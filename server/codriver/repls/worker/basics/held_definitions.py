@@ -12,6 +12,7 @@ import os
 import sys
 import types
 import weakref
+from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,6 +129,10 @@ class UndoRecord:
         """
         if self._is_recording:
             self._steps.append((label, is_current, undo))
+
+    def record_undo(self, undo: Callable[..., object], *arguments: object) -> None:
+        """Record how to undo a change of an object that has no name: by calling `undo` with the arguments."""
+        self.record_change("", lambda: True, partial(undo, *arguments))
 
     def record_key(self, label: str, space: dict[Any, Any], key: object, old: object) -> None:
         """Record the previous value of a key in a mapping. `old` is `ABSENT` if the key is new."""

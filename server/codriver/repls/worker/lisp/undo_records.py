@@ -106,7 +106,7 @@ class LispSnapshot:
             _note_fields(undo, str(multi._name), multi, was, multi._reset_cache)  # noqa: SLF001  # there is no other way
         for function, table, was in self._tables:
             if _note_keys(undo, table, was):
-                undo.record_change("", lambda: True, function.__dict__["_clear_cache"])
+                undo.record_undo(function.__dict__["_clear_cache"])
 
 
 def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> bool:

@@ -39,10 +39,10 @@ def renew_admin_models(classes: Mapping[int, Any], undo: UndoRecord) -> None:
         for model, options in before.items():
             now = classes.get(id(model))
             if now is not None and options.model is model:
-                options.model, options.opts = now, now._meta  # noqa: SLF001  # documented
-                undo.record_change("", lambda: True, lambda options=options, model=model: _set_model(options, model))  # type: ignore[misc]
+                _set_model(options, now)
+                undo.record_undo(_set_model, options, model)
         _refill(registry, {classes.get(id(model), model): options for model, options in before.items()})
-        undo.record_change("", lambda: True, lambda registry=registry, before=before: _refill(registry, before))  # type: ignore[misc]
+        undo.record_undo(_refill, registry, before)
 
 
 def _set_model(options: Any, model: Any) -> None:

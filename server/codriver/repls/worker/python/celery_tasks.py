@@ -57,7 +57,7 @@ def renewing_task(space: dict[str, Any], name: str, undo: UndoRecord) -> Iterato
         raise
     made = find_task(space.get(name))
     if made is not None and made is not task:
-        undo.record_change("", lambda: True, restore)
+        undo.record_undo(restore)
         _set_state(task, type(made), made.__dict__)
         registry[task.name] = task
         if task.name == name_before:  # a proxy may refer to the task by its name

@@ -312,7 +312,7 @@ class ModuleLoad:
             if row["kind"] == "renewed" and "of" not in row:
                 undo = self._sources.record_rebinding(row["module"], row["name"])
                 if undo is not None:
-                    self._undo.record_change("", lambda: True, undo)
+                    self._undo.record_undo(undo)
         if name in loads:
             self._undo.record_key("", loads, name, ABSENT if before is None else before)
 

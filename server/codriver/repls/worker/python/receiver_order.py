@@ -45,7 +45,7 @@ def sort_receivers(
         for (_, index), entry in zip(known, order):
             receivers[index] = entry
         set_receivers(signal, receivers)
-        undo.record_change("", lambda: True, lambda signal=signal, before=before: set_receivers(signal, before))  # type: ignore[misc]
+        undo.record_undo(set_receivers, signal, before)
 
 
 def _position(entry: tuple[Any, ...], modules: Mapping[str, int]) -> tuple[int, int, str] | None:

@@ -40,7 +40,7 @@ def renew_senders(classes: Mapping[int, Any], loads: Collection[str], undo: Undo
         now = [_with_new_sender(entry, classes, known, loads) for entry in before]
         if now != before:
             set_receivers(signal, now)
-            undo.record_change("", lambda: True, lambda signal=signal, before=before: set_receivers(signal, before))  # type: ignore[misc]
+            undo.record_undo(set_receivers, signal, before)
 
 
 def _with_new_sender(

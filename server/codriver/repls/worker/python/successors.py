@@ -40,7 +40,7 @@ def share_attributes(old: Any, new: Any, undo: UndoRecord) -> bool:
         _set_attributes(old, before)
         _successors[id(old)] = previous
 
-    undo.record_change("", lambda: True, restore)
+    undo.record_undo(restore)
     _successors[id(old)] = new
     return True
 

@@ -126,7 +126,7 @@ class ClassBodySteps:
         if annotate is not None and "__classdict__" in annotate.__code__.co_freevars:
             annotate.__closure__[annotate.__code__.co_freevars.index("__classdict__")].cell_contents = space_of(kind)
         before = kind.__annotate__
-        self.edited.undo.record_change("", lambda: True, lambda: setattr(kind, "__annotate__", before))
+        self.edited.undo.record_undo(setattr, kind, "__annotate__", before)
         kind.__annotate__ = annotate
 
 

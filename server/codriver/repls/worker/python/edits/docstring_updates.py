@@ -52,7 +52,7 @@ class DocstringUpdates:
                 value.__doc__ = now
             except (AttributeError, TypeError):  # its docstring cannot be set
                 return
-            self.edited.undo.record_change("", lambda: True, lambda: setattr(value, "__doc__", found))
+            self.edited.undo.record_undo(setattr, value, "__doc__", found)
 
 
 def is_documented(value: Any) -> bool:

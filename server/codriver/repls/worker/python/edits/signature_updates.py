@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import types
 
 from ...basics.held_definitions import ABSENT
@@ -61,7 +60,7 @@ class SignatureUpdates:
             found = annotation_attribute(wrapper) if type(wrapper) is types.FunctionType else None
             if found is not None and (found[1] is before[1] or not (found[1] or before[1])):
                 setattr(wrapper, *now)
-                self.edited.undo.record_change("", lambda: True, functools.partial(setattr, wrapper, *found))
+                self.edited.undo.record_undo(setattr, wrapper, *found)
         setattr(function, *now)
 
     def _record_undo(self, function: types.FunctionType) -> None:
@@ -72,7 +71,7 @@ class SignatureUpdates:
             function.__defaults__, function.__kwdefaults__ = before
             setattr(function, *annotations)
 
-        self.edited.undo.record_change("", lambda: True, undo)
+        self.edited.undo.record_undo(undo)
 
 
 def without_body(node: Any) -> Any:

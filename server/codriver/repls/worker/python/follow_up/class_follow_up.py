@@ -130,7 +130,7 @@ class ClassFollowUp:
         ast.copy_location(bases, node)
         now = eval(minimal.edited.compile(ast.Expression(bases), "eval"), text.space)
         type.__setattr__(kind, "__orig_bases__", now)
-        self._undo.record_change("", lambda: True, lambda: type.__setattr__(kind, "__orig_bases__", before))
+        self._undo.record_undo(type.__setattr__, kind, "__orig_bases__", before)
 
     def _live(self, node: Any, text: Text) -> Any:
         """Return the object to which a name or dotted name refers, or None.

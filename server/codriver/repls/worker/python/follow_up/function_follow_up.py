@@ -63,7 +63,7 @@ class FunctionFollowUp:
         for function in self.existing.find(text.file, node):
             before = annotation_attribute(function)
             self.signatures.annotate(function, made, text.space.get(node.name))
-            self.undo.record_change("", lambda: True, functools.partial(setattr, function, *before))
+            self.undo.record_undo(setattr, function, *before)
         return True
 
     def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
@@ -115,7 +115,7 @@ class FunctionFollowUp:
             if name in words and is_alike(words[name], value):
                 return False
             function.__kwdefaults__ = {**words, name: value}
-        self.undo.record_change("", lambda: True, undo)
+        self.undo.record_undo(undo)
         return True
 
     def clear_cache(self, text: Text, value: Any, name: str, kind: Any = None) -> None:

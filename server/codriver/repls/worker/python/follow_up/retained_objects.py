@@ -128,10 +128,10 @@ class RetainedObjects:
         now = {**(fresh or {}), **{name: value[2] for name, value in values.items()}}
         self.changes.record_attribute_changes(old, before, now)
         for slot, previous, value in values.values():
-            self.undo.record_change("", lambda: True, functools.partial(_set_slot, slot, old, previous))
+            self.undo.record_undo(_set_slot, slot, old, previous)
             _set_slot(slot, old, value)
         if type(attributes) is dict and type(fresh) is dict:
-            self.undo.record_change("", lambda: True, functools.partial(refill, attributes, dict(attributes)))
+            self.undo.record_undo(refill, attributes, dict(attributes))
             refill(attributes, fresh)
         return True
 
@@ -139,7 +139,7 @@ class RetainedObjects:
         """Replace the contents of a collection with those of another."""
         before = old.copy()
         self.changes.refilled[id(old)] = None
-        self.undo.record_change("", lambda: True, lambda: refill(old, before))
+        self.undo.record_undo(refill, old, before)
         refill(old, new)
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
@@ -156,7 +156,7 @@ class RetainedObjects:
             object.__setattr__(old, "__class__", now)
         except TypeError:  # the memory layouts differ
             return False
-        self.undo.record_change("", lambda: True, lambda: object.__setattr__(old, "__class__", before))
+        self.undo.record_undo(object.__setattr__, old, "__class__", before)
         return True
 
     @staticmethod
