@@ -119,7 +119,8 @@ REMOVING = ("unlink", "rename", "rmtree", "removedirs")
 AT_ONCE = {
     "net/relay_install.py": "a file that somebody holds says that its folder is in use",
     "testing/running_process.py": "the directory of a run that is over",
-    "features/warm_tests/starter.py": "the directory of a run that is over",
+    "features/warm_tests/process_pool.py": "the directory of all runs, once they are over",
+    "features/warm_tests/warm_run.py": "the files of a run that is over",
 }
 """The modules that remove a file without waiting for whoever holds it, and why."""
 ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/", "features/run/program/")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import anyio
 
-from codriver.features.warm_tests.starter import WarmOptions, warm_tests
+from codriver.features.warm_tests.starter import warm_tests
+from codriver.features.warm_tests.warm_options import WarmOptions
 from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import Output, ReportBuilder, RunSpec, TestReport
 
@@ -120,7 +121,7 @@ class Project:
     @property
     def preloaded(self):
         """Return the names of the preloaded modules."""
-        (entry,) = self.owner._entries.values()
+        (entry,) = self.owner._pool.projects.values()
         return entry.process.hidden if entry.process is not None else frozenset()
 
     async def settle(self):

@@ -16,7 +16,7 @@ from codriver.features.warm_tests.known_packages import (
     WEB_PACKAGES,
     is_known,
 )
-from codriver.features.warm_tests.starter import IS_FORK_SAFE
+from codriver.features.warm_tests.warm_options import IS_FORK_SAFE
 
 
 def installed_packages(packages):

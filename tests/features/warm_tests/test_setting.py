@@ -7,7 +7,7 @@ from live_server import until
 from tools_in_memory import serving
 
 from codriver.features.warm_tests.decisions import MIN_SAVING_S
-from codriver.features.warm_tests.starter import IS_FORK_SAFE, WarmOptions
+from codriver.features.warm_tests.warm_options import IS_FORK_SAFE, WarmOptions
 
 DOCTOR = "codriver-doctor"
 """A client that gets whole answers."""

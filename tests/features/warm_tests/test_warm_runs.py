@@ -13,10 +13,10 @@ import pytest
 import warm_runs
 from warm_runs import Project, comparable, differences
 
-from codriver.features.warm_tests import decisions, starter
+from codriver.features.warm_tests import decisions, process_pool, starter
 from codriver.features.warm_tests.known_packages import KNOWN_PACKAGES
 from codriver.features.warm_tests.saved_plans import SavedPlans
-from codriver.features.warm_tests.starter import IS_FORK_SAFE, WarmOptions
+from codriver.features.warm_tests.warm_options import IS_FORK_SAFE, WarmOptions
 
 pytestmark = [
     pytest.mark.slow,
@@ -980,17 +980,17 @@ def test_nothing_is_preloaded_before_the_first_run(project):
     async def act(made):
         await made.settle()
         assert made.owner.states()[0].reason == "no test has run yet, and the first run uses a plain process"
-        assert not made.owner._entries
+        assert not made.owner._pool.projects
 
     project(act, {"test_a.py": "def test_a(): pass\n"})
 
 
 def test_an_idle_warm_process_is_ended(project, monkeypatch):
-    monkeypatch.setattr(starter, "IDLE_CHECK_S", 0.05)
+    monkeypatch.setattr(process_pool, "IDLE_CHECK_S", 0.05)
 
     async def act(made):
         assert (await made.warm_up()).is_warm
-        (entry,) = made.owner._entries.values()
+        (entry,) = made.owner._pool.projects.values()
         process = entry.process
         monkeypatch.setattr(decisions, "IDLE_TIMEOUT_S", 0.0)
         while process._process.returncode is None:
@@ -1027,7 +1027,7 @@ def test_the_least_recently_used_warm_processes_end_if_together_they_exceed_the_
         await made.warm_up()
         limit = made.status.memory_mb * 3 // 2
         options = WarmOptions(is_enabled=True, min_saving_s=-math.inf, memory_mb=limit)
-        made.owner._present_options = lambda: options
+        made.owner._pool._current_options = lambda: options
         (made.directory / "other").mkdir()
         other = Project(made.owner, made.python, made.directory / "other")
         other.write({"test_b.py": "def test_b(): pass\n"})

@@ -1,8 +1,9 @@
 """Warm test runs: forked copies of a process that has imported pytest and well-known packages, but no project code.
 
-`starter` starts warm and plain runs, with the same interface for both. `decisions` chooses between the two, `plans`
-determines what to preload, and `comparison` checks whether warm runs report the same results as plain ones. These three
-are pure. `known_packages` lists the packages that may be preloaded. `warm_process` owns the process, and `child`
+`starter` starts warm and plain runs, with the same interface for both, and `warm_run` is one such run. `decisions`
+chooses between the two, `plans` determines what to preload, and `comparison` checks whether warm runs report the same
+results as plain ones. These three are pure, and `learning` applies them to each finished run. `known_packages` lists
+the packages that may be preloaded. `process_pool` owns the warm processes, `warm_process` is one of them, and `child`
 contains the programs that run in it. Without this feature, every run uses a plain process.
 """
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.features.warm_tests.saved_plans import SavedPlans
 from codriver.features.warm_tests.settings import MEMORY_MB_SETTING, WARM_TESTS_SETTING
-from codriver.features.warm_tests.starter import WarmOptions, WarmTests
+from codriver.features.warm_tests.starter import WarmTests
+from codriver.features.warm_tests.warm_options import WarmOptions
 from codriver.files.codriver_paths import cache_directory
 from codriver.server_hooks import Part, ServerHooks
 
