@@ -128,6 +128,38 @@ def test_the_name_selects_the_serving_process_and_its_successor_after_a_restart(
         assert client.call("evaluate_code", code="1", replSessionKey=str(reloads.process.pid))["result"] == "1"
 
 
+RELOADED_STOCK = """\
+import os
+A = 2
+MARK = os.path.join(os.path.dirname(__file__), "restarted")
+if not os.path.exists(MARK):
+    open(MARK, "w").close()
+    os._exit(7)
+"""
+"""A module whose first run ends the process, as a reloader does when it notices the edit during the load."""
+
+
+def test_an_edit_whose_load_is_cut_off_by_a_reloader_needs_nothing_else(live, client):
+    stock, price = live.workspace / "stock.py", live.workspace / "price.py"
+    stock.write_text("A = 1\n")
+    price.write_text("B = 1\n")
+    with program(live, RELOADER.replace("import threading", "import stock, price"), "reloads_on_edit.py") as reloads:
+        key = "reloads_on_edit"
+        assert client.call("evaluate_code", code="stock.A, price.B", replSessionKey=key)["result"] == "(1, 1)"
+        created = {"type": "create", "overwrite": True}
+        edits = [
+            {**created, "filePath": "stock.py", "content": RELOADED_STOCK},
+            {**created, "filePath": "price.py", "content": "B = 2\n"},
+        ]
+        answer = client.call("edit_files", edits=edits, load=True, replSessionKey=key)
+        assert answer["ok"], answer
+        for row in answer["files"]:
+            assert "restarted the program (generation 2)" in row["notLoaded"]
+            assert "nothing else is needed" in row["notLoaded"]
+        assert reloads.process.stdout.readline().startswith("serves")
+        assert client.call("evaluate_code", code="stock.A, price.B", replSessionKey=key)["result"] == "(2, 2)"
+
+
 @either_process_table
 @pytest.mark.parametrize("server", ["gunicorn", "celery"])
 def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server):

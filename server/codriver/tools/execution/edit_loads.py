@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 FAILURE_FIELDS = ("reason", "error", "hint")
 """Fields that the answer about an edit copies from the answer about the failed load of its files."""
 
+RELOAD_TIMEOUT_S = 10.0
+"""Maximum time to wait for an application that ended during a load to be restarted by its own reloader."""
+RELOAD_CHECK_INTERVAL_S = 0.05
+"""Time between two checks for the application's next process."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChangedCode:
@@ -104,6 +109,8 @@ class EditLoads:
         self._undo_id = undo_id
         self.repls: dict[str, tuple[str, int]] = {}
         """The key and the generation, at the time of the load, of each REPL that was asked to load code, by id."""
+        self._reloaded: dict[str, int] = {}
+        """Applications that restarted during a load, by key, with the generation since then."""
 
     async def run(self, results: Sequence[FileResult]) -> None:
         """Load the changed forms of each file, each after the files that it requires.
@@ -137,6 +144,9 @@ class EditLoads:
     async def _load(self, file: ChangedCode, path: Path, repl: Repl, ends_at: float) -> bool:
         """Load a file, and return whether the load finished in time."""
         call = self._call
+        if repl.key in self._reloaded:
+            self.rows[file.index] = _describe_reload(repl.key, self._reloaded[repl.key])
+            return True
         is_of_python = is_python(path)
         request = Request(
             id=evaluation_queue.next_evaluation_id(call.state),
@@ -160,11 +170,15 @@ class EditLoads:
                 await stop_evaluation(call, request.id, "the load took too long")
                 current = find_evaluation(call.state, request.id)
         except (RefusedError, ReplDisconnectedError) as error:
+            if isinstance(error, ReplDisconnectedError) and await self._wait_for_reload(file, repl, ends_at):
+                return True
             self.rows[file.index] = {"notLoaded": f"{error}. When that is fixed, call load_file"}
             if self._undo_id:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
+        if current.status == "lost" and await self._wait_for_reload(file, repl, ends_at):
+            return True
         stale = await load_notes(call, repl, is_edit=True) if current.status == "done" else ()
         described = await describe_evaluation(
             call, current, self._arguments, max_bytes=default_budget(call) // 2, notes=stale
@@ -177,6 +191,25 @@ class EditLoads:
                 key: described.fields[key] for key in FAILURE_FIELDS if key in described.fields
             } | self.failure
         return current.status == "done"
+
+    async def _wait_for_reload(self, file: ChangedCode, repl: Repl, ends_at: float) -> bool:
+        """Wait until an application whose process ended during a load runs again, and describe that in the file's row.
+
+        Its reloader noticed the edit before the load had finished. The new process imports the edited file, so nothing
+        is left to load. Return False if the REPL is not part of an application, or if the application does not return
+        in time.
+        """
+        if repl.profile is None or not repl.profile.application:
+            return False
+        with anyio.move_on_after(min(RELOAD_TIMEOUT_S, max(0.0, ends_at - anyio.current_time()))):
+            while True:
+                for other in self._call.state.repls.values():
+                    if (other.key, other.phase) == (repl.key, "connected") and other.generation > repl.generation:
+                        self._reloaded[repl.key] = other.generation
+                        self.rows[file.index] = _describe_reload(repl.key, other.generation)
+                        return True
+                await anyio.sleep(RELOAD_CHECK_INTERVAL_S)
+        return False
 
     def _timeout_failure(self, current: Evaluation, name: str) -> dict[str, object]:
         """Return the fields of an answer that describe a load that did not finish in time or did not even start."""
@@ -279,6 +312,16 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
         old[text] -= 1
         if old[text] < 0:
             yield Form(text, span.line, span.column)
+
+
+def _describe_reload(key: str, generation: int) -> dict[str, object]:
+    """Return the row for a file that the application's own reloader has loaded by restarting the program."""
+    return {
+        "notLoaded": (
+            f"the reloader of {key} restarted the program (generation {generation}), which imports the file again. "
+            "The edit is on disk, and nothing else is needed"
+        )
+    }
 
 
 def _describe_unserved(path: Path, why: str | None) -> str:
