@@ -1,5 +1,6 @@
 """The command line as a person uses it: help, completion, and messages if something is wrong."""
 
+import contextlib
 import json
 import os
 import platform
@@ -673,6 +674,48 @@ def test_stop_waits_for_a_starting_server_and_stops_it(tmp_path):
         finally:
             server.kill()
     assert (stop.returncode, output) == (0, f"stopped pid {server.pid}\n")
+
+
+ENDS_LATE = """
+import time
+from codriver.commands.cli import main
+try:
+    main()
+finally:
+    time.sleep(0.5)  # far longer than a command that does not wait needs to print its answer
+    open("ended", "w").close()
+"""
+"""A server whose process ends later than it stops serving."""
+
+
+@contextlib.contextmanager
+def ending_late(folder, *more):
+    serve = [sys.executable, "-c", ENDS_LATE, "serve", "--port", "0", "--repl", "none", *more]
+    with subprocess.Popen(serve, cwd=folder, env=environ(folder), stdout=subprocess.PIPE, text=True) as server:
+        try:
+            server.stdout.readline()
+            yield server
+        finally:
+            server.kill()
+
+
+def test_stop_waits_until_the_process_of_the_server_has_ended(tmp_path):
+    with ending_late(tmp_path) as server:
+        stop = subprocess.run(
+            [sys.executable, "-m", "codriver", "stop"], cwd=tmp_path, env=environ(tmp_path), capture_output=True,
+            text=True, timeout=WAIT_S, check=False,
+        )  # fmt: skip
+        assert (stop.returncode, stop.stdout) == (0, f"stopped pid {server.pid}\n")
+        assert (tmp_path / "ended").exists()
+
+
+def test_stop_reports_a_server_that_has_stopped_serving_but_does_not_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("codriver.commands.stop.EXIT_TIMEOUT_S", 0.1)
+    with ending_late(tmp_path, "--workspace", str(tmp_path)) as server:
+        monkeypatch.setattr("codriver.commands.stop.has_exited", lambda _pid: False)
+        done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
+    text = f"pid {server.pid} has stopped serving this workspace, but its process is still ending\n"
+    assert (done.exit_code, done.output) == (0, text)
 
 
 def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, monkeypatch):

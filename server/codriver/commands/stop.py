@@ -19,7 +19,7 @@ from codriver.files.codriver_paths import server_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration, server_record
 from codriver.net.client import connect, request_stop, server_process_id
-from codriver.systems.other_processes import HAS_SIGNALS, is_running
+from codriver.systems.other_processes import HAS_SIGNALS, has_exited, is_running
 from codriver.systems.programs import kill_command, open_file_users_command
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT_S = 15.0
 """Maximum time to wait for the server to stop."""
+
+EXIT_TIMEOUT_S = 15.0
+"""Maximum time to wait for the process to end after it has stopped serving, which usually takes less than a second."""
 
 STARTING_TIMEOUT_S = 15.0
 """Maximum time to wait for a server that is just starting or stopping, which usually takes a second or two."""
@@ -105,6 +108,12 @@ def _stop(workspace: Path, *, was_starting: bool) -> None:
                 err=True,
             )
             sys.exit(1)
+        time.sleep(POLL_INTERVAL_S)
+    deadline = time.monotonic() + EXIT_TIMEOUT_S
+    while not has_exited(process):
+        if time.monotonic() > deadline:
+            echo(f"pid {process} has stopped serving this workspace, but its process is still ending")
+            return
         time.sleep(POLL_INTERVAL_S)
     echo(f"stopped pid {process}")
 

@@ -31,6 +31,18 @@ def processor_wait_s(pid: int) -> float:
         return 0.0
 
 
+def has_exited(pid: int) -> bool:
+    """Return whether a process has ended. On Linux, this includes one that its parent has not waited for.
+
+    Source: Linux, proc_pid_stat(5).
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  # a file of the system
+            return file.read().rpartition(")")[2].split()[0] in {"Z", "X"}
+    except (OSError, IndexError):
+        return not is_running(pid)
+
+
 if sys.platform == "win32":
     import ctypes
     import subprocess
