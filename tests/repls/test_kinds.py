@@ -11,7 +11,7 @@ from codriver.core.profiles import Profile
 from codriver.core.state import Origin, Repl
 from codriver.repls import dialects, kinds
 from codriver.repls.dialects.server_dialect import Dialect
-from codriver.repls.launch import processes
+from codriver.repls.launch import port_files
 from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import find_projects, port_files_with_port
 from codriver.repls.launch.recipes import RecipeError, find_recipe
@@ -62,7 +62,7 @@ async def test_discovery_finds_the_port_file_of_a_repl_kind_under_its_key(tmp_pa
     write(tmp_path / "far" / ".moon" / "port", "7001")
     write(tmp_path / ".moon" / "port", "7002")
     with anyio.fail_after(60):
-        async for found in processes.watch_port_files(tmp_path, kinds.port_file_names()):
+        async for found in port_files.watch_port_files(tmp_path, kinds.port_file_names()):
             assert [(item.port, item.key) for item in found] == [(7002, "moon"), (7001, "far-moon")]
             break
     assert port_files_with_port(tmp_path) == (".moon/port",)

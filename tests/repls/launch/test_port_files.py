@@ -5,8 +5,8 @@ import anyio
 import pytest
 
 from codriver.repls.kinds import port_file_names as known_port_files
-from codriver.repls.launch import processes
-from codriver.repls.launch.processes import FoundPortFile, watch_port_files
+from codriver.repls.launch import port_files
+from codriver.repls.launch.port_files import FoundPortFile, watch_port_files
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +120,7 @@ async def test_rewriting_a_port_file_with_the_same_port_counts_as_a_change(tmp_p
 
 
 async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "CHECKS_PER_RESCAN", 10**9)
+    monkeypatch.setattr(port_files, "CHECKS_PER_RESCAN", 10**9)
     write(tmp_path / "services/billing/deps.edn", b"{}")
     write(tmp_path / "services/web/.shadow-cljs", b"a file where a folder is expected")
     write(tmp_path / "services/web/package.json", b"{}")
@@ -134,7 +134,7 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
 
 
 async def test_a_project_created_later_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "CHECKS_PER_RESCAN", 2)
+    monkeypatch.setattr(port_files, "CHECKS_PER_RESCAN", 2)
     with anyio.fail_after(60):
         async for found in watch_port_files(tmp_path, known_port_files(), interval_s=0.01):
             if found:

@@ -13,7 +13,7 @@ from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.net.server_record import MAX_PORT
 from codriver.repls import kinds
-from codriver.repls.launch.processes import find_port_files, watch_port_files
+from codriver.repls.launch.port_files import find_port_files, watch_port_files
 from codriver.repls.launch.projects import read_port_text, repls_to_start
 from codriver.repls.launch.recipes import NotAcceptedError, RecipeError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.repls.kinds import ReplKind
-    from codriver.repls.launch.processes import FoundPortFile
+    from codriver.repls.launch.port_files import FoundPortFile
     from codriver.repls.launch.recipes import Recipe
 
 
