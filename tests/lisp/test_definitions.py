@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispEvaluation
+from codriver.tools.ledgers.definition_history import DefinitionHistory, LispEvaluation
 from codriver_lisp.definitions import defines_within, read_definitions
 
 FILE = """\

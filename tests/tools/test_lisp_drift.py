@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from codriver.repls.contract.loaded_code import LoadedCode, LoadedNamespace, LoadedVar, SurvivingObject
-from codriver.tools.ledgers.lisp_drift import LispDrift, LispEvaluation, Source
+from codriver.tools.ledgers.definition_history import LispEvaluation
+from codriver.tools.ledgers.lisp_drift import LispDrift, Source
 from codriver_lisp.definitions import read_definitions
 
 FILE = "/w/shop.clj"

@@ -26,7 +26,8 @@ from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.queries import Drift
 from codriver.tools.calls.session_choice import find_serving_repl
-from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispDrift, LispEvaluation, Source
+from codriver.tools.ledgers.definition_history import DefinitionHistory, LispEvaluation
+from codriver.tools.ledgers.lisp_drift import LispDrift, Source
 from codriver_lisp.definitions import ONCE_HEADS, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.requirements import declared_namespace
