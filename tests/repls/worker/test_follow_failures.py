@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 from project_texts import ProjectTexts
 
-from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.basics.undo_records import UndoRecords
 from codriver.repls.worker.python import module_loads
 from codriver.repls.worker.python.dependent_modules import DependentModules
 from codriver.repls.worker.python.edits import edited_module

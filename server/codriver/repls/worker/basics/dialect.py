@@ -6,9 +6,11 @@ import keyword
 import types
 
 from .error_report import plain_frame_locals, user_frame_locals
-from .held_definitions import UndoRecords
 from .plain_values import PYTHON_PRINTER
-from .printing import NoSuchPartError, StoredValues, has_display, render_display, send_value
+from .print_limits import send_value
+from .stored_values import StoredValues, has_display, render_display
+from .undo_records import UndoRecords
+from .value_paths import NoSuchPartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

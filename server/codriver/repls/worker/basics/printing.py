@@ -1,7 +1,4 @@
-"""Print values with limits on length and depth, and find parts of values by their paths.
-
-Values that were truncated or that have other displays are stored for a while so that callers can read more of them.
-"""
+"""Print values with limits on length and depth, and remember which parts were omitted."""
 
 from __future__ import annotations
 
@@ -11,30 +8,20 @@ import itertools
 import json
 import sys
 import types
-import weakref
 
 from .displays import pretty_printed_text
-from .previews import preview_value, select_part
-from .sensitive_texts import check_sensitive_values
+from .previews import preview_value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any, Callable
-
-    from .connections import Message
-    from .jobs import Job, Session
 
     Step = object
 
     Path = tuple[object, ...]
 
 
-OPTION_PREFIX = "nrepl.middleware.print/"
-"""The prefix of print options in a request. Source: nREPL, print middleware."""
-OPTIONS_FIELD = OPTION_PREFIX + "options"
-QUOTA_FIELD = OPTION_PREFIX + "quota"
-"""The field with the maximum size of a printed value."""
 MAX_NESTED_CHARACTERS = 1000
 """Maximum length of a string inside a collection. Other strings are never truncated."""
 BRACKETS: dict[type, tuple[str, str]] = {
@@ -252,188 +239,3 @@ def _fields(value: Any, repr_method: Any) -> list[str] | None:
 
 _COLLECTIONS_FILE = collections.UserDict.__repr__.__code__.co_filename
 """The file of the `collections` module, which defines the methods of named tuples."""
-
-
-class NoSuchPartError(LookupError):
-    """Raised when a path does not exist in a value."""
-
-
-def get_part(value: Any, path: Iterable[object]) -> Any:
-    """Return the part of a value at a path of positions, field names and keys. Keys may be in their printed form.
-
-    Raises:
-        NoSuchPartError: the path does not exist.
-    """
-    try:
-        for step in path:  # the message below uses it
-            value = _part(value, step)
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
-        raise NoSuchPartError(
-            f"the {type(value).__name__} has no {step!r}, which is the next step of the path"
-        ) from None
-    return value
-
-
-def _part(value: Any, step: Any) -> Any:
-    rows = select_part(value, step)
-    if rows is not None:
-        return rows[0]
-    shape = standard_shape(value)
-    if shape is None:
-        return vars(value)[step] if isinstance(step, str) else value[step]
-    if shape.keys:
-        return next(part for key, part in _matching(value, shape, step))
-    if isinstance(value, INDEXED_TYPES):
-        sequence: Any = value
-        return sequence[step]
-    if isinstance(step, int) and step >= 0:
-        for part in itertools.islice(value, step, step + 1):
-            return part
-    raise NoSuchPartError
-
-
-def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, Any]]:
-    """Yield the parts at a step of a path, each with its original key.
-
-    Parts with an equal key come first, followed by those whose printed key equals the step.
-    """
-    if type(value) is dict and type(step) in (int, str) and step in value:
-        yield step, value[step]
-    for key, part in shape.parts():
-        if type(key) is type(step) and key == step:
-            yield key, part
-    for key, part in shape.parts():
-        if type(key) not in (int, str) and repr(key) == step:
-            yield key, part
-    raise NoSuchPartError
-
-
-def add_print_limits(message: Message, session: Session) -> Message:
-    """Add the session's print limits to a request. A request with `for-session` changes the session's limits."""
-    options = message.get(OPTIONS_FIELD)
-    if message["op"] == "eval" and options is None and QUOTA_FIELD not in message:
-        return {**session.print_fields, **message}
-    if isinstance(options, dict) and options.get("for-session"):
-        session.print_fields = {OPTIONS_FIELD: options, QUOTA_FIELD: message.get(QUOTA_FIELD)}
-    return message
-
-
-def print_limits(job: Job) -> tuple[int | None, int | None]:
-    """Return the maximum length and depth from the request or its defaults. None means no limit."""
-    return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
-
-
-def requested_print_limits(job: Job) -> tuple[int | None, int | None]:
-    """Return the length and depth that the caller explicitly requested. These override the user's settings."""
-    return _limit(job, "print-length"), _limit(job, "print-level")
-
-
-def _limit(job: Job, *names: str) -> int | None:
-    options = job.message.get(OPTIONS_FIELD)
-    found = [options.get(name) for name in names] if isinstance(options, dict) else []
-    return next((given for given in found if isinstance(given, int) and given > 0), None)
-
-
-def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
-    """Send a printed value, truncated to the request's quota. `cut` describes what print limits omitted."""
-    check_sensitive_values()
-    quota = job.message.get(QUOTA_FIELD)
-    if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
-        text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
-    fields: dict[str, object] = {"value": text, "ns": namespace}
-    if is_cut:
-        fields["status"] = [OPTION_PREFIX + "truncated"]
-    if cut:
-        fields["codriver/cut"] = cut
-    job.send_soon(fields)
-
-
-MAX_STORED_VALUES = 8
-"""Maximum number of values stored because they were not printed completely."""
-DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
-"""The method for each kind of display, by MIME type. Source: IPython's display protocol."""
-MAX_REMEMBERED_VALUES = 200
-"""Maximum number of further values that are remembered for as long as the program itself keeps them alive."""
-
-
-def has_display(value: Any, kind: object) -> bool:
-    """Return whether a value has a display of this kind, or of any kind if `kind` is None. No code runs."""
-    requested = [kind] if kind is not None else DISPLAY_METHODS
-    return not isinstance(value, type) and any(
-        item in DISPLAY_METHODS and hasattr(type(value), DISPLAY_METHODS[item]) for item in requested
-    )
-
-
-def render_display(value: Any, kind: str, start: int) -> str:
-    """Return the display of a value as text, starting at the character `start`.
-
-    Raises:
-        NoSuchPartError: the display could not be created.
-    """
-    try:
-        text = getattr(value, DISPLAY_METHODS[kind])()
-    except Exception as error:
-        raise NoSuchPartError("the value has no page to display: " + type(error).__name__) from None
-    return str(text or "")[start:]
-
-
-class StoredValues:
-    """Values that were not printed completely, by evaluation and by their number in the evaluation, starting at 1.
-
-    Only the newest values are stored.
-    """
-
-    def __init__(self) -> None:
-        self._counts: collections.OrderedDict[str, int] = collections.OrderedDict()
-        """The number of values sent, by evaluation."""
-        self._values: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=MAX_STORED_VALUES)
-        self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
-
-    def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Send a printed value. If it was truncated or has other displays, and the request has an id, also store it."""
-        evaluation = job.message.get("codriver/keep")
-        if isinstance(evaluation, str):
-            number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
-            if len(self._counts) > MAX_REMEMBERED_VALUES:
-                self._counts.popitem(last=False)
-            if cut or has_display(value, None):
-                self._store((evaluation, number), job.session.id, value)
-        send_value(job, text, namespace, cut=cut)
-
-    def _store(self, key: tuple[str, int], session: str, value: Any) -> None:
-        self._values.append((key, session, value))
-        try:
-            self._alive[key] = weakref.ref(value)
-        except TypeError:
-            return
-        if len(self._alive) > MAX_REMEMBERED_VALUES:
-            self._alive.popitem(last=False)
-
-    def drop(self, session: str) -> None:
-        """Drop the values stored for a session that is being closed."""
-        left = [value for value in self._values if value[1] != session]
-        self._values.clear()
-        self._values.extend(left)
-
-    def find(self, evaluation: str, number: int | None) -> Any:
-        """Return a value stored for an evaluation. By default, this is its last one.
-
-        Raises:
-            NoSuchPartError: the value is not stored.
-        """
-        numbers = {key[1] for key, _, _ in self._values if key[0] == evaluation}
-        numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)
-        if not numbers:
-            raise NoSuchPartError(
-                f"the REPL no longer has the value: it stores only the {MAX_STORED_VALUES} most recent of the "
-                "values that were shortened"
-            )
-        chosen = max(numbers) if number is None else number
-        for key, _, value in self._values:
-            if key == (evaluation, chosen):
-                return value
-        alive = self._alive.get((evaluation, chosen))
-        value = alive() if alive is not None else None
-        if value is None:
-            raise NoSuchPartError(f"only the values {sorted(numbers)} of this evaluation are stored")
-        return value

@@ -30,7 +30,7 @@ from ..basics.error_report import (
 )
 from ..basics.frame_spaces import FRAME_OP, error_frames, failed_test_frames
 from ..basics.plain_values import BRACKETS, PlainPrinter
-from ..basics.printing import print_limits, requested_print_limits
+from ..basics.print_limits import print_limits, requested_print_limits
 from ..basics.source_files import Sources, source_lines
 from .loaded_namespaces import LispLoaded
 from .undo_records import LispUndoRecords

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 from ..basics.previews import MAX_GLIMPSE_ELEMENTS, MAX_GLIMPSE_LEVELS, MAX_NESTED_CHARACTERS, qualified_class_name
-from ..basics.printing import NoSuchPartError, OmittedParts
+from ..basics.printing import OmittedParts
+from ..basics.value_paths import NoSuchPartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ..basics.held_definitions import UndoRecord
+    from ..basics.undo_records import UndoRecord
 
 ADMIN_LIBRARY = "django.contrib.admin"
 

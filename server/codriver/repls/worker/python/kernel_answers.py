@@ -27,9 +27,10 @@ from ..basics.error_report import (
 )
 from ..basics.features import load_features
 from ..basics.frame_spaces import FrameSpaces, check_frame_code, error_frames
-from ..basics.held_definitions import ABSENT, UndoRecords
+from ..basics.held_definitions import ABSENT
 from ..basics.plain_values import PYTHON_PRINTER
 from ..basics.stacks import describe_failed_tasks, describe_waiting_tasks
+from ..basics.undo_records import UndoRecords
 from .definition_sources import find_definition
 from .loaded_sources import MAX_IMMEDIATE_READS, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name

@@ -22,9 +22,12 @@ from ..basics.dialect import Dialect, NamespaceMissingError
 from ..basics.displays import displayed_text
 from ..basics.error_report import add_position, common_error_fields, set_phase, trim_traceback
 from ..basics.frame_spaces import FRAME_OP, FrameSpace, check_frame_code, error_frames
-from ..basics.held_definitions import ABSENT, UndoRecords
-from ..basics.printing import QUOTA_FIELD, Printer, get_part, print_limits, requested_print_limits, value_text
+from ..basics.held_definitions import ABSENT
+from ..basics.print_limits import QUOTA_FIELD, print_limits, requested_print_limits
+from ..basics.printing import Printer, value_text
 from ..basics.source_files import Sources
+from ..basics.undo_records import UndoRecords
+from ..basics.value_paths import get_part
 from .definition_sources import find_definition
 from .follow_failures import Reporting
 from .images import Figures, append_image, get_image

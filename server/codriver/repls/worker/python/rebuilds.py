@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..basics.held_definitions import UndoRecord
+    from ..basics.undo_records import UndoRecord
     from .effects.effects import Effects
     from .module_text import Text
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
-    from ..basics.held_definitions import UndoRecord
+    from ..basics.undo_records import UndoRecord
     from .signals import Entries
 
 

@@ -16,7 +16,6 @@ import weakref
 
 from ..basics.held_definitions import (
     MAX_UNWRAPPED_DECORATORS,
-    UndoRecord,
     defining_module_name,
     is_class,
     qualified_name,
@@ -24,6 +23,7 @@ from ..basics.held_definitions import (
     unwrap_descriptor,
     unwrap_functions,
 )
+from ..basics.undo_records import UndoRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-    from ..basics.held_definitions import UndoRecord
+    from ..basics.undo_records import UndoRecord
 
 SIGNAL_LIBRARIES = frozenset({"django", "celery"})
 CONNECTING_NAMES = frozenset({"receiver", "connect"})

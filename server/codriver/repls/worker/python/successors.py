@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..basics.held_definitions import UndoRecord
+    from ..basics.undo_records import UndoRecord
 
 _successors: dict[int, object] = {}
 """The latest new object for each previous one, by the previous object's id.

@@ -21,7 +21,7 @@ from ..basics.error_report import store_error, strip_codriver_frames
 from ..basics.features import load_features
 from ..basics.frame_spaces import FRAME_OP, FrameSpaces
 from ..basics.jobs import ABANDONED_MESSAGE, Job, Session, exit_forked_child
-from ..basics.printing import add_print_limits
+from ..basics.print_limits import add_print_limits
 from ..basics.stacks import format_stacks
 from ..basics.systems import current_user, peer_user
 from ..fresh.comparison import Comparison

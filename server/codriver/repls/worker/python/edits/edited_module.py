@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import types
     from typing import Any
 
-    from ...basics.held_definitions import UndoRecord
+    from ...basics.undo_records import UndoRecord
     from ..statements import SourceText, Statement
 
 FUTURE_FLAGS = 0

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from ...basics.held_definitions import UndoRecord
+    from ...basics.undo_records import UndoRecord
     from ..statements import SourceText, Statement
     from .load_steps import LoadStep
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ...basics.held_definitions import UndoRecord
+    from ...basics.undo_records import UndoRecord
     from ..edits.minimal_load import MinimalLoad
     from ..effects.effects import Effects
     from ..module_text import Text

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ...basics.held_definitions import UndoRecord
+    from ...basics.undo_records import UndoRecord
     from ..edits.signature_updates import SignatureUpdates
     from ..effects.analysis import Analysis
     from ..module_text import Text
