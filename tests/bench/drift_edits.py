@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.basics.undo_records import UndoRecords
 from codriver.repls.worker.python.live_functions import FileCodes
 from codriver.repls.worker.python.loaded_sources import MAX_CLOCK_DIFFERENCE_NS, LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad

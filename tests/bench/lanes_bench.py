@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 from report import main
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ClientConnected, Evaluate, EvaluationFinished, ReplConnected
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
@@ -43,7 +43,7 @@ def server(*, lanes):
         settings=Settings(),
         now=lambda: 1000,
         handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(dispatch.EFFECTS, lambda _effect: None),
+        performers=lambda _: dict.fromkeys(EFFECTS, lambda _effect: None),
     )
     core.dispatch(
         {},

@@ -5,15 +5,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from codriver.core.actions import ACTIONS, Action
-from codriver.core.dispatch import (
-    EFFECTS,
-    NO_CALLER_CONTEXT,
-    Core,
-    Effect,
-    Outcome,
-    UnhandledError,
-    UnresolvedReferenceError,
-)
+from codriver.core.dispatch import NO_CALLER_CONTEXT, Core, Outcome, UnhandledError, UnresolvedReferenceError
+from codriver.core.effects import EFFECTS, Effect
 from codriver.core.handlers import HANDLERS
 from codriver.core.records import ValueReference, from_context, from_result, from_settings, from_state
 from codriver.core.state import Lifecycle, State

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from refusals import refused_as
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, DropRepl, ReplConnected, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, AppendEntry, ConnectRepl, RetryRepl
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Profile
 from codriver.core.repl_connections import MAX_DISCOVERED_REPL_ATTEMPTS
@@ -32,7 +32,7 @@ class Server:
             settings=SimpleNamespace(max_run_ms=600_000, max_length=25, max_depth=7),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(EFFECTS, self.effects.append),
         )
 
     def do(self, *actions):
@@ -114,8 +114,8 @@ def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     received = []
     for tries in range(1, MAX_DISCOVERED_REPL_ATTEMPTS + 1):
         server.do(ReplLost(KERNEL.id, "nothing is listening at this address"))
-        received += [effect for effect in server.of(dispatch.AppendEntry) if "a-ipynb" in str(effect)]
-        assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_DISCOVERED_REPL_ATTEMPTS)
+        received += [effect for effect in server.of(AppendEntry) if "a-ipynb" in str(effect)]
+        assert len(server.of(RetryRepl)) == (tries < MAX_DISCOVERED_REPL_ATTEMPTS)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "nothing is listening at this address")
@@ -129,8 +129,8 @@ def test_a_lost_kernel_is_reported_and_retried():
     server.do(KERNEL)
     server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
     server.do(ReplLost(KERNEL.id, "the kernel was restarted"))
-    assert server.of(dispatch.RetryRepl)
-    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(dispatch.AppendEntry))
+    assert server.of(RetryRepl)
+    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(AppendEntry))
 
 
 def test_a_kernel_is_retried_when_its_file_is_rewritten():
@@ -152,8 +152,8 @@ def test_an_abandoned_kernel_is_tried_once_each_time_it_is_discovered_again():
     assert (again.phase, again.note) == ("connecting", "it did not answer")
     server.do(ReplLost(KERNEL.id, "it did not answer"))
     assert server.state.repls[KERNEL.id].phase == "stopped"
-    assert not server.of(dispatch.RetryRepl)
-    assert not server.of(dispatch.AppendEntry)
+    assert not server.of(RetryRepl)
+    assert not server.of(AppendEntry)
 
 
 def test_a_kernel_with_a_renamed_notebook_is_known_by_the_new_name():
@@ -216,7 +216,7 @@ def test_the_next_kernel_of_a_notebook_gets_its_key_with_a_new_generation():
 def test_an_unusable_kernel_is_listed_but_no_connection_is_attempted():
     server = Server()
     server.do(replace(KERNEL, error="run pip install 'codriver[jupyter]'"))
-    assert not server.of(dispatch.ConnectRepl)
+    assert not server.of(ConnectRepl)
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "run pip install 'codriver[jupyter]'")
 
@@ -231,5 +231,5 @@ def test_connection_failures_of_other_repls_are_not_reported_as_kernel_failures(
     server = Server()
     server.do(AddRepl("address:x", "nrepl", Origin("address", "x"), "x"))
     server.do(ReplLost("address:x", "refused"))
-    assert not server.of(dispatch.AppendEntry)
-    assert server.of(dispatch.RetryRepl)
+    assert not server.of(AppendEntry)
+    assert server.of(RetryRepl)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from codriver.core import dispatch
 from codriver.core.actions import (
     AddRepl,
     CancelQueued,
@@ -16,6 +15,7 @@ from codriver.core.actions import (
     StopServer,
 )
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, AppendEntry, RunJob, StopEvaluation
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.evaluations import TEST_JOBS_REPL
 from codriver.core.handlers import HANDLERS
@@ -37,7 +37,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("ann"), ClientConnected("bob"))
         self.do(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"))
@@ -64,11 +64,11 @@ class Server:
 
     @property
     def started(self):
-        return [effect.request.job for effect in self.effects if isinstance(effect, dispatch.RunJob)]
+        return [effect.request.job for effect in self.effects if isinstance(effect, RunJob)]
 
     @property
     def logged(self):
-        found = [effect for effect in self.effects if isinstance(effect, dispatch.AppendEntry) and effect.who]
+        found = [effect for effect in self.effects if isinstance(effect, AppendEntry) and effect.who]
         return [(item.category, item.text, item.who, item.session_key) for item in found]
 
 
@@ -113,9 +113,9 @@ def test_a_job_of_a_disconnected_client_ends_if_another_client_waits(server):
     job = server.run_tests("ann", "a")
     server.do(ClientDisconnected("ann"))
     server.do(GracePeriodExpired("ann"))
-    assert not [effect for effect in server.effects if isinstance(effect, dispatch.StopEvaluation)]
+    assert not [effect for effect in server.effects if isinstance(effect, StopEvaluation)]
     server.run_tests("bob", "b")
-    assert [effect.evaluation for effect in server.effects if isinstance(effect, dispatch.StopEvaluation)] == [job]
+    assert [effect.evaluation for effect in server.effects if isinstance(effect, StopEvaluation)] == [job]
 
 
 def test_a_stopping_server_starts_no_job(server):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import dispatch, lanes
+from codriver.core import lanes
 from codriver.core.actions import (
     AddRepl,
     ClientConnected,
@@ -16,6 +16,7 @@ from codriver.core.actions import (
     SessionClosed,
 )
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, CloseSession
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.evaluations import Lane
 from codriver.core.handlers import HANDLERS
@@ -43,7 +44,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(EFFECTS, self.effects.append),
         )
         self.do(AddRepl("r1", "clj", Origin("address", "x:1"), "x:1"))
         if profile is not None:
@@ -87,7 +88,7 @@ class Server:
 
     @property
     def closed(self):
-        return [effect.name for effect in self.effects if isinstance(effect, dispatch.CloseSession)]
+        return [effect.name for effect in self.effects if isinstance(effect, CloseSession)]
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The server's life cycle: exclusive states, and the effects of each transition."""
 
 from codriver.core.actions import LatchError, ListenerOpened, ServerStopped, StartServer, StopServer, WithdrawError
-from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
+from codriver.core.effects import OpenListener, PublishAddress, ShutDownServer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from codriver.core import actions, dispatch
+from codriver.core import actions
 from codriver.core.dispatch import PENDING_RESULT, Core, reference_fields, resolve_references
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.records import ValueReference, from_context, from_result
 from codriver.core.state import State
@@ -46,7 +47,7 @@ def test_a_start_resolves_settings_state_time_and_the_listeners_result():
         settings=Settings(),
         now=lambda: 5,
         handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(dispatch.EFFECTS, performed.append),
+        performers=lambda _: dict.fromkeys(EFFECTS, performed.append),
     )
     core.report(actions.StartServer("s-1", 42, "1.0", "/w"))
     (listen,) = performed

@@ -2,7 +2,6 @@
 
 import pytest
 
-from codriver.core import dispatch
 from codriver.core.actions import (
     AddRepl,
     ClientConnected,
@@ -15,6 +14,7 @@ from codriver.core.actions import (
     SessionOpened,
 )
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, AppendEntry, StartGracePeriod, StopEvaluation, WakeWaiters
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
@@ -36,7 +36,7 @@ class Server:
             settings=Settings(gone_client_grace_ms=7000),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("gone"), ClientConnected("here"))
         self.do(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", profile, "x:1"))
@@ -55,7 +55,7 @@ class Server:
 
     @property
     def ended(self):
-        return [effect.evaluation for effect in self.of(dispatch.StopEvaluation)]
+        return [effect.evaluation for effect in self.of(StopEvaluation)]
 
     def one(self, evaluation):
         return self.core.state.evaluations[evaluation]
@@ -63,7 +63,7 @@ class Server:
     def leave(self, client="gone"):
         """Disconnect the client, and let the grace period pass."""
         self.do(ClientDisconnected(client))
-        (grace,) = self.of(dispatch.StartGracePeriod)
+        (grace,) = self.of(StartGracePeriod)
         self.effects.clear()
         self.core.resume(grace, None)
 
@@ -76,14 +76,14 @@ def server():
 def test_the_grace_period_comes_from_the_settings(server):
     server.evaluate("gone")
     server.do(ClientDisconnected("gone"))
-    assert [grace.grace_ms for grace in server.of(dispatch.StartGracePeriod)] == [7000]
+    assert [grace.grace_ms for grace in server.of(StartGracePeriod)] == [7000]
 
 
 def test_a_disconnected_client_without_evaluations_gets_no_grace_period(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
     server.do(EvaluationFinished(left, "done"))
     server.do(ClientDisconnected("gone"))
-    assert server.of(dispatch.StartGracePeriod) == []
+    assert server.of(StartGracePeriod) == []
     assert server.one(other).status == "running"
 
 
@@ -102,7 +102,7 @@ def test_an_orphaned_evaluation_is_ended_after_the_grace_period_for_a_waiting_ca
     server.do(GracePeriodExpired("gone"))
     assert server.ended == [running]
     assert "its client disconnected, and ann is waiting for the session" in server.one(running).stop_requested
-    assert [e.text for e in server.of(dispatch.AppendEntry) if running in e.text]
+    assert [e.text for e in server.of(AppendEntry) if running in e.text]
     server.do(EvaluationFinished(running, "interrupted"))
     assert server.one(waiting).status == "running"
     assert any("ann is waiting" in note for note in server.one(running).notes)
@@ -173,7 +173,7 @@ def test_code_waiting_for_input_is_ended_after_the_grace_period(server):
     reading = server.evaluate("gone")
     server.do(InputRequested(reading))
     server.do(ClientDisconnected("here"))
-    assert server.of(dispatch.StartGracePeriod) == []
+    assert server.of(StartGracePeriod) == []
     server.do(ClientDisconnected("gone"))
     assert server.ended == []
     server.do(GracePeriodExpired("gone"))
@@ -187,7 +187,7 @@ def test_code_that_requests_input_after_the_grace_period_is_ended_immediately(se
     assert server.ended == []
     server.do(InputRequested(running))
     assert server.ended == [running]
-    assert [effect.evaluation for effect in server.of(dispatch.WakeWaiters)] == [running]
+    assert [effect.evaluation for effect in server.of(WakeWaiters)] == [running]
 
 
 def test_code_that_requests_input_within_the_grace_period_can_still_get_it(server):

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core.actions import Evaluate, EvaluationFinished, ExternalEvaluationStarted, ReplConnected, ReplLost
-from codriver.core.dispatch import AppendEntry, RunEvaluation
+from codriver.core.effects import AppendEntry, RunEvaluation
 from codriver.core.evaluation_queue import accept_evaluation, finish_evaluation, record_external_evaluation
 from codriver.core.profiles import Profile
 from codriver.core.repl_connections import handle_lost_connection, use_new_connection

@@ -6,6 +6,7 @@ import inspect
 import pytest
 
 from codriver.core import actions, dispatch, requests, state
+from codriver.core.effects import Effect
 from codriver.core.records import dataclass, replace
 
 RECORDS = [
@@ -37,7 +38,7 @@ def test_a_copy_is_as_frozen_as_the_record():
 
 def of_the_library(kind):
     """Return the same class as created by the library."""
-    options = {"frozen": True, "kw_only": kind is dispatch.Effect}
+    options = {"frozen": True, "kw_only": kind is Effect}
     bases = tuple(of_the_library(base) if base in RECORDS else base for base in kind.__bases__)
     scope = {name: value for name, value in vars(kind).items() if name in ("__annotations__", "__qualname__")}
     own = [field for field in dataclasses.fields(kind) if field.name in scope.get("__annotations__", ())]

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import dispatch
 from codriver.core.actions import (
     AddRepl,
     AddServerLine,
@@ -30,6 +29,20 @@ from codriver.core.actions import (
     StopServer,
 )
 from codriver.core.dispatch import Core
+from codriver.core.effects import (
+    EFFECTS,
+    AppendEntry,
+    CloseSession,
+    ConnectRepl,
+    EndRepl,
+    NotifyClients,
+    RetryRepl,
+    RunEvaluation,
+    StartRepl,
+    StopEvaluation,
+    StoreDocument,
+    WakeWaiters,
+)
 from codriver.core.evaluation_queue import MAX_FINISHED, next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
@@ -46,7 +59,7 @@ NOTHING_APART = replace(CLOJURE, dialect="nbb", isolation="none")
 
 
 def connections(performed):
-    return [effect for effect in performed if isinstance(effect, dispatch.ConnectRepl)]
+    return [effect for effect in performed if isinstance(effect, ConnectRepl)]
 
 
 def core_of(server, life):
@@ -55,7 +68,7 @@ def core_of(server, life):
         settings=SETTINGS,
         now=lambda: server.now,
         handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(dispatch.EFFECTS, server.effects.append),
+        performers=lambda _: dict.fromkeys(EFFECTS, server.effects.append),
     )
 
 
@@ -93,7 +106,7 @@ class Server:
         return self.state.evaluations[evaluation].status
 
     def log(self):
-        return [(e.category, e.text) for e in self.of(dispatch.AppendEntry)]
+        return [(e.category, e.text) for e in self.of(AppendEntry)]
 
 
 @pytest.fixture
@@ -103,9 +116,9 @@ def server():
 
 def test_a_discovered_repl_is_connected_and_its_tools_are_announced(server):
     server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888"))
-    assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
+    assert server.of(ConnectRepl) == [ConnectRepl(id="r1")]
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
-    assert server.of(dispatch.NotifyClients) == [dispatch.NotifyClients(changed="tools")]
+    assert server.of(NotifyClients) == [NotifyClients(changed="tools")]
     assert server.state.repls["r1"].generation == 1
 
 
@@ -121,14 +134,14 @@ def test_a_rewritten_port_file_of_a_lost_repl_leads_to_the_new_address(server):
     server.do(ReplLost("r1", "gone"))
     server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:9999"))
     assert server.state.repls["r1"].address == "127.0.0.1:9999"
-    assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
+    assert server.of(ConnectRepl) == [ConnectRepl(id="r1")]
 
 
 def test_a_lost_repl_is_retried_immediately_when_its_port_file_is_rewritten(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplLost("r1", "nobody listens"))
     again = AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888", rewritten=True)
-    assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
+    assert connections(server.do(again)) == [ConnectRepl(id="r1")]
     assert server.do(RetryDue("r1", 2)) == [], "the pause that was under way is void"
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
     assert connections(server.do(again)) == [], "a connected REPL is left alone"
@@ -153,7 +166,7 @@ def test_a_lost_connection_is_retried_with_delays_doubling_up_to_ten_seconds(ser
     delays = []
     for _ in range(8):
         server.do(ReplLost("r1", "gone"))
-        delays.append(server.of(dispatch.RetryRepl)[0].delay_s)
+        delays.append(server.of(RetryRepl)[0].delay_s)
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
 
@@ -166,7 +179,7 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
         server.do(
             ReplLost("r1", "no REPL could be reached at x:1: nothing is listening at this address", is_unreachable=True)
         )
-        delays.append(server.of(dispatch.RetryRepl)[0].delay_s)
+        delays.append(server.of(RetryRepl)[0].delay_s)
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     server.do(ReplLost("r1", "nothing is listening at this address", is_unreachable=True))
@@ -175,7 +188,7 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
         "nothing is listening at this address; /shop/.nrepl-port is probably left over from a process that has ended"
     )
     again = AddRepl("r1", "py", left, "127.0.0.1:7888", rewritten=True)
-    assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
+    assert connections(server.do(again)) == [ConnectRepl(id="r1")]
 
 
 def test_a_scheduled_retry_does_nothing_after_a_later_failure_replaced_it(server):
@@ -195,7 +208,7 @@ def test_a_reconnect_increments_the_generation_and_resets_the_delay(server):
 def test_losing_a_repl_removes_its_tools_and_notifies_clients(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
-    assert server.of(dispatch.NotifyClients) == [dispatch.NotifyClients(changed="tools")]
+    assert server.of(NotifyClients) == [NotifyClients(changed="tools")]
     assert server.state.capabilities() == frozenset()
 
 
@@ -205,16 +218,16 @@ def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
         server.do(ReplLost("r1", "exit status 1"))
         assert server.state.repls["r1"].phase == "waiting"
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
-        assert server.of(dispatch.StartRepl)
+        assert server.of(StartRepl)
     server.do(ReplLost("r1", "exit status 1"))
     given_up = server.state.repls["r1"]
     assert given_up.phase == "stopped"
     assert "exit status 1" in given_up.note
     assert "4 times within a minute" in given_up.note
-    assert not server.of(dispatch.RetryRepl)
+    assert not server.of(RetryRepl)
     latch = server.state.latches["repl-given-up:py"]
     assert latch.text == f"Codriver gave up on REPL py: {given_up.note}"
-    (kept,) = server.of(dispatch.StoreDocument)
+    (kept,) = server.of(StoreDocument)
     assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
     assert server.state.repls_awaiting_acceptance() == [given_up]
     server.do(RestartRepl("r1", "asked"), ReplConnected("r1", CLOJURE, "127.0.0.1:1"))
@@ -268,7 +281,7 @@ def test_evaluations_of_a_removed_repl_keep_their_session_key(server):
 def test_an_evaluation_in_a_free_session_runs_immediately_and_is_logged(server):
     server.connect()
     server.evaluate("(+ 1 2)")
-    assert [type(e) for e in server.effects] == [dispatch.RunEvaluation, dispatch.AppendEntry, dispatch.AppendEntry]
+    assert [type(e) for e in server.effects] == [RunEvaluation, AppendEntry, AppendEntry]
     assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
 
 
@@ -276,7 +289,7 @@ def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
     server.connect()
     server.now = 5000
     evaluation = server.evaluate(description="Checkpoint:  the parser\n works ")
-    (kept,) = server.of(dispatch.StoreDocument)
+    (kept,) = server.of(StoreDocument)
     reported = (kept.kind, kept.name, kept.text, kept.now)
     assert reported == ("checkpoint", "the parser works", f"by a in clj ({evaluation})", 5000)
     assert ("otherOutput", "Checkpoint:  the parser\n works ") in server.log()
@@ -286,7 +299,7 @@ def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
 def test_a_description_in_another_form_sets_no_checkpoint(server, description):
     server.connect()
     server.evaluate(description=description)
-    assert server.of(dispatch.StoreDocument) == []
+    assert server.of(StoreDocument) == []
 
 
 def test_evaluations_of_one_session_run_one_at_a_time_in_order(server):
@@ -294,7 +307,7 @@ def test_evaluations_of_one_session_run_one_at_a_time_in_order(server):
     first, second, third = (server.evaluate(str(n)) for n in range(3))
     assert [server.status(e) for e in (first, second, third)] == ["running", "queued", "queued"]
     server.do(EvaluationFinished(first, "done"))
-    assert [e.request.id for e in server.of(dispatch.RunEvaluation)] == [second]
+    assert [e.request.id for e in server.of(RunEvaluation)] == [second]
     server.do(EvaluationFinished(second, "failed"))
     assert server.status(third) == "running"
 
@@ -338,8 +351,8 @@ def test_a_stopping_server_starts_no_evaluation(server, ends):
     ended = server.state.evaluations[late]
     assert (ended.status, ended.failure.type) == ("lost", "server-stopped")
     assert "never sent" in ended.failure.message
-    assert server.of(dispatch.RunEvaluation) == []
-    assert [effect.evaluation for effect in server.of(dispatch.WakeWaiters)] == [late], "its call is answered"
+    assert server.of(RunEvaluation) == []
+    assert [effect.evaluation for effect in server.of(WakeWaiters)] == [late], "its call is answered"
     assert not server.state.live
 
 
@@ -365,7 +378,7 @@ def test_a_lost_connection_ends_running_and_queued_evaluations_without_resending
     assert "may have run" in server.state.evaluations[ran].failure.message
     assert "never sent" in server.state.evaluations[queued].failure.message
     server.do(ReplConnected("r1", CLOJURE, "x:1"))
-    assert server.of(dispatch.RunEvaluation) == []
+    assert server.of(RunEvaluation) == []
 
 
 def test_a_failed_connection_attempt_keeps_evaluations_queued(server):
@@ -397,8 +410,8 @@ def test_a_restart_interrupts_running_evaluations_and_restarts_the_process(serve
     server.do(RestartRepl("r1", "asked"))
     assert (server.status(ran), server.status(queued)) == ("interrupted", "lost")
     assert [type(e) for e in server.effects if hasattr(e, "id")] == [
-        dispatch.EndRepl,
-        dispatch.StartRepl,
+        EndRepl,
+        StartRepl,
     ]
 
 
@@ -413,7 +426,7 @@ def test_sessions_of_a_disconnected_client_are_closed(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
     server.do(ClientDisconnected("c2"))
-    assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="b")]
+    assert server.of(CloseSession) == [CloseSession(id="r1", name="b")]
     server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
@@ -424,10 +437,10 @@ def test_evaluations_in_a_clients_own_session_end_before_the_session(server):
     running, queued = server.evaluate(session="b"), server.evaluate(session="b")
     server.do(ClientDisconnected("c2"))
     assert (server.status(running), server.status(queued)) == ("running", "interrupted")
-    assert [effect.evaluation for effect in server.of(dispatch.StopEvaluation)] == [running]
-    assert server.of(dispatch.CloseSession) == []
+    assert [effect.evaluation for effect in server.of(StopEvaluation)] == [running]
+    assert server.of(CloseSession) == []
     server.do(EvaluationFinished(running, "interrupted"))
-    assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="b")]
+    assert server.of(CloseSession) == [CloseSession(id="r1", name="b")]
     server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
@@ -436,7 +449,7 @@ def test_an_evaluation_in_a_session_that_just_ended_leaves_no_state_behind(serve
     server.connect()
     late = server.evaluate(session="gone")
     server.do(EvaluationFinished(late, "failed"))
-    assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="gone")]
+    assert server.of(CloseSession) == [CloseSession(id="r1", name="gone")]
     server.do(SessionClosed("r1", "gone"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
@@ -570,7 +583,7 @@ def test_an_evaluation_can_end_after_its_repl_was_removed(server):
     waiting = server.evaluate()
     server.do(DropRepl("r1"))
     assert server.status(waiting) == "lost"
-    assert server.of(dispatch.WakeWaiters) == [dispatch.WakeWaiters(evaluation=waiting)]
+    assert server.of(WakeWaiters) == [WakeWaiters(evaluation=waiting)]
 
 
 def test_code_without_a_description_is_logged_without_a_description_line(server):
@@ -583,7 +596,7 @@ def test_limits_of_an_evaluation_come_from_the_current_settings(server):
     server.connect()
     server.core.settings = SimpleNamespace(max_run_ms=5, max_length=3, max_depth=2)
     server.evaluate()
-    (run,) = server.of(dispatch.RunEvaluation)
+    (run,) = server.of(RunEvaluation)
     assert (run.max_run_ms, run.max_length, run.max_depth) == (5, 3, 2)
 
 

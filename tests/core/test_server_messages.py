@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core.actions import EvaluationsReported, ResourcesChanged, ToolsChanged
-from codriver.core.dispatch import NotifyClients
+from codriver.core.effects import NotifyClients
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 

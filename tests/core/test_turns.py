@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core import dispatch
 from codriver.core.actions import (
     AddRepl,
     CancelQueued,
@@ -15,6 +14,7 @@ from codriver.core.actions import (
     ReplLost,
 )
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, RunEvaluation
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
@@ -36,7 +36,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: {**dict.fromkeys(dispatch.EFFECTS, print), dispatch.RunEvaluation: self._send},
+            performers=lambda _: {**dict.fromkeys(EFFECTS, print), RunEvaluation: self._send},
         )
         self.do(*map(ClientConnected, ("ann", "bob", "cem")))
         self.do(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"))

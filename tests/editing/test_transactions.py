@@ -16,7 +16,7 @@ from codriver.editing import Editor, EditRequest, EditTransaction, InsertDef, Re
 from codriver.editing.batch import CreateFile
 from codriver.editing.python_source import changed_statements
 from codriver.errors import RefusedError
-from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.basics.undo_records import UndoRecords
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from codriver.core.dispatch import AppendEntry
+from codriver.core.effects import AppendEntry
 from codriver.log.evaluation_transcripts import Transcripts
 from codriver.log.history import History
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry

@@ -8,7 +8,8 @@ import anyio.lowlevel
 import pytest
 from all_tools import BY_NAME
 
-from codriver.core.dispatch import EFFECTS, Core
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State

@@ -8,7 +8,8 @@ import pytest
 from scripted_nrepl import OPS, scripted
 
 from codriver.core.actions import AddRepl, Evaluate, InputRequested, SessionClosed
-from codriver.core.dispatch import EFFECTS, AppendEntry, CloseSession, Core
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, AppendEntry, CloseSession
 from codriver.core.handlers import HANDLERS
 from codriver.core.requests import Request
 from codriver.core.state import Lifecycle, Origin, State

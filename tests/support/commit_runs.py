@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "server"))
 
 from edit_runs import STAYS, Texts, in_fork
 
-from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.basics.undo_records import UndoRecords
 from codriver.repls.worker.fresh.leaves import LeafDescriber
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift

@@ -5,9 +5,9 @@ import anyio.lowlevel
 import pytest
 from all_tools import BY_NAME
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, PortFilesScanned, ReplConnected
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, Repl, State
@@ -53,7 +53,7 @@ def test_without_a_repl_the_refusal_suggests_the_setting_for_the_projects_files(
 @pytest.mark.anyio
 async def test_a_call_waits_until_port_files_are_read():
     life = Lifecycle(phase="started", session_id="abcdef")
-    performers = dict.fromkeys(dispatch.EFFECTS, lambda _effect: None)
+    performers = dict.fromkeys(EFFECTS, lambda _effect: None)
     core = Core(
         state=State(lifecycle=life),
         settings=Settings(),

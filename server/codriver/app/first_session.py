@@ -19,7 +19,8 @@ from codriver.app import features, stored_answers
 from codriver.app.live_settings import enabled_skills
 from codriver.app.workspace_settings import load_workspace_settings
 from codriver.core.actions import LanguagesFound, StartServer
-from codriver.core.dispatch import EFFECTS, Core
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import LISP, PYTHON
 from codriver.core.state import State, first_answer_warnings

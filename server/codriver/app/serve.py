@@ -40,7 +40,7 @@ from codriver.core.actions import (
     StartServer,
     StopServer,
 )
-from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
+from codriver.core.effects import OpenListener, PublishAddress, ShutDownServer
 from codriver.core.evaluations import OCCUPYING_STATUSES, Failure
 from codriver.errors import StartError, format_count, install_command
 from codriver.files.codriver_paths import relay_file, server_directory

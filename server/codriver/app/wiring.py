@@ -22,9 +22,18 @@ from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import SavedFileLoader
 from codriver.app.live_settings import enabled_skills
 from codriver.app.stored_answers import StoredLists
-from codriver.core import dispatch, evaluation_queue
+from codriver.core import evaluation_queue
 from codriver.core.actions import AddServerLine, LatchError, WithdrawError
 from codriver.core.dispatch import Core, Performer
+from codriver.core.effects import (
+    AppendEntry,
+    Effect,
+    NotifyClients,
+    RunJob,
+    SendLogMessage,
+    StopEvaluation,
+    StoreDocument,
+)
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
@@ -131,7 +140,7 @@ def build_server_parts(
     workspace: Path,
     live: LiveSettings,
     tasks: TaskGroup,
-    performers: Mapping[type[dispatch.Effect], Performer],
+    performers: Mapping[type[Effect], Performer],
     *,
     session_id: str,
     durations: Durations,
@@ -148,7 +157,7 @@ def build_server_parts(
     skills = SkillLibrary(workspace, enabled_skills(live.settings))
     parts: ServerParts
 
-    def reporting(core: Core) -> Mapping[type[dispatch.Effect], Performer]:
+    def reporting(core: Core) -> Mapping[type[Effect], Performer]:
         """Return the performers, which are created with the core that they report to."""
         nonlocal parts
 
@@ -232,28 +241,28 @@ def _find_recipe(
     )  # fmt: skip
 
 
-def _performers(parts: ServerParts) -> Mapping[type[dispatch.Effect], Performer]:
+def _performers(parts: ServerParts) -> Mapping[type[Effect], Performer]:
     """Return the functions of the parts that perform effects."""
     return {
         **parts.repls.performers,
-        dispatch.RunJob: parts.services.tests.start_job,
-        dispatch.StopEvaluation: partial(_stop_evaluation, parts),
-        dispatch.AppendEntry: parts.logbook.perform,
-        dispatch.StoreDocument: lambda effect: parts.recorder.remember(
+        RunJob: parts.services.tests.start_job,
+        StopEvaluation: partial(_stop_evaluation, parts),
+        AppendEntry: parts.logbook.perform,
+        StoreDocument: lambda effect: parts.recorder.remember(
             Document(effect.kind, effect.name, effect.now, effect.text, effect.data)
         ),
-        dispatch.SendLogMessage: parts.protocol.log_messages.perform,
-        dispatch.NotifyClients: parts.protocol.broadcast.notify_list_changed,
+        SendLogMessage: parts.protocol.log_messages.perform,
+        NotifyClients: parts.protocol.broadcast.notify_list_changed,
     }
 
 
-def _stop_evaluation(parts: ServerParts, effect: dispatch.StopEvaluation) -> None:
+def _stop_evaluation(parts: ServerParts, effect: StopEvaluation) -> None:
     """Stop an evaluation that nobody needs any more, in its REPL or in its own process."""
     evaluation = parts.core.state.evaluations.get(effect.evaluation)
     if evaluation is not None and evaluation.is_job:
         parts.services.tests.interrupt(evaluation, effect.why)
     else:
-        parts.repls.performers[dispatch.StopEvaluation](effect)
+        parts.repls.performers[StopEvaluation](effect)
 
 
 def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.dispatch import (
-    NotifyClients,
-    Outcome,
-)
+from codriver.core.dispatch import Outcome
+from codriver.core.effects import NotifyClients
 from codriver.core.orphans import end_client_sessions, end_grace_period
 from codriver.core.records import replace
 from codriver.core.state import (

@@ -27,16 +27,8 @@ from codriver.core.actions import (
     StopRequested,
 )
 from codriver.core.checkpoints import CHECKPOINT_PREFIX, checkpoint_name
-from codriver.core.dispatch import (
-    AppendEntry,
-    Effect,
-    Handler,
-    Outcome,
-    RunEvaluation,
-    RunJob,
-    StoreDocument,
-    WakeWaiters,
-)
+from codriver.core.dispatch import Handler, Outcome
+from codriver.core.effects import AppendEntry, Effect, RunEvaluation, RunJob, StoreDocument, WakeWaiters
 from codriver.core.evaluations import EXTERNAL_CALLER, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation, Failure
 from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, PURPOSE_KIND, encode_facts
 from codriver.core.records import replace

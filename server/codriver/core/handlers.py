@@ -33,15 +33,8 @@ from codriver.core.actions import (
     WithdrawError,
     WorkspaceAccepted,
 )
-from codriver.core.dispatch import (
-    AppendEntry,
-    Handler,
-    OpenListener,
-    Outcome,
-    PublishAddress,
-    SendLogMessage,
-    ShutDownServer,
-)
+from codriver.core.dispatch import Handler, Outcome
+from codriver.core.effects import AppendEntry, OpenListener, PublishAddress, SendLogMessage, ShutDownServer
 from codriver.core.evaluation_queue import for_unfinished_evaluation
 from codriver.core.records import replace
 from codriver.core.repl_connections import for_known_repl, notifying_of_tool_changes

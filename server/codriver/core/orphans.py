@@ -10,7 +10,8 @@ A session that a client opened explicitly ends with that client: queued code is 
 from __future__ import annotations
 
 from codriver.core.actions import Action, AddServerLine, CancelQueued, GracePeriodExpired
-from codriver.core.dispatch import CloseSession, Effect, Outcome, StartGracePeriod, StopEvaluation
+from codriver.core.dispatch import Outcome
+from codriver.core.effects import CloseSession, Effect, StartGracePeriod, StopEvaluation
 from codriver.core.evaluations import OCCUPYING_STATUSES, Evaluation
 from codriver.core.records import dataclass, replace
 from codriver.core.state import Session, State, evaluation_queue, with_evaluation, with_repl, with_session, without_item

@@ -29,17 +29,8 @@ from codriver.core.actions import (
     SessionClosed,
     SessionOpened,
 )
-from codriver.core.dispatch import (
-    ConnectRepl,
-    Effect,
-    EndRepl,
-    Handler,
-    NotifyClients,
-    Outcome,
-    RetryRepl,
-    StartRepl,
-    StoreDocument,
-)
+from codriver.core.dispatch import Handler, Outcome
+from codriver.core.effects import ConnectRepl, Effect, EndRepl, NotifyClients, RetryRepl, StartRepl, StoreDocument
 from codriver.core.log_facts import CONNECTED_KIND, encode_facts
 from codriver.core.records import replace
 from codriver.core.requests import MAIN_SESSION

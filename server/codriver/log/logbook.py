@@ -17,7 +17,7 @@ from codriver.log.redaction import SECRET_NAME_ENDINGS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codriver.core.dispatch import AppendEntry
+    from codriver.core.effects import AppendEntry
     from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.history import History
     from codriver.log.output_log import LogChange, LogQuery

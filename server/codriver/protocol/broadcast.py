@@ -14,7 +14,7 @@ from codriver.protocol.resources import LOG_URI, is_skill
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codriver.core.dispatch import NotifyClients
+    from codriver.core.effects import NotifyClients
     from codriver.log.output_log import OutputLog
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.subscriptions import Subscriptions

@@ -28,7 +28,7 @@ from codriver.protocol.error_messages import INVALID_PARAMS, LOG_LEVELS, Request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codriver.core.dispatch import SendLogMessage
+    from codriver.core.effects import SendLogMessage
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
 

@@ -27,7 +27,8 @@ from codriver.repls.contract.events import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.core.dispatch import Core, WakeWaiters
+    from codriver.core.dispatch import Core
+    from codriver.core.effects import WakeWaiters
     from codriver.core.state import Repl
     from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook

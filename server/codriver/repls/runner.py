@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import actions, dispatch
+from codriver.core import actions
 from codriver.core.evaluations import Failure
 from codriver.core.print_limits import PrintLimits
 from codriver.errors import MAY_HAVE_RUN, CodriverError, ReplDisconnectedError
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.core.dispatch import Core
+    from codriver.core.effects import RunEvaluation
     from codriver.repls.contract.events import Ending
     from codriver.repls.internal_errors import InternalErrorReporter
     from codriver.repls.interrupt import Interrupter
 
-    Spawn = Callable[[str, Callable[[dispatch.RunEvaluation], Awaitable[None]], dispatch.RunEvaluation], None]
+    Spawn = Callable[[str, Callable[[RunEvaluation], Awaitable[None]], RunEvaluation], None]
 
 MAX_VALUE_BYTES: Final = 32 * 2**20
 """Length in bytes at which a REPL stops printing a value.
@@ -56,7 +57,7 @@ class Runner:
         self._overlong: dict[str, str] = {}
         """Messages that explain why evaluations that exceeded their time limit are being ended."""
 
-    def start_evaluation(self, effect: dispatch.RunEvaluation) -> None:
+    def start_evaluation(self, effect: RunEvaluation) -> None:
         """Start an evaluation. Its end is always reported, at the latest when the connection ends."""
         evaluation = effect.request.id
         adapter = self._adapters.get(effect.repl)
@@ -76,7 +77,7 @@ class Runner:
             # Report it in the next iteration, because the dispatch that caused this call has not returned yet.
             asyncio.get_running_loop().call_soon(on_end, error)
 
-    def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
+    def _opens_session(self, effect: RunEvaluation) -> bool:
         """Return whether the evaluation's session must be opened first.
 
         This is the case for background evaluations and for lanes, which are single callers' sessions in a shared REPL.
@@ -87,7 +88,7 @@ class Runner:
         session = repl.sessions.get(effect.request.session) if repl else None
         return session is not None and session.lane is not None
 
-    async def _start_in_session(self, effect: dispatch.RunEvaluation) -> None:
+    async def _start_in_session(self, effect: RunEvaluation) -> None:
         """Open the session of an evaluation, then run the evaluation in it."""
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
@@ -112,10 +113,10 @@ class Runner:
             failure = Failure("internal-error", f"{text}. The code was sent and {MAY_HAVE_RUN}")
             self._core.report(actions.EvaluationFinished(evaluation, "failed", failure=failure))
 
-    def _on_overdue(self, effect: dispatch.RunEvaluation) -> None:
+    def _on_overdue(self, effect: RunEvaluation) -> None:
         self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
 
-    async def _end_overlong(self, effect: dispatch.RunEvaluation) -> None:
+    async def _end_overlong(self, effect: RunEvaluation) -> None:
         """Interrupt an evaluation that exceeded its time limit, and report the outcome."""
         evaluation = effect.request.id
         session = self._core.state.evaluations[evaluation].execution_session
@@ -137,7 +138,7 @@ class Runner:
         self._core.report(actions.EvaluationFinished(evaluation, "interrupted", notes=notes))
 
 
-def _print_limits(effect: dispatch.RunEvaluation) -> PrintLimits:
+def _print_limits(effect: RunEvaluation) -> PrintLimits:
     """Return the print limits of a request. They default to the caller's limits, or to those in the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)

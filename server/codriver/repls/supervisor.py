@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from codriver.core import actions, dispatch
+from codriver.core import actions
+from codriver.core.effects import (
+    CloseSession,
+    ConnectRepl,
+    Effect,
+    EndRepl,
+    RetryRepl,
+    RunEvaluation,
+    StartGracePeriod,
+    StartRepl,
+    StopEvaluation,
+    WakeWaiters,
+)
 from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_working_tree
@@ -164,30 +176,28 @@ class ReplSupervisor:
         return adapter
 
     @property
-    def performers(self) -> Mapping[type[dispatch.Effect], Performer]:
+    def performers(self) -> Mapping[type[Effect], Performer]:
         """Return a mapping from each type of effect on REPLs to the function that performs it."""
         return {
-            dispatch.StartRepl: self._open,
-            dispatch.ConnectRepl: self._open,
-            dispatch.EndRepl: self._close,
-            dispatch.RetryRepl: partial(self._start_task, "reconnecting to a REPL", self._retry),
-            dispatch.StartGracePeriod: partial(
+            StartRepl: self._open,
+            ConnectRepl: self._open,
+            EndRepl: self._close,
+            RetryRepl: partial(self._start_task, "reconnecting to a REPL", self._retry),
+            StartGracePeriod: partial(
                 self._start_task, "ending a disconnected client's evaluations", self._await_grace
             ),
-            dispatch.RunEvaluation: self._runner.start_evaluation,
-            dispatch.CloseSession: partial(self._start_task, "closing the session {0.name}", self._close_session),
-            dispatch.StopEvaluation: partial(
-                self._start_task, "stopping the evaluation {0.evaluation}", self._stop_left
-            ),
-            dispatch.WakeWaiters: self._events.wake_waiters,
+            RunEvaluation: self._runner.start_evaluation,
+            CloseSession: partial(self._start_task, "closing the session {0.name}", self._close_session),
+            StopEvaluation: partial(self._start_task, "stopping the evaluation {0.evaluation}", self._stop_left),
+            WakeWaiters: self._events.wake_waiters,
         }
 
-    def _open(self, effect: dispatch.StartRepl | dispatch.ConnectRepl) -> None:
+    def _open(self, effect: StartRepl | ConnectRepl) -> None:
         before = self._connections.get(effect.id)
         connection = self._connections[effect.id] = _Connection()
         self._tasks.start_soon(self._run, effect.id, connection, before)
 
-    def _close(self, effect: dispatch.EndRepl) -> None:
+    def _close(self, effect: EndRepl) -> None:
         connection = self._connections.get(effect.id)
         if connection is not None:
             connection.scope.cancel()
@@ -405,16 +415,16 @@ class ReplSupervisor:
             self._logged[repl.id] = words
             self._core.report(actions.AddServerLine(f"{repl.key}: {words}", error=True, repl=repl.key))
 
-    async def _retry(self, effect: dispatch.RetryRepl) -> None:
+    async def _retry(self, effect: RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)
         if self._core.state.lifecycle.phase == "started":
             self._core.resume(effect, None)
 
-    async def _await_grace(self, effect: dispatch.StartGracePeriod) -> None:
+    async def _await_grace(self, effect: StartGracePeriod) -> None:
         await anyio.sleep(effect.grace_ms / 1000)
         self._core.resume(effect, None)
 
-    async def _close_session(self, effect: dispatch.CloseSession) -> None:
+    async def _close_session(self, effect: CloseSession) -> None:
         adapter = self._adapters.get(effect.id)
         try:
             if adapter is not None:
@@ -423,7 +433,7 @@ class ReplSupervisor:
             logger.info("could not close the session %s in %s: %s", effect.name, effect.id, error)
         self._core.report(actions.SessionClosed(effect.id, effect.name))
 
-    async def _stop_left(self, effect: dispatch.StopEvaluation) -> None:
+    async def _stop_left(self, effect: StopEvaluation) -> None:
         reports = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=DISCONNECTED_GRACE_S)
         logger.info("stopped the evaluation %s because %s: %s", effect.evaluation, effect.why, "; ".join(reports))
 

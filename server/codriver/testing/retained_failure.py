@@ -19,7 +19,8 @@ from codriver.log.log_entries import UNASSIGNED_LINE, Category, Entry
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from codriver.core.dispatch import Core, RunJob
+    from codriver.core.dispatch import Core
+    from codriver.core.effects import RunJob
     from codriver.core.evaluations import Evaluation
     from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.dispatch import Core, RunJob
+    from codriver.core.dispatch import Core
+    from codriver.core.effects import RunJob
     from codriver.core.evaluations import Evaluation
     from codriver.log.evaluation_transcripts import Transcripts
     from codriver.log.logbook import Logbook

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, State
@@ -24,7 +24,7 @@ class Recording:
     """A recorder whose seconds end when a test says so."""
 
     def __init__(self):
-        self.performers = dict.fromkeys(dispatch.EFFECTS, [].append)
+        self.performers = dict.fromkeys(EFFECTS, [].append)
         self.core = Core(
             state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(), now=lambda: 5000,

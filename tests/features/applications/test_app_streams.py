@@ -7,9 +7,9 @@ import anyio
 import pytest
 from worker_client import Repl
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ClientConnected, ClientDisconnected, ReplConnected, ReplLost, RestartRepl
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, State
@@ -38,7 +38,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, [].append),
+            performers=lambda _: dict.fromkeys(EFFECTS, [].append),
         )
         self.core.report(ClientConnected("c1"), ClientConnected("c2"))
         self.core.report(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))

@@ -15,9 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, AppendEntry, ConnectRepl
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, State
@@ -362,7 +362,7 @@ class Discovered:
             settings=SimpleNamespace(max_run_ms=1, max_length=1, max_depth=1),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(EFFECTS, self.effects.append),
         )
         self.discovery = KernelDiscovery(
             core=self.core,
@@ -380,7 +380,7 @@ class Discovered:
         return {repl.key: repl for repl in self.core.state.repls.values()}
 
     def log_effects(self):
-        return [effect for effect in self.effects if isinstance(effect, dispatch.AppendEntry)]
+        return [effect for effect in self.effects if isinstance(effect, AppendEntry)]
 
 
 def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(workspace):
@@ -505,4 +505,4 @@ def test_without_the_jupyter_extra_a_kernel_is_listed_with_install_advice(worksp
     repl = discovered.reconcile()["a-ipynb"]
     assert repl.phase == "stopped"
     assert "uv tool install '.[jupyter]'" in repl.note
-    assert not [effect for effect in discovered.effects if isinstance(effect, dispatch.ConnectRepl)]
+    assert not [effect for effect in discovered.effects if isinstance(effect, ConnectRepl)]

@@ -15,9 +15,9 @@ from live_server import until as live_until
 from needs import program
 from ports import closed_port
 
-from codriver.core import dispatch
 from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS, AppendEntry, ConnectRepl
 from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, State
@@ -35,7 +35,7 @@ class Shell:
 
     def __init__(self):
         self.performed = []
-        remember = dict.fromkeys(dispatch.EFFECTS, self.performed.append)
+        remember = dict.fromkeys(EFFECTS, self.performed.append)
         self.core = Core(
             state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
             settings=Settings(),
@@ -48,10 +48,10 @@ class Shell:
         self.core.report(*actions)
 
     def connections(self):
-        return [effect.id for effect in self.performed if isinstance(effect, dispatch.ConnectRepl)]
+        return [effect.id for effect in self.performed if isinstance(effect, ConnectRepl)]
 
     def log_texts(self):
-        return [effect.text for effect in self.performed if isinstance(effect, dispatch.AppendEntry)]
+        return [effect.text for effect in self.performed if isinstance(effect, AppendEntry)]
 
 
 @asynccontextmanager

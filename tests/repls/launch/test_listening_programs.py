@@ -7,7 +7,8 @@ import pytest
 from live_server import serving, until
 
 from codriver.core.actions import AddRepl, ProgramsFound, ReplConnected
-from codriver.core.dispatch import EFFECTS, Core
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.listening_program import ListeningProgram
 from codriver.core.profiles import Profile
