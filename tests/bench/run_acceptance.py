@@ -222,11 +222,12 @@ class StatedTrial(Trial):
         directory, wrong = self.directory(), []
         directory.chmod(0o750)
         for state in self.states:
-            request = directory / f"{state['pid']}.request"
+            request, tasks = directory / f"{state['pid']}.request", Path(f"/proc/{state['pid']}/task")
+            threads = len([*tasks.iterdir()])  # ddtrace starts threads after the process has described itself
             request.write_text("{}")
             os.kill(state["pid"], signal.SIGURG)
             time.sleep(0.2)
-            if not request.exists() or len([*Path(f"/proc/{state['pid']}/task").iterdir()]) > state["threads"]:
+            if not request.exists() or len([*tasks.iterdir()]) > threads:
                 wrong.append(f"process {state['pid']} answered")
             request.unlink(missing_ok=True)
         directory.chmod(0o700)
