@@ -23,7 +23,7 @@ def live(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_a_server_on_uvloop_serves_clients_and_relays_and_stops_cleanly(live):
+def test_a_server_works_and_stops_cleanly_on_uvloop(live):
     assert "uvloop" in Path(f"/proc/{live.process.pid}/maps").read_text()
     direct, relayed = live.client(), live.relay()
     assert direct.call("evaluate_code", code="print('hé'); 6 * 7")["result"] == "42"

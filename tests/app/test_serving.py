@@ -56,7 +56,7 @@ def test_nothing_runs_if_python_code_cannot_be_parsed(client):
     assert client.call("evaluate_code", code="side_effect")["error"]["class"] == "NameError"
 
 
-def test_large_values_and_output_are_truncated_with_a_note_and_read_in_parts(client):
+def test_the_rest_of_truncated_values_and_output_can_be_read_in_parts(client):
     answer = client.call("evaluate_code", code="print('o' * 10_000_000)\n'v' * 10_000_000")
     assert len(answer["result"]) + len(answer["stdout"]) <= 6000
     assert answer["result"].startswith("'vvv")

@@ -22,7 +22,7 @@ def relay(live):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_python_sdk_lists_and_calls_tools_and_reads_resources(live, mode):
+async def test_the_python_sdk_can_use_tools_and_resources(live, mode):
     transport = stdio_client(StdioServerParameters(command=sys.executable, args=relay(live)))
     with anyio.fail_after(60):
         async with Client(transport, mode=mode) as client:

@@ -56,7 +56,7 @@ def test_the_facts_about_a_test_run_without_failures_are_only_its_counts():
     assert decoded(facts.to_data()) == {"job": "t1", "tests": "all", "passed": 3, "failed": 0}
 
 
-def test_a_stopped_run_is_partial_and_names_its_test_and_purpose():
+def test_a_stopped_run_is_recorded_as_partial_with_its_test_and_purpose():
     facts = TestFacts(
         job="t2",
         tests="affected",

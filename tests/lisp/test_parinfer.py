@@ -57,7 +57,7 @@ def test_indent_mode_infers_brackets_from_indentation(name):
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_an_error_has_a_name_and_a_position_and_the_text_stays_unchanged(text):
+def test_text_with_an_error_is_unchanged_and_the_error_has_a_name_and_position(text):
     result = indent_mode(text)
     assert result.text == text
     assert result.error == ERRORS[text]

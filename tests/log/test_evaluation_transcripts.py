@@ -49,7 +49,7 @@ def test_reading_on_where_each_excerpt_ended_returns_the_whole_text(text, max_by
     assert "".join(parts) == text
 
 
-def test_values_share_a_size_limit_and_the_oldest_are_dropped_and_counted():
+def test_the_oldest_values_beyond_the_shared_size_limit_are_dropped_and_counted():
     transcript = transcripts(max_stream_bytes=10).open("e1")
     for text in ("aaaa", "bbbb", "cccc", "d" * 20):
         transcript.add_value(text)

@@ -117,7 +117,7 @@ def test_temporary_files_left_by_a_crash_are_removed(tmp_path):
      b" " * (MAX_RUN_BYTES + 1)],
     ids=range(9),
 )  # fmt: skip
-def test_a_damaged_run_file_is_set_aside_and_reported_and_other_runs_are_read(tmp_path, content):
+def test_a_damaged_run_file_is_set_aside_with_a_report_and_does_not_affect_other_runs(tmp_path, content):
     recorded(tmp_path, 1, "one")
     recorded(tmp_path, 2, "two")
     broken = run_files(tmp_path)[0]

@@ -275,7 +275,7 @@ def test_large_or_many_entries_are_not_deferred(texts):
     assert len(reports[0].added) == len(texts)
 
 
-def test_concurrent_deferred_writes_and_reads_lose_nothing_and_keep_order():
+def test_concurrent_deferred_writes_and_reads_are_complete_and_in_order():
     added, go = [], threading.Barrier(4)
 
     def listen(report):

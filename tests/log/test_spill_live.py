@@ -161,7 +161,7 @@ def test_concurrent_evaluations_each_return_their_long_output_whole(live):
         item.close()
 
 
-def test_one_text_may_use_a_quarter_of_the_disk_limit_and_the_dropped_rest_is_noted(tmp_path):
+def test_output_beyond_a_quarter_of_the_disk_limit_is_dropped_with_a_note(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text(f"spillMaxBytes = {32 * MIB}\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:

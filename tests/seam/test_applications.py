@@ -69,7 +69,7 @@ def live(tmp_path_factory):
         yield running
 
 
-def test_a_flask_application_is_found_and_used_and_found_again_after_a_reload(live, client):
+def test_a_flask_application_can_be_used_before_and_after_a_reload(live, client):
     (live.workspace / "shop.py").write_text(SHOP)
     with application(live, client, "flask", "--app", "shop", "run", "--debug", "--port", "PORT") as app:
         serving_process = app.get("/add/7")

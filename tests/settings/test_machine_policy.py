@@ -109,7 +109,7 @@ def codriver(tmp_path, policy, *words):
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["turned off", "not turned off"])
-def test_the_tools_page_commands_and_doctor_obey_the_policy_and_name_its_file(tmp_path, is_there):
+def test_tools_commands_the_page_and_the_doctor_obey_the_policy_and_name_its_file(tmp_path, is_there):
     policy = tmp_path / "policy.toml"
     if is_there:
         policy.write_text("page = false\nevaluation = false\nedits = false\n")

@@ -550,7 +550,7 @@ def test_without_a_server_a_dead_port_file_is_reported_with_a_fix(launch, machin
     assert note.fix == "start the REPL again, or rm .nrepl-port"
 
 
-def test_an_out_of_range_port_in_a_port_file_is_not_wrapped_to_a_valid_one(launch, machine):
+def test_a_port_out_of_range_in_a_port_file_is_not_wrapped_to_a_valid_port(launch, machine):
     with listening("127.0.0.1") as port:
         (launch.workspace / ".nrepl-port").write_text(f"{port + (1 << 16)}\n")
         (note,) = of(diagnose(launch, nobody, machine), "REPLs")

@@ -48,7 +48,7 @@ def checks(live, launch, environment):
 
 
 @pytest.mark.parametrize("name", list(known_hooks()))
-def test_each_installed_hook_is_run_and_reported_with_time_and_answer(live, launch, environment, name):
+def test_each_installed_hook_is_run_and_its_time_and_answer_are_reported(live, launch, environment, name):
     assert checks(live, launch, environment) == []
     changes = plan_hooks([known_clients()[name]], launch, environment)
     for change in changes:

@@ -142,7 +142,7 @@ def test_unrelated_earlier_failures_do_not_roll_back_an_edit(live, client):
     assert "+n" in (live.workspace / "pickled.py").read_text()
 
 
-def test_an_edit_that_fixes_one_of_two_failing_tests_is_kept_and_the_other_test_is_named(live, client):
+def test_fixing_one_of_two_failing_tests_keeps_the_edit_and_names_the_other_test(live, client):
     file = live.workspace / "test_before.py"
     file.write_text("import price\n\ndef test_before():\n    assert price.half(2) == 5\n")
     try:

@@ -225,7 +225,7 @@ WANTED = [{"filePath": "a.py", "oldText": "x", "newText": "y"}]
         {"path": "a.py", "oldText": "x", "newText": "y", "edits": None},
     ],
 )
-def test_fields_of_an_edit_may_be_given_outside_the_list_of_edits_or_instead_of_it(given):
+def test_fields_of_an_edit_are_accepted_next_to_or_instead_of_the_list_of_edits(given):
     assert read(TOOLS["edit_files"].arguments, **given, load=True) == {"edits": WANTED, "load": True}
 
 

@@ -173,7 +173,7 @@ def test_search_results_also_fit_the_budget(live, printed):
         assert BUDGET < call_tool(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
 
 
-def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(tmp_path):
+def test_a_long_test_run_or_stack_trace_is_shortened_to_its_first_rows(tmp_path):
     failed = [
         test_run_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
         for n in range(300)

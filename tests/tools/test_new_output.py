@@ -166,7 +166,7 @@ def test_long_new_output_is_truncated_to_head_and_tail_and_its_middle_is_not_sen
     give(client, answer["evaluationId"])
 
 
-def test_a_flood_of_lines_is_truncated_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
+def test_a_flood_of_lines_is_truncated_to_a_shorter_head_and_tail_than_a_long_text(client):
     def part_lengths(count):
         answer = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
         return [len(part) for part in answer["stdout"].split("\n") if set(part) == {"x"}]

@@ -17,7 +17,7 @@ def events(client, **arguments):
     return answer["events"]
 
 
-def test_status_of_sessions_and_server_equals_list_sessions_and_server_health(client):
+def test_status_returns_the_same_as_list_sessions_and_server_health(client):
     assert about(client, "sessions") == client.call("status") == client.call("list_sessions")
     assert about(client, "server")["pid"] == client.call("server_health")["pid"]
 

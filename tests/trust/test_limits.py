@@ -202,7 +202,7 @@ DEEP = 2000
     ],
     ids=range(10),
 )
-def test_deep_nesting_and_huge_numbers_are_answered_and_the_connection_survives(client, line):
+def test_the_connection_survives_messages_with_deep_nesting_or_huge_numbers(client, line):
     client.write(line.encode() + b"\n")
     answer = client.receive()
     assert "error" in answer or "result" in answer

@@ -252,7 +252,7 @@ def limited_codriver(words, env):
 
 @pytest.mark.parametrize("shape", ["fifo", "huge", "folder", "/dev/zero", "/dev/ptmx"])
 @pytest.mark.parametrize("name", ["port", "server.json", "token", "serve.log", "lock"])
-def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, directory, stranger, name, shape):
+def test_special_and_huge_files_neither_block_nor_use_memory(workspace, directory, stranger, name, shape):
     """Each is limited by the test's own timeout, and by 1 GiB of address space."""
     plant(directory, stranger.port)
     directory.chmod(0o700)

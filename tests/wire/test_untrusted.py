@@ -43,7 +43,7 @@ def test_a_number_must_be_valid_in_json(given, number):
     assert number_or_none(given) == number
 
 
-def test_lists_and_maps_are_returned_and_other_values_are_replaced_by_empty_ones():
+def test_values_other_than_lists_and_maps_are_replaced_by_empty_ones():
     assert list_or_empty([1, None]) == [1, None]
     assert mapping_or_empty({"a": 1}) == {"a": 1}
     for other in OTHERS:

@@ -86,7 +86,7 @@ def test_nothing_is_written_outside_the_workspace(live, tmp_path, where):
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_a_recording_is_listed_and_replayed_and_differences_are_reported(live):
+def test_a_recording_is_listed_and_differences_are_reported_when_it_is_replayed(live):
     done, file = written(live, "prices.jsonl", *live.ids[:4])
     assert done.returncode == 0, done.stderr
     assert "recording: prices.jsonl" in live.run("forget").stdout

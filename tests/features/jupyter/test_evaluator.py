@@ -174,7 +174,7 @@ async def test_a_deno_value_received_shortly_after_the_end_is_in_the_result():
         assert events == [("e", Value("1"))]
 
 
-async def test_text_and_images_from_r_are_values_and_displays():
+async def test_text_from_r_is_a_value_and_an_image_is_a_display():
     channel, endings = ScriptedChannel(implementation="IRkernel"), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)

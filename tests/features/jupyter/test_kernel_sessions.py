@@ -44,7 +44,7 @@ def test_ipython_syntax_is_evaluated_and_invalid_syntax_is_refused(call):
     assert call("evaluate_code", code="get_ipython().execution_count")["result"] == str(int(count) + 1)
 
 
-def test_a_kernel_loads_files_and_looks_up_completes_and_traces(call, live):
+def test_a_kernel_supports_loading_lookup_completion_and_stack_traces(call, live):
     answer = call("load_file", filePath="halves.py")
     assert (answer["ok"], answer["result"]) == (True, f"<module '__main__' from '{live.workspace}/halves.py'>")
     assert call("symbol_info", symbol="half")["doc"] == "Half of n."

@@ -164,7 +164,7 @@ class LiveWithNotebook(Live):
         return super().start(*arguments)
 
 
-def test_two_agents_and_a_person_share_a_kernel_and_all_output_is_attributed(tmp_path):
+def test_output_is_attributed_if_two_agents_and_a_person_share_a_kernel(tmp_path):
     user_settings_file(tmp_path).write_text("logMaxEntities = 1000000\nlogMaxBytes = 268435456\n")
     with real_kernels.fresh("ipykernel") as kernel:
         live = LiveWithNotebook(tmp_path, kernel)

@@ -27,7 +27,7 @@ def test_elements_used_in_notebooks_become_blocks(text, found):
     assert parse_markdown_blocks(text) == found
 
 
-def test_emphasis_and_code_are_spans_and_a_link_is_text():
+def test_emphasis_and_code_become_spans_but_links_become_text():
     assert parse_markdown_spans("a **b** `c` *d*") == [
         ("", "a "),
         ("strong", "b"),

@@ -218,7 +218,7 @@ def test_rows_show_callers_code_and_results(page, client, other):
     assert page.run(f"{row('1 / 0')}.classList.contains('failed')")
 
 
-def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(page, client, other):
+def test_a_running_evaluation_shows_its_time_and_output_and_can_be_interrupted(page, client, other):
     pending = client.begin_call("evaluate_code", code="import time\nwhile True:\n    print('tick'); time.sleep(0.05)")
     page.shows("tick", "#rows")
     page.shows("claude-code", "#repls")
@@ -393,7 +393,7 @@ def test_images_are_dimmed_only_in_dark_mode(browser, served_page, client):
             assert page.run("getComputedStyle(document.querySelector('#strip img')).filter") == expected
 
 
-def test_images_are_in_their_row_and_in_a_strip_and_can_be_enlarged(page, client):
+def test_images_in_rows_and_in_the_strip_can_be_enlarged(page, client):
     evaluate(client, PICTURE)
     newest = "[...document.querySelectorAll('.row .media img')].at(-1)"
     page.until(f"{newest}?.naturalWidth === 1", "the picture in its row")

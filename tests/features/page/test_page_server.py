@@ -618,7 +618,7 @@ def open_events(live):
     pytest.fail("each page closed before it was looked at")
 
 
-def test_an_unused_page_expires_and_the_next_one_has_a_new_host_and_token(tmp_path):
+def test_the_page_opened_after_an_unused_page_expired_has_a_new_host_and_token(tmp_path):
     with serving(tmp_path, "--repl", "none", durations="page_s=0.3") as live:
         page, events = open_events(live)
         with events:

@@ -826,7 +826,7 @@ def test_a_module_binds_functions_that_were_replaced_before_its_import(project):
     )
 
 
-def test_an_attribute_set_on_another_module_by_an_import_is_set_when_the_import_is_repeated(project):
+def test_repeating_an_import_sets_its_attributes_on_other_modules_again(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
 

@@ -77,7 +77,7 @@ def test_lisp_errors_include_their_phase_and_position(lisp):
     assert (ran["phase"], ran["message"]) == ("execution", "sad")
 
 
-def test_lisp_expands_macros_and_completes_and_looks_up_names(lisp):
+def test_lisp_supports_macro_expansion_completion_and_lookup(lisp):
     (expansion,) = texts(lisp.ask("macroexpand", code="(when a b)"), "expansion")
     assert expansion.startswith("(if a")
     (found,) = texts(lisp.ask("completions", prefix="map-ind"), "completions")

@@ -270,7 +270,7 @@ def test_running_generators_and_cached_values_are_reported(project):
     assert (next(running), cart.slow, shop.Cart().slow) == ("old", 1, 2)
 
 
-def test_changed_defaults_and_annotations_apply_and_unchanged_ones_stay(project):
+def test_only_changed_defaults_and_annotations_are_applied(project):
     shop = project.load("shop_f", SHOP)
     cache = shop.rate.__defaults__[1]
     project.edit("shop_f", ("def rate(x, step=2, cache={})", "def rate(x: int, step=LIMIT, cache={}, *, more=1)"))
