@@ -196,6 +196,6 @@ def act(function):
 )  # fmt: skip
 ALL = with_expected(
     GAME_EDITS,
-    reported=["game: a power", "game: a kind's name", "game: an order of rules"],
-    false=["game: a base", "game: a registered function's argument", "game: a registered name"],
+    reported=["game: a power", "game: a kind's name"],
+    false=["game: a base", "game: an order of rules"],
 )

@@ -503,7 +503,5 @@ ALL = with_expected(
     reported=[
         "store: a module is merged into another",
         "store: a fallback that appears",
-        "store: a dispatch on another class",
-        "plugins: a bus's order",
     ],
 )

@@ -12,7 +12,8 @@ OnlyOf = Literal["", "old", "edited"]
 """Which differences `Drift` returns: all, only `old` objects from previous loads, or also those in `edited` files."""
 DriftKind = Literal[
     "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
-    "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",
+    "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "lost", "stays",
+    "unchanged",
 ]  # fmt: skip
 """The kinds of differences that `Difference` describes."""
 DRIFT_KINDS: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
@@ -43,6 +44,7 @@ class Difference:
     - `renewed`: the load replaced an object from a previous load, the class of instances, or the code of closures.
     - `removed`: the load removed the name, which the file no longer has.
     - `emptied`: a cache around the name lost `of` values.
+    - `lost`: the load removed `of` entries that were added at run time from a collection.
     - `stays`: the load left the part `of` of the definition unchanged.
 
     Lisps also have:

@@ -126,6 +126,8 @@ def stale_object_notes(found: Collection[Difference]) -> tuple[str, ...]:
     )
     emptied = [f"{difference.qualified_name} ({difference.of})" for difference in found if difference.kind == "emptied"]
     notes += [f"caches emptied: {join_first(emptied)}"] if emptied else []
+    lost = [f"{difference.qualified_name} ({difference.of})" for difference in found if difference.kind == "lost"]
+    notes += [f"entries removed that were added at run time: {join_first(lost)}"] if lost else []
     notes += _limit_lines(
         f"not updated: {difference.qualified_name}, {difference.of}"
         for difference in found

@@ -215,6 +215,8 @@ class ModuleLoad:
         with Reporting(self.report_failure):
             followers.update_late_dependents(others)
         with Reporting(self.report_failure):
+            followers.finish(others)
+        with Reporting(self.report_failure):
             for changed, source, before in renewed:  # what dependents have bound again after its importers were updated
                 self.renewed += self._renew_importers(changed, source, before)
         with Reporting(self.report_failure):
@@ -306,6 +308,7 @@ class ModuleLoad:
         elif before is not None:
             loads[name] = before.with_present_names()
         if self._followers is not None:
+            self._followers.run_time_entries.update_records()
             self._followers.close()
         if self._minimal is not None:
             self._minimal.close()
@@ -396,6 +399,8 @@ class ModuleLoad:
         for part, function in minimal.functions.left:
             if is_in_use(function):
                 self._drift.closures.add(name, part, function)
+        for other, part, count in self._followers.run_time_entries.lost if self._followers is not None else ():
+            yield {"module": other, "name": part, "kind": "lost", "of": str(count)}
         minimal.functions.report_running(before)
         minimal.members.report_replaced_members(self._drift, name)
         if self._followers is not None:

@@ -11,7 +11,6 @@ from .bound_names import BoundNames
 from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
 from .registrations import REGISTRY_TYPES
 from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, line_range, makes_new_object, names_bound_by
-from .successors import share_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +126,8 @@ class Rebuilds:
         else:
             self.forget_names_set_by_globals(text, node)
             before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
-            self._followers.code.run(text, node)
+            with self._followers.later.hidden(text, node):
+                self._followers.code.run(text, node)
             for name, old in before.items():
                 if old is ABSENT:
                     self.revived.add((text.name, name))
@@ -335,18 +335,18 @@ class Rebuilds:
         """
         objects = self._followers.objects
         new = text.space.get(name, ABSENT)
-        if new is not old and type(old) in REGISTRY_TYPES and objects.move_contents(old, new):
-            text.space[name] = old
-            self._followers.changes.updated.add((text.name, name))
-        elif share_attributes(old, new, self._undo):
-            text.space[name] = old
-            self._followers.changes.updated.add((text.name, name))
-            self._followers.changes.refilled[id(old)] = None
-        elif new is not old and not objects.is_selection(text, node, (old, new)) and objects.move_contents(old, new):
+        is_collection = new is not old and type(old) in REGISTRY_TYPES and objects.move_contents(old, new)
+        if is_collection or objects.share(old, new) or self._moves_contents(text, node, old, new):
             text.space[name] = old
             self._followers.changes.updated.add((text.name, name))
         elif text.name != self._followers.name and new is not old:
             self._undo.record_key(f"{text.name}.{name}", text.space, name, old)
+
+    def _moves_contents(self, text: Text, node: Any, old: Any, new: Any) -> bool:
+        """Give an object the contents of the new object that a statement has created. Return whether that was done."""
+        objects = self._followers.objects
+        is_created = new is not old and not objects.is_selection(text, node, (old, new))
+        return is_created and bool(objects.move_contents(old, new))
 
     def forget_names_set_by_globals(self, text: Text, node: Any) -> None:
         """Remove the names that a statement added to the module through `globals()`, before it is run again."""

@@ -15,10 +15,13 @@ from ..basics.held_definitions import (
     unwrap_descriptor,
 )
 from .bound_names import is_evaluated
+from .registry_entries import remember_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .registry_entries import Entries
 
 PLAIN_TYPES = (int, float, complex, bool, str, bytes, type(None))
 
@@ -71,10 +74,14 @@ class _Identity:
 
 
 class Names:
-    """A snapshot of the names in a module and in its classes. Names in classes are dotted."""
+    """A snapshot of the names in a module and in its classes. Names in classes are dotted.
+
+    `entries` are the entries that imports have added to the module's collections.
+    """
 
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
+        self.entries = remember_entries(space)
         # `_belongs_to` is called last, because few of the thousands of names are classes in this module.
         self._classes = [
             (name, dict(space_of(value)))
@@ -111,6 +118,12 @@ class Names:
                         self._remembered[owner + "." + name] = RememberedValue(value)
             self._classes = []
         return self._remembered
+
+    def forget_entries(self, before: Entries, known: Entries) -> None:
+        """Forget the entries that were added at run time: those in `before` that are not in `known`."""
+        for name, keys in before.items():
+            if name in known and name in self.entries:
+                self.entries[name] -= keys - known[name]
 
     def remember(self, name: str, value: object = ABSENT) -> None:
         """Record that a load bound a dotted name to `value`, or removed the name if there is no value."""

@@ -195,6 +195,7 @@ class SharedRegistries:
         followers.changes.record_filled(self.ids)
         for text, top in chain:
             followers.changes.remember_module(text.name)
+            followers.run_time_entries.remember_module(text.name)
             self.chain.add((text.name, top))
             if text.name not in followers.earlier_modules:
                 followers.rebuilds.forced.add((text.name, top))
@@ -321,9 +322,9 @@ class SharedRegistries:
             yield False
             return
         for entry in entries:
-            functions = list(_definitions_in(entry[1]))
+            functions = list(definitions_in(entry[1]))
             if functions:
-                yield all(any(_definition_key(each) in definitions for each in _unwrap(part)) for part in functions)
+                yield all(any(definition_key(each) in definitions for each in unwrap(part)) for part in functions)
             else:
                 yield any(type(part) is str and (part in words or part.lower() in words) for part in _flatten(entry))
 
@@ -412,7 +413,7 @@ def _flatten(value: Any, depth: int = 0) -> Iterator[Any]:
         yield value
 
 
-def _definitions_in(value: Any) -> Iterator[Any]:
+def definitions_in(value: Any) -> Iterator[Any]:
     """Yield the functions, classes and methods in a value."""
     for part in _flatten(value):
         if is_class(part) or type(part) in (types.FunctionType, types.MethodType) or hasattr(type(part), "__wrapped__"):
@@ -425,7 +426,7 @@ def _is_definition(value: Any) -> bool:
     return is_class(value) or type(value) is types.FunctionType
 
 
-def _unwrap(value: Any) -> Iterator[Any]:
+def unwrap(value: Any) -> Iterator[Any]:
     """Yield a definition, and the functions that it wraps."""
     waiting, count = [value], 0
     while waiting and count < MAX_ENTRIES:
@@ -439,7 +440,7 @@ def _unwrap(value: Any) -> Iterator[Any]:
             waiting += [each for each in cells if type(each) is types.FunctionType]
 
 
-def _definition_key(value: Any) -> tuple[str, str]:
+def definition_key(value: Any) -> tuple[str, str]:
     """Return the module and the qualified name of a definition."""
     if is_class(value):
         return str(defining_module_name(value)), str(qualified_name(value))

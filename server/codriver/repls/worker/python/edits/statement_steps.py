@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import sys
 
 from ...basics.held_definitions import ABSENT
@@ -14,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from .edited_module import EditedModule
@@ -34,7 +36,8 @@ class StatementSteps:
 
             def value() -> object:
                 try:
-                    found: object = eval(code, self.edited.space)
+                    with self._hiding_later_entries(node):
+                        found: object = eval(code, self.edited.space)
                 except Exception as error:
                     if not self._report_conflict(node, error):
                         raise
@@ -62,9 +65,18 @@ class StatementSteps:
             if isinstance(node, FUNCTION_NODES) and node.decorator_list:
                 with renewing_task(self.edited.space, node.name, self.edited.undo):
                     return run_node()
-            return run_node()
+            with self._hiding_later_entries(node):
+                return run_node()
 
         return self._wrap_preserving_identity(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
+
+    def _hiding_later_entries(self, node: ast.stmt) -> AbstractContextManager[None]:
+        """Return a context manager that hides what later statements have added to collections."""
+        followers = self.edited.followers
+        if followers is None:
+            return contextlib.nullcontext()
+        hidden: AbstractContextManager[None] = followers.later.hidden(followers.text, node)
+        return hidden
 
     def _report_conflict(self, node: ast.Expr, error: Exception) -> bool:
         """Report that a statement fails because its previous version has already added something to a parser.

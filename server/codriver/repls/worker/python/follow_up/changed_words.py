@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..effects.analysis import Analysis
     from ..module_text import Text
     from ..registrations import Registrations
+    from .later_entries import LaterEntries
     from .module_code import ModuleCode
     from .module_sources import ModuleSources
 
@@ -39,9 +40,10 @@ class ChangedWords:
         analysis: Analysis,
         registrations: Registrations,
         code: ModuleCode,
+        later: LaterEntries,
     ) -> None:
         self._edited, self.sources, self.analysis = edited, sources, analysis
-        self.registrations, self.code = registrations, code
+        self.registrations, self.code, self.later = registrations, code, later
         self.words: set[str] = set()
         self.touched: set[int] = set()
         self.truths: dict[int, bool] = {}
@@ -85,6 +87,13 @@ class ChangedWords:
         removed = [change.old for change in self._edited.comparison.changes if change.new is None]
         return [old.name for old in removed if old is not None and not old.owner and old.kind in (FUNCTION, CLASS)]
 
+    @property
+    def all_removed_names(self) -> set[str]:
+        """Return the names that statements of the previous source have bound and no statement binds now."""
+        removed = [change.old for change in self._edited.comparison.changes if change.old is not None]
+        names = {name for old in removed if not old.owner for name in names_bound_by(old.node)}
+        return names - {name for node in self.sources.text.body for name in names_bound_by(node)}
+
     def compare_values(self, deferred: set[str]) -> None:
         """Before the load, evaluate statements that may depend on it to find values that have been modified since.
 
@@ -104,7 +113,10 @@ class ChangedWords:
                     continue  # what it has registered is registered again
                 effects = self.analysis.statement_effects(old, self.sources.text.space)
                 is_pure = effects.effect is None and not effects.fills
-                value = self.code.evaluate_or_absent(self.sources.text, old.value) if names and is_pure else ABSENT
+                value: Any = ABSENT
+                if names and is_pure:
+                    with self.later.hidden(self.sources.old_text, old):
+                        value = self.code.evaluate_or_absent(self.sources.text, old.value)
                 present = self.sources.text.space.get(names[0], ABSENT) if names else ABSENT
                 if len(names) == 1 and (
                     value is ABSENT

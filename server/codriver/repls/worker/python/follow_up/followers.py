@@ -17,7 +17,7 @@ from ..name_changes import NameChanges
 from ..rebuilds import Rebuilds, deleted_names
 from ..registrations import Registrations
 from ..shared_registries import SharedRegistries
-from ..statements import FUNCTION_NODES, names_bound_by
+from ..statements import FUNCTION_NODES, IMPORT, names_bound_by
 from .changed_code import record_changed_code
 from .changed_words import ChangedWords
 from .class_follow_up import ClassFollowUp
@@ -26,10 +26,12 @@ from .existing_functions import ExistingFunctions
 from .function_follow_up import FunctionFollowUp
 from .import_follow_up import ImportFollowUp, has_module_getattr
 from .import_syntax import is_star
+from .later_entries import LaterEntries
 from .module_code import ModuleCode
 from .module_sources import ModuleSources
 from .reports import Reports
 from .retained_objects import RetainedObjects
+from .run_time_entries import RunTimeEntries
 from .signature_readers import SignatureReaders
 from .statement_follow_up import StatementFollowUp
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from ..effects.effects import Effects
     from ..module_text import Text
     from ..python_drift import Drift
+    from ..statements import Change
 
 
 class Followers:
@@ -67,7 +70,11 @@ class Followers:
         )
         self.existing = ExistingFunctions()
         self.objects = RetainedObjects(sources, analysis, changes, undo)
-        self.names = ChangedWords(edited, sources, analysis, self.registrations, code)
+        self._has_moved = bool(edited.comparison.moved) or any(
+            change.current_statement.kind == IMPORT for change in edited.comparison.changes
+        )
+        self.later = LaterEntries(sources, analysis)
+        self.names = ChangedWords(edited, sources, analysis, self.registrations, code, self.later)
         self.signatures = SignatureReaders(sources, analysis, code)
         self.functions = FunctionFollowUp(analysis, changes, code, reports, self.existing, minimal.signatures, undo)
         self._classes = ClassFollowUp(self, undo)
@@ -79,16 +86,29 @@ class Followers:
             sources, analysis, changes, code, reports, self.rebuilds, self.objects, self.names
         )
         self.shared_registries = SharedRegistries(self)
+        self.run_time_entries = RunTimeEntries(self)
+        self.objects.run_time_entries = self.run_time_entries
 
     def close(self) -> None:
         """Drop all references to objects, so that unused objects can be deleted."""
         for part in (self.existing, self.code, self.sources, self.changes, self._dependents):
             part.close()
 
+    @property
+    def changed_statements(self) -> list[Change]:
+        """Return the differences between the sources of the edited module."""
+        return self._minimal.edited.comparison.changes
+
+    @property
+    def edited_names(self) -> set[str]:
+        """Return the dotted names bound by statements that differ between the sources."""
+        return self._minimal.edited.edited_names
+
     # Before anything changes
 
     def prepare(self) -> None:
         """Before the load, evaluate statements that may depend on it to find values that have been modified since."""
+        self.run_time_entries.remember_module(self.name)
         self.names.find()
         words = self.names.words
         if not words:
@@ -173,6 +193,30 @@ class Followers:
             if not self._minimal.runs_top(top) and id(body[top]) not in plan.defined:
                 self.follow(self.text, top)
 
+    def restore_orders(self) -> None:
+        """Restore the order of the entries in dictionaries that were filled again, unless the edit moves statements."""
+        if not self._has_moved:
+            self.objects.restore_orders()
+
+    def finish(self, others: list[Text]) -> None:
+        """Complete the collections that were filled again, and what was computed from them."""
+        self.restore_orders()
+        self.update_readers(others)
+        self.run_time_entries.settle()
+
+    def update_readers(self, others: list[Text]) -> None:
+        """Evaluate statements again that have read a dictionary before all modules had filled it again."""
+        refilled = self.objects.refilled_dictionaries
+        evaluated = self.statements.evaluated_tops
+        for text in [self.text, *others] if refilled else ():
+            for top in sorted(top for name, top in evaluated if name == text.name):
+                node = text.body[top]
+                effects = self.effects(node, text)
+                is_assignment = isinstance(node, (ast.Assign, ast.AnnAssign))
+                is_pure = is_assignment and effects.effect is None and not effects.fills
+                if is_pure and any(id(value) in refilled for value in self.later.collections_read(effects)):
+                    self.statements.evaluate(text, node)
+
     def has_run(self, text: Text, top: int) -> bool:
         """Return whether the load has run a statement because it was edited, or has created its class again."""
         is_edited = text.name == self.name and self._minimal.runs_top(top)
@@ -206,6 +250,7 @@ class Followers:
         found = self.find_importers()
         for name in self._dependents.reached:
             self.changes.remember_module(name)
+            self.run_time_entries.remember_module(name)
         return found
 
     def dependent_statements(self, text: Text) -> Iterator[int]:

@@ -12,7 +12,8 @@ from ..enum_members import is_enum
 from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of, stores_more
 from ..rebuilds import refers_to_function
 from ..registrations import REGISTRY_TYPES
-from ..stored_attributes import instance_dict_of, module_dict
+from ..shared_registries import definition_key, definitions_in, unwrap
+from ..stored_attributes import attribute_dict, instance_dict_of, module_dict
 from ..successors import share_attributes
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..module_text import Text
     from ..name_changes import NameChanges
     from .module_sources import ModuleSources
+    from .run_time_entries import RunTimeEntries
 
 LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
@@ -42,6 +44,8 @@ class RetainedObjects:
 
     def __init__(self, sources: ModuleSources, analysis: Analysis, changes: NameChanges, undo: UndoRecord) -> None:
         self.sources, self.analysis, self.changes, self.undo = sources, analysis, changes, undo
+        self._orders: dict[int, tuple[dict[Any, Any], list[tuple[str, object]]]] = {}
+        self.run_time_entries: RunTimeEntries | None = None
 
     def restore_identity(self, text: Text, name: str, old: Any, node: Any = None) -> None:
         """Restore the previous object of a name if it is equal to the new one or can receive its contents.
@@ -104,8 +108,7 @@ class RetainedObjects:
                 return False
             self.replace_contents(old, new)
             return True
-        if share_attributes(old, new, self.undo):
-            self.changes.refilled[id(old)] = None
+        if self.share(old, new):
             return True
         kind = type(old)
         bases = order_of(kind)
@@ -127,6 +130,7 @@ class RetainedObjects:
         before = {**(attributes or {}), **{name: value[1] for name, value in values.items()}}
         now = {**(fresh or {}), **{name: value[2] for name, value in values.items()}}
         self.changes.record_attribute_changes(old, before, now)
+        self._record_entries(old, before)
         for slot, previous, value in values.values():
             self.undo.record_undo(_set_slot, slot, old, previous)
             _set_slot(slot, old, value)
@@ -135,12 +139,60 @@ class RetainedObjects:
             refill(attributes, fresh)
         return True
 
+    def share(self, old: Any, new: Any) -> bool:
+        """Let an application object share the attributes of another. Return whether that was possible."""
+        before = attribute_dict(old)
+        is_shared = share_attributes(old, new, self.undo)
+        if is_shared:
+            self._record_entries(old, before)
+            self.changes.refilled[id(old)] = None
+        return is_shared
+
+    def _record_entries(self, owner: Any, collections_before: dict[str, Any]) -> None:
+        """Record the contents of the collections in an object before they are replaced."""
+        for attribute, value in collections_before.items():
+            if self.run_time_entries is not None and type(attribute) is str:
+                self.run_time_entries.record(owner, attribute, value)
+
     def replace_contents(self, old: Any, new: Any) -> None:
         """Replace the contents of a collection with those of another."""
         before = old.copy()
+        self._record_entries(old, {"": before})
+        if isinstance(old, dict):
+            self._orders.setdefault(id(old), (old, [_source_of_entry(key, item) for key, item in before.items()]))
         self.changes.refilled[id(old)] = None
         self.undo.record_undo(refill, old, before)
         refill(old, new)
+
+    @property
+    def refilled_dictionaries(self) -> set[int]:
+        """Return the ids of the dictionaries that were filled again."""
+        return {*self._orders}
+
+    def restore_orders(self) -> None:
+        """Restore the previous order of the entries in dictionaries that several modules have filled again.
+
+        Modules that import one another in their middle fill a dictionary in turns, but are updated one after the other.
+        A new entry stays after the entry that it follows.
+        """
+        for value, before in self._orders.values():
+            entries = {key: _source_of_entry(key, item) for key, item in value.items()}
+            positions = {entry: position for position, entry in enumerate(before)}
+            known = [key for key, entry in entries.items() if entry in positions]
+            if len({entries[key][0] for key in known}) < 2 or len(known) != len({entries[key] for key in known}):
+                continue
+            followers: dict[Any, list[Any]] = {}
+            previous: Any = ABSENT
+            for key, entry in entries.items():
+                if entry in positions:
+                    previous = key
+                else:
+                    followers.setdefault(previous, []).append(key)
+            ordered = [key for _, key in sorted((positions[entries[key]], number) for number, key in enumerate(known))]
+            if ordered != [*range(len(known))]:
+                keys = [ABSENT, *(known[number] for number in ordered)]
+                groups = [[key, *followers.get(key, ())] for key in keys]
+                refill(value, {key: value[key] for group in groups for key in group if key is not ABSENT})
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
         """Give an object the class of its replacement if that class was re-created.
@@ -164,6 +216,12 @@ class RetainedObjects:
         """Return whether an expression calls a cached function, which returns the same object to other callers."""
         function = node.func if isinstance(node, ast.Call) else None
         return isinstance(function, ast.Name) and type(text.space.get(function.id)) is LRU_CACHE_TYPE
+
+
+def _source_of_entry(key: object, value: Any) -> tuple[str, object]:
+    """Return the module and the name of the first definition in an entry, or its key if it has none."""
+    found = next(((each for part in definitions_in(value) for each in unwrap(part))), None)
+    return ("", id(key)) if found is None else definition_key(found)
 
 
 def _slot_value(slot: Any, owner: object) -> Any:

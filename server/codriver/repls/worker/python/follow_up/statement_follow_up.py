@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import os
 import sys
 import types
 import weakref
@@ -14,7 +15,8 @@ from ..equal_values import is_alike
 from ..rebuilds import is_setattr
 from ..signal_senders import SIGNAL_LIBRARIES, connects_receiver
 from ..statements import BLOCK_STATEMENTS, assigned_names, comparable_dump, line_range, names_bound_by
-from ..stored_attributes import module_dict
+from ..stored_attributes import is_module, module_dict
+from .changed_words import NAMESPACE_READERS
 from .import_syntax import is_bound_again
 from .retained_objects import refill
 
@@ -50,6 +52,7 @@ class StatementFollowUp:
 
     `evaluated` contains the names in the edited module that were computed again although their statements were not
     edited.
+    `evaluated_tops` contains the statements that ran again, by module and position.
     """
 
     def __init__(
@@ -66,16 +69,17 @@ class StatementFollowUp:
         self.sources, self.analysis, self.changes, self.code = sources, analysis, changes, code
         self.reports, self.rebuilds, self.objects, self.names = reports, rebuilds, objects, names
         self.evaluated: set[str] = set()
+        self.evaluated_tops: set[tuple[str, int]] = set()
 
     def follow(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         """Run a statement again if it depends on a change and has no external effects. Report it otherwise."""
         effects = self.analysis.statement_effects(node, text.space)
-        if not self.changes.is_affected(effects):
+        if not self.changes.is_affected(effects) and not self._reads_removed_names(text, effects):
             self._report_incomplete(text, node, effects)
             return
         names = [name for name in assigned_names(node) if name.isidentifier()]
         if self._depends_on_namespace(text, effects):
-            if names and self._value_now(text, node) is not text.space.get(names[0], ABSENT):
+            if names and not self._evaluate_namespace(text, top, node, names):
                 self.reports.report(
                     text, node, "the value was computed from the names in its module, which have changed"
                 )
@@ -85,7 +89,7 @@ class StatementFollowUp:
         if self._has_added_same_objects(text, node):
             return
         if self._is_only_setter(text, node):
-            self._run_or_report(text, node, effects)
+            self._run_or_report(text, top, node, effects)
             return
         if effects.effect is not None:
             if self._connects_receiver(text, node) and self.changes.has_only_changed_classes(effects):
@@ -113,7 +117,7 @@ class StatementFollowUp:
         if isinstance(node, ast.Expr) and not is_repeatable:
             return
         if isinstance(node, (ast.Assert, ast.Expr)):
-            self._run_or_report(text, node, effects)
+            self._run_or_report(text, top, node, effects)
             return
         bound = names_bound_by(node)
         chains = [name for name in bound if len(self.rebuilds.statement_chain(text, name)) > 1]
@@ -136,7 +140,7 @@ class StatementFollowUp:
         elif isinstance(node, ast.While):
             self.reports.report(text, node, f"the statement used {self.changes.cause(effects)}, which has changed")
         else:
-            self._run_or_report(text, node, effects)
+            self._run_or_report(text, top, node, effects)
 
     def _only_counts(self, node: Any, effects: Effects) -> bool:
         """Return whether an assignment only changes attributes of functions, such as a counter of calls."""
@@ -173,7 +177,7 @@ class StatementFollowUp:
     def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
         """Return whether a statement is only affected because it reads all names in its module.
 
-        Such a statement is not run again, because names bound after it now exist.
+        Such a statement is not simply run again, because names bound after it now exist.
         """
         guessed = {(text.name, "**")} & effects.guesses
         if not guessed:
@@ -207,10 +211,60 @@ class StatementFollowUp:
         """
         present = text.space.get(assigned_names(node)[0], ABSENT)
         try:
-            value = eval(self.code.compile(text, ast.Expression(node.value), "eval"), text.space)
+            with self.names.later.hidden(text, node):
+                value = eval(self.code.compile(text, ast.Expression(node.value), "eval"), text.space)
         except Exception:  # an error in user code
             return ABSENT
         return present if is_alike(present, value) else value
+
+    def _reads_removed_names(self, text: Text, effects: Effects) -> bool:
+        """Return whether a statement reads all names in its module, some of which will be removed."""
+        is_reader = (text.name, "**") in effects.guesses and effects.effect is None and not effects.fills
+        return is_reader and text is self.sources.text and bool(self.names.all_removed_names)
+
+    def _evaluate_namespace(self, text: Text, top: int, node: Any, names: list[str]) -> bool:
+        """Compute a value from the names that an import has bound when it evaluates the statement.
+
+        Return whether that was possible, or the value is up to date.
+        """
+        present = text.space.get(names[0], ABSENT)
+        parts = list(ast.walk(node.value))
+        readers = [
+            part for part in parts
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and not part.args
+            and part.func.id in NAMESPACE_READERS
+        ]  # fmt: skip
+        if not readers or len(names) != 1:
+            return self._value_now(text, node) is present
+        space = {name: value for name, value in text.space.items() if name not in self._names_bound_later(text, top)}
+        try:
+            with self.names.later.hidden(text, node):
+                value = eval(self.code.compile(text, ast.Expression(node.value), "eval"), space)
+        except Exception:  # an error in user code
+            return False
+        if is_alike(present, value):
+            return True
+        if any(isinstance(part, (ast.Lambda, ast.Yield)) for part in parts) or type(value) not in COPIED_TYPES:
+            return False  # its functions would not see changes to the names of the module
+        text.space[names[0]] = value
+        self.objects.restore_identity(text, names[0], present, node)
+        self.changes.record_update(text.name, names[0])
+        if text.name == self.sources.name:
+            self.evaluated.add(names[0])
+        return True
+
+    def _names_bound_later(self, text: Text, top: int) -> set[str]:
+        """Return the names that only statements from a position on bind, and those that the edit has removed."""
+        earlier = {name for node in text.body[:top] for name in names_bound_by(node)}
+        later = {name for node in text.body[top:] for name in names_bound_by(node)} - earlier
+        written = earlier | later
+        for name, value in text.space.items():
+            submodule = f"{text.name}.{name}"
+            if name not in written and is_module(value) and module_dict(value).get("__name__") == submodule:
+                is_deleted = not os.path.exists(str(module_dict(value).get("__file__")))
+                if is_deleted or not self.names.later.is_reached(text, top, submodule):
+                    later.add(name)
+        return later | (self.names.all_removed_names - written if text.name == self.sources.name else set())
 
     def _is_same_branch(self, text: Text, top: int, node: Any) -> bool:
         """Return whether the condition of an `if` still has the same result and its branch is not affected."""
@@ -279,10 +333,11 @@ class StatementFollowUp:
             for target in assigned
         )
 
-    def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
+    def _run_or_report(self, text: Text, top: int, node: Any, effects: Effects) -> None:
         cause = self.changes.cause(effects)
+        self.evaluated_tops.add((text.name, top))
         try:
-            self._evaluate(text, node)
+            self.evaluate(text, node)
             self._report_order(text, node, effects)
         except Exception as error:  # an error in user code
             self.reports.report(
@@ -302,7 +357,7 @@ class StatementFollowUp:
                 why = f"line {line_range(node)[0]}: the attributes of {name} are in a different order"
                 self.reports.lasting.append((text.name, ", ".join(assigned_names(node)), why))
 
-    def _evaluate(self, text: Text, node: Any) -> None:
+    def evaluate(self, text: Text, node: Any) -> None:
         """Run a statement that only binds names. Previous objects that equal the new objects are retained."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
@@ -314,7 +369,8 @@ class StatementFollowUp:
                 if before[name] is not ABSENT and not is_bound_again(text, node, name):
                     del text.space[name]
         try:
-            self.code.run(text, node)
+            with self.names.later.hidden(text, node):
+                self.code.run(text, node)
         except BaseException:
             for name, value in before.items():
                 if value is not ABSENT:
