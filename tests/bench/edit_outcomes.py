@@ -38,6 +38,7 @@ TABLES = (
     "combinations",
     "mixtures",
     "assortments",
+    "departments",
     "dependents",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"

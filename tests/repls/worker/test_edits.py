@@ -13,6 +13,7 @@ import edits_of_assortments
 import edits_of_classes
 import edits_of_combinations
 import edits_of_commits
+import edits_of_departments
 import edits_of_features
 import edits_of_frameworks
 import edits_of_idioms
@@ -63,6 +64,7 @@ TABLES = {
     "objects": edits_of_objects.ALL[::EVERY],
     "reviews": edits_of_reviews.ALL[:: 2 * EVERY],
     "commits": edits_of_commits.ALL[::EVERY],
+    "departments": edits_of_departments.ALL[:: 2 * EVERY],
     "sites": edits_of_sites.ALL[::EVERY],
     "systems": edits_of_systems.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],

@@ -16,6 +16,7 @@ from .admin_models import renew_admin_models
 from .assigned_modules import AssignedModules
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
+from .django_settings import outdated_settings
 from .edits.load_steps import LoadStep
 from .edits.member_updates import PREVIOUS_MEMBER_REASON
 from .edits.minimal_load import MinimalLoad
@@ -216,6 +217,8 @@ class ModuleLoad:
             followers.update_late_dependents(others)
         with Reporting(self.report_failure):
             followers.finish(others)
+            for owner, part, why in outdated_settings(followers.changes.has_changed):
+                followers.reports.lasting.append((owner, part, why))
         with Reporting(self.report_failure):
             for changed, source, before in renewed:  # what dependents have bound again after its importers were updated
                 self.renewed += self._renew_importers(changed, source, before)

@@ -204,6 +204,8 @@ class NameChanges:
             return self._has_class_changed(module, name[:-2], name[-1])
         first, _, rest = name.partition(".")
         before = self.before.get(module)
+        if before is not None and name == "**":
+            return any(self.has_changed(module, each) for each in self._data_names(module))
         if before is None or name.endswith(")"):
             return False
         now = module_dict(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
@@ -217,6 +219,14 @@ class NameChanges:
         if rest and is_class(now):
             return self._has_attribute_changed(now, rest)
         return id(now) in self.refilled
+
+    def _data_names(self, module: str) -> set[str]:
+        """Return the names in a module that refer to data now or did before, rather than to code."""
+        now = module_dict(sys.modules[module]) if module in sys.modules else {}
+        code = (types.FunctionType, types.ModuleType)
+        spaces = [self.before.get(module, {}), now]
+        values = [(name, value) for space in spaces for name, value in space.items() if name[:2] != "__"]
+        return {name for name, value in values if not is_class(value) and not issubclass(type(value), code)}
 
     def _has_instance_changed(self, module: str, name: str, attribute: str) -> bool:
         """Return whether an attribute of an object has changed because the object was replaced or filled again."""

@@ -10,7 +10,7 @@ import ast
 import types
 
 from ...basics.held_definitions import defining_module_name, is_class, order_of
-from ..statements import FUNCTION_NODES
+from ..statements import FUNCTION_NODES, names_bound_by
 from ..stored_attributes import module_dict
 from .abstract_values import Value, class_value
 from .effects import Effects, class_read
@@ -60,7 +60,11 @@ class Analysis:
 
     def body_effects(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
         """Return the effects of statements or expressions in the body of the class `kind`."""
-        scope = Scope(space, class_names(kind))
+        nodes = list(nodes)
+        names = class_names(kind)
+        for name in {name for node in nodes for name in names_bound_by(node)} & space.keys():
+            names.pop(name, None)  # a statement such as `limit = limit` reads the name of the module
+        scope = Scope(space, names)
         scope.is_class = kind is not None
         scope.kind = kind
         with self._interpreter as found:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 
-from ...basics.held_definitions import is_class, space_of
+from ...basics.held_definitions import defining_module_name, is_class, order_of, space_of
+from ..stored_attributes import attribute_dict
 from .abstract_values import Value, class_value, roots_of
 from .analyzed_call import AnalyzedCall
+from .effects import function_read
 from .pure_calls import SIGNATURE_READING_LIBRARIES
 from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, unbound_attribute
 
@@ -72,12 +74,26 @@ class ClassCreation:
                     self.runs.run(
                         found, [value if name == "__init__" else Value(roots_of(meta), meta), *given], node, words
                     )
+        for base in lived if hooks != "metaclass" else ():
+            self._read_declared_attributes(base)
         before, self.found.created = self.found.created, kind
         for base in lived if hooks != "metaclass" else ():
             hook = function_in(unbound_attribute(base, "__init_subclass__"))
             if self.workspace.has_function(hook):
                 self.runs.run(hook, [value], node, words)
         self.found.created = before
+
+    def _read_declared_attributes(self, base: Any) -> None:
+        """Record the functions in a base class that SQLAlchemy calls when it creates a class.
+
+        Source: `declared_attr` in its documentation.
+        """
+        for kind in order_of(base)[:-1]:
+            for value in list(space_of(kind).values()):
+                is_declared = str(defining_module_name(type(value))).startswith("sqlalchemy.")
+                function = attribute_dict(value).get("fget") if is_declared else None
+                if self.workspace.has_function(function):
+                    self.found.reads.add(function_read(function, "()"))
 
     def decorate(self, node: Any, value: Value, scope: Scope) -> Value:
         """Visit the calls of decorators, and return the value of the decorated definition."""

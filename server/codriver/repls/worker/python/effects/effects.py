@@ -37,6 +37,7 @@ class Effects:
     - `C.+` means the names of all attributes of `C`.
     - `C.=` means all attributes of `C` except its methods.
     - `f(...)` means the signature of the function `f`.
+    - `**` means all names in a module that refer to data.
 
     In `guesses`, `**` means all names in a module, `C.%` means any code in the class `C`, and the module `*` with
     `.name` means the attribute `name` of any class.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 import types
 
 from ...basics.held_definitions import is_class, order_of, space_of
-from ..stored_attributes import attribute_dict
+from ..stored_attributes import attribute_dict, is_module, module_dict
 from .effects import class_read, function_read
 from .pure_calls import CONFIGURATION_READING_METHODS, SIGNATURE_READING_LIBRARIES
 from .static_attributes import UNKNOWN_OBJECT, function_in, library_of, slot_value, unbound_attribute
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 DEFERRED_ATTRIBUTE = "deferred_functions"
 """The attribute with the functions that a Flask blueprint calls when it is registered. Source: `Blueprint.record`."""
+
+
+def module_name_of(value: object) -> str | None:
+    """Return the name of a module, or None if the value is not a module."""
+    return str(module_dict(value).get("__name__")) if is_module(value) else None
 
 
 class LibraryReads:
@@ -45,6 +51,9 @@ class LibraryReads:
         for argument in every if method in CONFIGURATION_READING_METHODS else ():
             if is_class(argument.live):
                 self.found.read_class(argument.live)
+            name = argument.live if type(argument.live) is str else module_name_of(argument.live)
+            if name is not None and name in sys.modules:
+                self.found.reads.add((name, "**"))
         if owner is not None and is_class(owner.live) and self.workspace.has_class(owner.live):
             found = function_in(unbound_attribute(owner.live, method))
             if type(found) is types.FunctionType and not self.workspace.has_function(found):

@@ -76,7 +76,11 @@ class Statements:
             self.visit_all(node.orelse, scope)
         elif isinstance(node, (ast.If, ast.While, ast.Assert)):
             self.expressions.visit_condition(node.test, scope)
-            self.visit_all((child for child in ast.iter_child_nodes(node) if child is not node.test), scope)
+            is_none = _tests_none(node.test, scope) if isinstance(node, ast.If) else None
+            if is_none is not None:
+                self.visit_all(node.body if is_none else node.orelse, scope)
+            else:
+                self.visit_all((child for child in ast.iter_child_nodes(node) if child is not node.test), scope)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node, scope)
         elif isinstance(node, ast.Delete):
@@ -221,3 +225,15 @@ def _source_of_import(node: ast.ImportFrom, scope: Scope) -> str:
     with contextlib.suppress(ImportError, ValueError):
         source = importlib.util.resolve_name(source, package if type(package) is str else None)
     return source
+
+
+def _tests_none(node: ast.expr, scope: Scope) -> bool | None:
+    """Return the result of a comparison of a parameter with None, if the parameter is known to be None."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Name) or scope.names is None:
+        return None
+    value = scope.names.get(node.left.id)
+    operator, other = node.ops[0], node.comparators[0]
+    is_known = len(node.ops) == 1 and value is not None and value.live is None and node.left.id not in scope.globals
+    if not is_known or not isinstance(other, ast.Constant) or other.value is not None:
+        return None
+    return True if isinstance(operator, ast.Is) else False if isinstance(operator, ast.IsNot) else None

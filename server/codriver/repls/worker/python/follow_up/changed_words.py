@@ -80,6 +80,13 @@ class ChangedWords:
         )
         if self.words and (not is_function_only or "__dir__" in self.sources.text.space):
             self.words |= NAMESPACE_READERS
+            if self._is_configuration():
+                self.words.add(self.sources.name.rpartition(".")[2])
+
+    def _is_configuration(self) -> bool:
+        """Return whether another module may pass the edited module as a configuration to an application."""
+        is_data = any(not change.current_statement.owner for change in self._edited.comparison.changes)
+        return is_data and any(b"from_object" in (load.data or b"") for load in list(self.sources.loads.values()))
 
     @property
     def removed_names(self) -> list[str]:
