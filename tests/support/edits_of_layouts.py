@@ -770,6 +770,5 @@ ALL = with_expected(
     false=[
         "sqlalchemy posts: a length in a mixin",
         "sqlalchemy posts: a default of a column",
-        "tool: a limit of a validator and a default",
     ],
 )
