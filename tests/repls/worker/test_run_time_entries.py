@@ -6,7 +6,7 @@ import sys
 import pytest
 from project_texts import ProjectTexts
 
-from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.basics.undo_records import UndoRecords
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 

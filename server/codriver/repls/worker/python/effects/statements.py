@@ -77,7 +77,7 @@ class Statements:
         elif isinstance(node, (ast.If, ast.While, ast.Assert)):
             self.expressions.visit_condition(node.test, scope)
             is_none = _tests_none(node.test, scope) if isinstance(node, ast.If) else None
-            if is_none is not None:
+            if is_none is not None and isinstance(node, ast.If):
                 self.visit_all(node.body if is_none else node.orelse, scope)
             else:
                 self.visit_all((child for child in ast.iter_child_nodes(node) if child is not node.test), scope)
