@@ -74,7 +74,7 @@ ASKS_FOR_TIMES = {
     "net/relay_install.py": "the oldest goes first",
     "features/jupyter/kernels/connection_files.py": "the newest kernel, and a folder within its clock's step",
     "features/run/final_output.py": "the newest output of an ended process",
-    "repls/launch/processes.py": "a port file older than the REPL that listens",
+    "repls/launch/port_files.py": "a port file older than the REPL that listens",
 }
 
 
