@@ -11,16 +11,9 @@ from live_server import Live
 
 from codriver.log import memory
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
-from codriver.log.memory import (
-    MAX_DOCUMENTS,
-    MAX_RUN_BYTES,
-    MAX_WRITE_PAUSE_S,
-    Document,
-    EarlierRuns,
-    Memory,
-    RunRecorder,
-)
+from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
 from codriver.log.output_log import OutputLog
+from codriver.log.run_recorder import MAX_WRITE_PAUSE_S, EarlierRuns, RunRecorder, pause_after_write_s
 
 OUT = "evaluationOutput"
 
@@ -313,7 +306,7 @@ def test_unwritable_documents_are_reported_once(tmp_path, caplog, monkeypatch):
 
 @pytest.mark.parametrize(("elapsed_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
 def test_the_pause_between_writes_is_longer_on_a_slow_disk(elapsed_s, rests_s):
-    assert memory.pause_after_write_s(elapsed_s) == rests_s
+    assert pause_after_write_s(elapsed_s) == rests_s
 
 
 def output_of(live, *arguments):

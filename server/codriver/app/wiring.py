@@ -42,9 +42,10 @@ from codriver.log.evaluation_transcripts import SpillCapacity, Transcripts
 from codriver.log.history import History
 from codriver.log.image_files import ImageFiles
 from codriver.log.logbook import Logbook
-from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
+from codriver.log.memory import Document, Memory, run_id
 from codriver.log.redaction import Redactor
 from codriver.log.remarks import Remarks
+from codriver.log.run_recorder import EarlierRuns, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer

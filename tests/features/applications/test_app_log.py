@@ -14,9 +14,10 @@ from codriver.log.event_store import DEFAULT_MAX_EVENTS
 from codriver.log.history import History
 from codriver.log.log_entries import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry
 from codriver.log.logbook import Logbook
-from codriver.log.memory import Memory, RunRecorder
+from codriver.log.memory import Memory
 from codriver.log.output_log import LogQuery, OutputLog
 from codriver.log.redaction import Redactor
+from codriver.log.run_recorder import RunRecorder
 
 CODE = "evaluatedCode"
 SECRET = "sk-Tr4vel-light-0042"
