@@ -48,7 +48,7 @@ def test_a_control_character_is_escaped_as_in_source_code(text, displayed):
 
 
 @given(STRANGE)
-def test_escaping_is_idempotent_and_encodable(text):
+def test_escaping_control_characters_is_idempotent_and_gives_encodable_text(text):
     assert escape_controls(escape_controls(text)) == escape_controls(text)
     escape_controls(text).encode()
     assert "\n" not in escape_to_one_line(text)
@@ -56,7 +56,7 @@ def test_escaping_is_idempotent_and_encodable(text):
 
 
 @given(STRANGE)
-def test_json_is_equivalent_and_contains_no_control_characters(text):
+def test_json_for_the_terminal_is_equivalent_and_contains_no_control_characters(text):
     displayed = encode_for_terminal({text: [text]})
     assert json.loads(displayed) == json.loads(json.dumps({text: [text]}))
     assert not any(map(is_obeyed, displayed))

@@ -405,7 +405,7 @@ async def test_the_writing_loop_saves_added_entries(path):
     assert stored(path) == (code(1),)
 
 
-async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monkeypatch):
+async def test_the_idle_writing_loop_is_woken_by_an_entry_from_another_thread(path, monkeypatch):
     monkeypatch.setattr(module, "SYNC_INTERVAL_S", 0.001)
     history, _ = started(path)
     async with anyio.create_task_group() as tasks:
@@ -420,7 +420,7 @@ async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monke
     assert stored(path) == (code(1), code(2))
 
 
-async def test_the_loop_survives_a_failing_disk_and_reports_start_and_end_once(path, caplog, monkeypatch):
+async def test_the_writing_loop_survives_a_disk_failure_and_reports_its_start_and_end_once(path, caplog, monkeypatch):
     monkeypatch.setattr(module, "SYNC_INTERVAL_S", 0.01)
     received = []
     history, _ = started(path)
@@ -762,7 +762,7 @@ def test_the_size_of_an_entry_is_the_larger_of_its_sizes_in_memory_and_on_disk(t
 # A start reads the two ends of the file; the entries are read in a thread
 
 
-def test_a_start_does_not_wait_for_old_entries_to_be_read_but_readers_do(path):
+def test_readers_wait_until_old_entries_are_loaded_but_the_start_does_not(path):
     ended(path, code(1), code(2))
     history = History(path)
     line, report = history.start()

@@ -85,7 +85,7 @@ def test_unnamed_conversations_of_a_client_are_two_callers(live, key):
         assert who(client, "a") == first
 
 
-def test_unnamed_code_of_one_conversation_is_not_attributed_to_a_named_one(live):
+def test_code_of_an_unnamed_conversation_is_not_attributed_to_a_named_one(live):
     def call(conversation, tool="evaluate_code", **arguments):
         params = {"name": tool, "arguments": arguments, "_meta": {"threadId": conversation}}
         return client.request("tools/call", params)["result"]["structuredContent"]
@@ -97,7 +97,7 @@ def test_unnamed_code_of_one_conversation_is_not_attributed_to_a_named_one(live)
 
 
 @pytest.mark.served("memory")
-def test_claude_code_is_recognized_by_its_session_after_a_restart(live):
+def test_claude_code_is_recognized_by_its_session_id_after_a_restart(live):
     def who(name, session, **arguments):
         command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
         with Relayed(command, {**live.environ, "CLAUDE_CODE_SESSION_ID": session}, name=name) as client:

@@ -188,7 +188,7 @@ async def test_a_caller_that_gets_no_slot_in_time_gets_the_number_of_waiting_cal
             gate.open.set()
 
 
-async def test_a_slot_is_reused_only_after_a_pause_if_its_work_took_long():
+async def test_a_slot_is_reused_only_after_a_pause_if_the_previous_call_was_slow():
     shares, gate = FairThreads(1, rests=True), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:

@@ -41,27 +41,27 @@ def test_a_user_without_a_name_is_reported_by_number(file):
     )
 
 
-def test_without_kernel_information_a_recent_file_of_the_user_is_accepted(file):
+def test_without_kernel_information_a_recent_port_file_of_the_user_is_accepted(file):
     assert listener_distrust_reason(None, file) is None
 
 
-def test_without_kernel_information_a_file_from_before_boot_is_refused(file):
+def test_without_kernel_information_a_port_file_older_than_the_boot_is_refused(file):
     os.utime(file, (LONG_AGO, LONG_AGO))
     assert "was written before this machine started" in listener_distrust_reason(None, file)
 
 
-def test_without_kernel_information_a_world_writable_file_is_refused(file):
+def test_without_kernel_information_a_world_writable_port_file_is_refused(file):
     posix_only.set_mode(file, 0o602)
     assert "other users may write to it" in listener_distrust_reason(None, file)
 
 
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a file to another user: run the tests as root")
-def test_without_kernel_information_a_file_of_another_user_is_refused(file):
+def test_without_kernel_information_a_port_file_of_another_user_is_refused(file):
     posix_only.give_away(file)
     assert "belongs to another user" in listener_distrust_reason(None, file)
 
 
-def test_without_kernel_information_a_missing_file_is_refused(tmp_path):
+def test_without_kernel_information_a_missing_port_file_is_refused(tmp_path):
     assert "cannot be checked" in listener_distrust_reason(None, tmp_path / "gone")
 
 

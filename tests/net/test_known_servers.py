@@ -40,7 +40,7 @@ def test_a_workspace_is_listed_until_it_is_forgotten(workspace):
     assert noted_workspaces() == ()
 
 
-def test_the_note_of_a_deleted_workspace_is_removed(workspace):
+def test_the_record_of_a_deleted_workspace_is_removed(workspace):
     write_note(workspace)
     workspace.rmdir()
     assert noted_workspaces() == ()
@@ -48,7 +48,7 @@ def test_the_note_of_a_deleted_workspace_is_removed(workspace):
 
 
 @pytest.mark.parametrize("how", ["of another", "a link", "open to others", "too long", "relative", "no path"])
-def test_a_note_not_written_by_a_server_is_ignored(workspace, tmp_path, how):
+def test_a_workspace_record_that_no_server_wrote_is_ignored(workspace, tmp_path, how):
     place = workspace_state_directory(workspace) / NOTE_NAME
     place.parent.mkdir(parents=True)
     texts = {"of another": os.fsencode(tmp_path), "too long": b"/x" * 8192, "relative": b"some", "no path": b"\0"}

@@ -144,7 +144,7 @@ main()
     assert run("status").returncode == 3
 
 
-def test_a_stop_recorded_before_the_clock_was_set_back_does_not_count(workspace, monkeypatch):
+def test_a_stop_recorded_before_the_clock_was_set_back_is_ignored(workspace, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(workspace.parent / "state"))
     os.close(mark_start(workspace))  # creates the state directory
     requested_ms = time.time_ns() // 10**6

@@ -115,7 +115,7 @@ def test_without_a_token_nothing_is_stored_for_the_port(tmp_path, state):
         assert not (state / "doors").exists()
 
 
-def test_a_stale_claim_is_replaced(tmp_path):
+def test_a_stale_claim_to_a_workspace_is_replaced(tmp_path):
     with claim_workspace(tmp_path, is_alive=nobody) as retained:
         retained.publish(ALIVE)
         saved = {name: (tmp_path / name).read_text() for name in ("port", "server.json")}
@@ -225,7 +225,7 @@ def test_a_file_in_place_of_the_directory_is_reported(tmp_path):
 @pytest.mark.parametrize(
     "wrong", [{"pid": 0}, {"pid": -1}, {"pid": 10**30}, {"port": 0}, {"port": 65536}, {"startedAt": "x"}, {"host": 5}]
 )
-def test_a_record_with_an_invalid_value_is_harmless(tmp_path, wrong):
+def test_a_registration_record_with_an_invalid_value_is_harmless(tmp_path, wrong):
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD | wrong))
     with claim_workspace(tmp_path, is_alive=nobody):
         assert not (tmp_path / "server.json").exists()
@@ -304,6 +304,6 @@ def test_a_server_records_its_host(tmp_path):
         assert remote_server_host(directory) == ""
 
 
-def test_the_commands_that_start_a_server_are_named(tmp_path):
+def test_the_error_for_a_missing_server_names_the_commands_that_start_one(tmp_path):
     with pytest.raises(NoServerError, match="or pass --start to eval, load, test, call or tools"):
         connect(tmp_path)

@@ -33,7 +33,7 @@ TOLD = {"context": "line 2", "block": "no"}
 @pytest.mark.parametrize(
     ("source", "message"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})]
 )
-def test_the_query_of_a_start_hook_includes_a_preceding_compaction(source, message):
+def test_a_hook_at_session_start_reports_whether_the_conversation_was_compacted(source, message):
     given = {"hook_event_name": "SessionStart", "source": source}
     assert tool_arguments("claude-code", "started", given) == {"event": "started", "who": "claude-code", **message}
 

@@ -304,7 +304,7 @@ def test_a_cancelled_handshake_is_not_repeated(relay, host):
     assert peer.read() == STATELESS
 
 
-def test_a_pipelined_handshake_without_an_answer_is_sent_whole_to_the_next_server(relay, host):
+def test_an_unanswered_pipelined_handshake_is_sent_whole_to_the_next_server(relay, host):
     relay.send(INITIALIZE, INITIALIZED)
     peer = host.accept()
     assert [peer.read(), peer.read()] == [INITIALIZE, INITIALIZED]

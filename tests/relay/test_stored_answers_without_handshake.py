@@ -99,7 +99,7 @@ def test_a_request_with_incomplete_client_information_is_left_to_the_server(cold
     assert cold.serve().read() == item
 
 
-def test_a_list_answered_from_the_cache_has_no_cache_lifetime(cold, monkeypatch):
+def test_a_tool_list_answered_from_the_cache_has_no_cache_lifetime(cold, monkeypatch):
     lasting = {"ttlMs": 3_600_000}
     cold.store(monkeypatch, **{**KEPT, "greeting": {**DISCOVERED, **lasting}, "tools": {**LISTED, **lasting}})
     listed(cold)

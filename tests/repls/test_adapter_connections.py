@@ -123,7 +123,7 @@ async def test_an_unknown_host_is_reported():
             pass
 
 
-async def test_an_error_of_the_caller_is_not_wrapped():
+async def test_an_error_raised_by_the_caller_is_not_wrapped():
     with pytest.raises(LookupError, match="mine"):
         async with adapter("basilisp"):
             raise LookupError("mine")

@@ -115,7 +115,7 @@ async def test_completions_are_found_in_the_given_namespace(name):
     ("hy", "(import os)", "os.pa", "os.path"),
     ("hy", "(import os)", "os.path.", "os.path.join"),
 ])  # fmt: skip
-async def test_completions_are_found_in_what_precedes_the_dot(name, code, prefix, candidate):
+async def test_completions_after_a_dot_come_from_the_name_before_it(name, code, prefix, candidate):
     async with adapter(name) as (opened, _):
         await evaluate(opened, evaluation(code))
         assert candidate in await completed(opened, prefix, None)
@@ -238,7 +238,7 @@ async def test_basilisp_test_results_list_failures_first(name):
 
 
 @pytest.mark.parametrize("name", ["basilisp", "lisp"])
-async def test_slow_basilisp_compilation_happens_once(name):
+async def test_basilisp_programs_are_compiled_only_once(name):
     kept = '(python/len (python/vars (.get (.-modules (python/__import__ "sys")) "_codriver_forms")))'
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation("(ns suite.once (:require [basilisp.test :refer [deftest]]))", "(deftest a)"))

@@ -123,7 +123,7 @@ async def test_input_that_code_waits_for_is_requested_and_sent(name):
         assert {identity for identity, _ in events} == {"e"}
 
 
-async def test_late_output_belongs_to_its_evaluation(name):
+async def test_late_output_is_attributed_to_the_evaluation_that_caused_it(name):
     if WORDS[name].late is None:
         pytest.skip("this server loses the output of threads")
     async with adapter(name) as (opened, events):
@@ -164,7 +164,7 @@ async def test_queries_are_answered_while_code_runs(name):
         tasks.cancel_scope.cancel()
 
 
-async def test_every_operation_refuses_an_unknown_session_and_closing_it_is_harmless(name):
+async def test_operations_that_need_a_session_refuse_an_unknown_one(name):
     async with adapter(name) as (opened, _):
         for capability, operation in operation_calls(opened, "other").items():
             if capability in opened.profile.capabilities:

@@ -75,12 +75,12 @@ def test_doctor_checks_the_port_file_of_a_repl_kind(tmp_path):
         assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port has port {port}"]
 
 
-def test_a_repl_kind_is_started_by_its_name_and_gets_its_key():
+def test_a_repl_requested_by_kind_gets_the_session_key_of_that_kind():
     found = _configured_command("moon")
     assert (found.key, found.dialect, found.keyed) == ("moon", "moonlisp", True)
 
 
-def test_a_repl_recipe_has_program_arguments_and_port_file(tmp_path):
+def test_a_repl_recipe_includes_the_program_its_arguments_and_the_port_file(tmp_path):
     program = write(tmp_path / "bin" / "moonrise")
     program.chmod(0o755)
     found = find_recipe("moon", tmp_path, {"PATH": str(program.parent)})
@@ -109,13 +109,13 @@ def test_a_workspace_can_request_a_repl_kind_by_name(tmp_path):
     ("dialect", "loads", "refuses"),
     [("python", ".py", ".clj"), ("hy", ".hy", ".py"), ("basilisp", ".cljc", ".py"), ("clojurescript", ".cljs", ".py")],
 )
-def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
+def test_a_dialect_loads_only_files_of_its_language_family(dialect, loads, refuses):
     suffixes = kinds.loadable_suffixes(dialect)
     assert loads in suffixes
     assert refuses not in suffixes
 
 
-def test_every_detectable_dialect_has_its_own_key():
+def test_every_detectable_dialect_has_its_own_session_key():
     displayed = [var.name for var in vars(dialects).values() if isinstance(var, Dialect) and var.name != "unknown"]
     keys = {dialect: kinds.session_key_for_dialect(dialect) for dialect in displayed}
     assert len(set(keys.values())) == len(keys)

@@ -64,7 +64,7 @@ def test_only_one_process_at_a_time_can_borrow_a_server(process, tmp_path):
     assert len(running(tmp_path)) == 2
 
 
-def test_a_server_ends_with_the_last_process_using_it_however_that_process_ends(process, tmp_path):
+def test_a_shared_server_ends_with_its_last_user_however_that_process_ends(process, tmp_path):
     first, second = process(), process()
     address = request(first, "borrow")
     request(first, "give back")
@@ -83,7 +83,7 @@ def test_a_server_whose_owner_has_exited_cannot_be_borrowed_again(process, tmp_p
     assert request(second, "borrow") != address
 
 
-def test_a_server_that_has_exited_is_replaced():
+def test_a_shared_server_that_has_exited_is_replaced():
     ours = real_repls.repl("python")
     ours.kill()
     assert real_repls.repl("python").is_running()

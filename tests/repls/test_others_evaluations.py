@@ -33,7 +33,7 @@ def test_code_evaluated_by_a_person_is_attributed_to_them_in_the_log(client):
     ]
 
 
-def test_the_next_answer_mentions_the_persons_evaluation(client):
+def test_the_next_answer_mentions_an_evaluation_by_a_person(client):
     evaluate(client, "(+ 1 1)")
     evaluate(client, '(human "price = 8" 0 8)')
     until(lambda: ["evaluationResults", "8"] in log_of(client, "jupyter"), "his value in the log")

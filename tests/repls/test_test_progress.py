@@ -55,19 +55,19 @@ def test_progress_records_are_extracted_however_the_output_is_split(places):
     "\x1e", "a\x1eb\n", '\x1e{"codriver": "tests", nonsense}\n', '\x1e{"codriver": "tests"}\n', "\x1e\x1e{}\n",
     '\x1e{"codriver": "tests", "tests": 1, "passed": 1, "rows": [{}]}\n',
 ])  # fmt: skip
-def test_output_that_only_resembles_a_record_is_left_unchanged(text):
+def test_output_that_only_resembles_a_progress_record_is_left_unchanged(text):
     progress = TestProgress()
     assert progress.feed(text) + progress.flush() == text
     assert progress.run is None
 
 
 @given(st.text(alphabet='\x1e{"codriver: tests}\n'))
-def test_all_other_output_is_passed_on(text):
+def test_output_other_than_progress_records_is_passed_on_unchanged(text):
     progress = TestProgress()
     assert "".join(progress.feed(item) for item in text) + progress.flush() == text
 
 
-def test_a_record_contains_no_line_feed_except_at_its_end():
+def test_a_progress_record_contains_no_line_feed_except_at_its_end():
     stream = Printed()
     SoFar(stream).report(1, [{**RED, "actual": "a\nb"}])
     assert stream.text.count("\n") == 1

@@ -21,7 +21,7 @@ def test_time_spent_waiting_for_a_processor_extends_the_grace_time_after_the_las
     assert has_exit_time_left(elapsed_s, starved_s) is may_go_on
 
 
-def test_time_while_the_server_was_suspended_does_not_reduce_the_time_to_exit():
+def test_time_during_which_the_server_was_suspended_does_not_reduce_the_time_to_exit():
     finished = TimeSinceFinished()
     for now_s, starved_s in ((100.0, 3.0), (100.5, 3.25), (700.0, 4.0), (700.5, 4.0)):
         finished.advance(now_s, starved_s)

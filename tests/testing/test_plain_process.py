@@ -369,7 +369,7 @@ def test_slow():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a job ends with its owner")
-def test_a_run_ends_with_a_killed_server(project):
+def test_a_test_run_ends_when_its_server_is_killed(project):
     folder = project(SLOW)
     code = "import sys, process_runs; process_runs.run(process_runs.Path(sys.argv[1]))"
     path = {"PYTHONPATH": str(Path(process_runs.__file__).parent)}

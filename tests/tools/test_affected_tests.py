@@ -95,7 +95,7 @@ def test_a_passing_edit_reports_how_many_tests_ran_and_why(live, client):
     assert (answer["tests"]["passed"], answer["chosen"]) == expected, answer
 
 
-def test_files_whose_records_are_incomplete_are_not_left_out(live, client):
+def test_a_file_of_which_only_some_tests_were_recorded_still_runs(live, client):
     """Only one of its two tests has run since the file was changed past the server."""
     text = FILES["test_doubled.py"].replace("def test_other():\n    pass", "def test_other():\n    assert 1")
     (live.workspace / "test_doubled.py").write_text(text)
@@ -216,7 +216,7 @@ def test_a_new_test_that_fails_without_the_edit_does_not_roll_it_back(live, clie
         file.unlink()
 
 
-def test_tests_that_executed_the_changed_code_run_first_including_new_parameters(live, client):
+def test_tests_that_executed_the_changed_code_run_first_with_any_new_parameters(live, client):
     if not live.notes_what_runs:
         pytest.skip("functions are recorded from Python 3.12 on")
     # No import leads from this test to the file: only its last run does.
@@ -234,7 +234,7 @@ def test_tests_that_executed_the_changed_code_run_first_including_new_parameters
         (live.workspace / "test_far.py").unlink()
 
 
-def test_a_run_by_changed_files_runs_only_the_tests_that_import_them(client, live):
+def test_selecting_tests_by_changed_files_runs_only_tests_that_import_them(client, live):
     """The file was changed without the server, and a test of another file failed before."""
     assert not client.call("run_tests", paths=["test_flow.py"], args=["-k", "no_such_name"])["ok"]
     answer = client.call("run_tests", affectedBy=["lone.py"], detail=True)

@@ -266,7 +266,7 @@ def test_a_refusal_lists_the_fields_of_an_object_within_a_list():
 
 
 @pytest.mark.parametrize("text", ["[1, 2", "[NaN]", "[" * 300 + "]" * 300, "[" + "1," * 200_000 + "1]", "", "nothing"])
-def test_text_that_cannot_be_parsed_as_a_list_becomes_its_only_item(text):
+def test_text_that_cannot_be_parsed_as_a_list_becomes_a_list_of_one_item(text):
     assert read(TOOLS["repl_output_log"].arguments, inputs=text) == {"inputs": [text]}
 
 

@@ -153,7 +153,7 @@ def test_the_log_returns_newest_rows_within_budget_and_more_with_a_limit(live):
         assert more["count"] > answer["count"]
 
 
-def test_an_explicit_row_limit_returns_those_rows_with_shortened_texts(live):
+def test_an_explicit_row_limit_returns_that_many_rows_with_shortened_texts(live):
     with live.client() as client:
         for number in range(3):
             client.call("evaluate_code", code=f'(println (str (repeat "x" 9000) {number}))')
@@ -164,7 +164,7 @@ def test_an_explicit_row_limit_returns_those_rows_with_shortened_texts(live):
         assert call_tool(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
 
 
-def test_search_results_also_fit_the_budget(live, printed):
+def test_search_results_also_fit_the_answer_budget(live, printed):
     with live.client() as client:
         answer, length = call_tool(client, "get_evaluation", evaluationId=printed, grep="7")
         assert length <= BUDGET

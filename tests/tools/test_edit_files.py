@@ -36,7 +36,7 @@ def greet(live):
     return file
 
 
-def test_a_batch_is_applied_reported_and_undone(client, greet):
+def test_a_batch_of_edits_is_applied_reported_and_undone(client, greet):
     answer = client.call("edit_files", edits=[GOOD_DAY, SHOUT])
     assert answer["ok"]
     [row] = answer["files"]

@@ -123,7 +123,7 @@ def test_unprotected_files_can_be_edited(name):
     assert not refusal(name)
 
 
-def test_without_evaluation_alternate_data_streams_do_not_count_as_code():
+def test_alternate_data_streams_do_not_count_as_code_if_evaluation_is_disabled():
     off = Settings(enable_mcp_repl_evaluation=False)
     assert refusal("notes.md:x.py", off)
     assert not refusal("x.PY", off)

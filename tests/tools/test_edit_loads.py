@@ -181,7 +181,7 @@ class TestNotLoaded:
             assert not (live.workspace / "a.clj").exists()
             assert client.call("edit_files", edits=[FORM])["ok"]
 
-    def test_without_a_matching_session_the_file_is_written_with_a_suggestion(self, tmp_path):
+    def test_an_edit_without_a_matching_session_is_written_with_advice_on_how_to_load_it(self, tmp_path):
         with serving(tmp_path, "--repl", "python") as live, live.client() as client:
             data = {"type": "create", "filePath": "a.edn", "content": "{:a 1}\n"}
             data_only = {**data, "filePath": "b.edn"}

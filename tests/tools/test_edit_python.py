@@ -69,7 +69,7 @@ def test_only_changed_definitions_are_loaded_and_module_state_survives(live, cli
     assert shop.read_text() == SHOP
 
 
-def test_undoing_a_loaded_edit_reports_where_it_still_runs(client, shop):
+def test_undoing_a_loaded_edit_reports_where_its_code_is_still_in_effect(client, shop):
     assert edit(client, shop, RATE, HALF, load=True)["ok"]
     assert client.call("undo_edit")["note"] == f"py still runs the edited code: load_file {shop.name}"
     assert evaluate(client, "shop.rate(1)") == "3"
@@ -157,7 +157,7 @@ class TestRollback:
         return lambda: evaluate(client, f"({code}) == before") == "True"
 
     @pytest.mark.parametrize("name", ["affected", "file", "node"])
-    def test_an_edit_that_passes_is_kept_with_its_tests_counted(self, client, shop, tests, name):
+    def test_an_edit_whose_tests_pass_is_kept_and_reports_their_number(self, client, shop, tests, name):
         chosen = {"affected": "affected", "file": tests.name, "node": f"{tests.name}::test_rate"}[name]
         answer = edit(client, shop, RATE, load=True, test=[chosen], onFailure="restore")
         assert answer["ok"], answer
@@ -190,7 +190,7 @@ class TestRollback:
         reported = resource["result"]["contents"][0]["text"]
         assert f"{tests.name}::test_rate" not in reported
 
-    def test_a_failing_edit_stays_without_the_restore_option(self, client, shop, tests):
+    def test_a_failing_edit_is_kept_without_the_restore_option(self, client, shop, tests):
         answer = edit(client, shop, {**RATE, "code": "def rate(order): return 0"}, load=True, test=[tests.name])
         assert (answer["reason"], "restored" in answer, answer["files"][0]["applied"]) == ("tests-failed", False, True)
         assert "return 0" in shop.read_text()
@@ -288,7 +288,7 @@ class TestRollback:
         assert (answer["ok"], answer["reason"]) == (False, "no-tests"), answer
         assert "test_nothing" in answer["message"]
 
-    def test_restoring_the_loaded_code_by_an_edit_adds_no_note_about_the_load(self, client, shop, tests):
+    def test_an_edit_that_restores_the_loaded_code_adds_no_note_about_the_load(self, client, shop, tests):
         shop.write_text(SHOP.replace("return 2", "return 1"))
         answer = edit(client, shop, {"oldText": "return 1", "newText": "return 2"}, load=True, test=["affected"])
         assert (answer["ok"], "load" in answer["files"][0], "notes" in answer) == (True, False, False), answer

@@ -142,7 +142,7 @@ def test_a_load_that_never_started_reports_what_blocked_it(tmp_path):
     assert "added" in file.read_text()
 
 
-def test_an_edit_that_passes_is_kept_with_its_tests_counted(client, core, as_before):
+def test_an_edit_whose_tests_pass_is_kept_and_reports_their_number(client, core, as_before):
     same = {**PRICE, "newForm": "(def price (+ 1 1))"}
     answer = edit(client, core, same, test=["affected"], onFailure="restore")
     assert answer["ok"], answer
@@ -179,7 +179,7 @@ def test_an_edit_without_tests_is_kept(live, client):
     assert (answer["ok"], "notTested" in answer, "added" in file.read_text()) == (True, True, True), answer
 
 
-def test_undoing_a_loaded_edit_reports_where_it_still_runs(live, client):
+def test_undoing_a_loaded_edit_reports_where_its_code_is_still_in_effect(live, client):
     file = write(live, "undone", "(ns shop.undone)\n\n(def price 2)\n")
     assert client.call("load_file", filePath=str(file))["ok"]
     change = {"type": "replace", "line": 3, "targetLineText": "(def price 2)", "newForm": "(def price 9)"}

@@ -195,7 +195,7 @@ class TestRefusals:
         assert reported[1][1].startswith("the brackets in the new text do not balance")
         assert reported[2][1] == "a.clj already exists. Edit the file, or pass overwrite: true to replace it"
 
-    async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
+    async def test_appended_text_is_checked_even_if_the_created_file_has_unbalanced_brackets(self, editor):
         reported = await refusal(
             editor,
             ("n.clj", CreateFile("(ns n")),

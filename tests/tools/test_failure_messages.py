@@ -49,20 +49,20 @@ def test_advice_about_pytest_options_is_left_out():
     assert message_of(own, "RuntimeError") == f"RuntimeError: {own}"
 
 
-def test_later_rows_describe_the_difference_instead_of_two_shortened_values():
+def test_failures_after_the_first_describe_the_difference_instead_of_shortened_values():
     assert message_of(SHORTENED).startswith("assert ['Usage")
     later = message_of(SHORTENED, is_first=False)
     assert later.startswith("At index 7 diff: '--help' != ")
     assert message_of("assert 1 == 2\n +  where 1 = one()", is_first=False).startswith("assert 1 == 2")
 
 
-def test_brief_rows_describe_the_first_difference():
+def test_failures_reported_briefly_describe_the_first_difference():
     groups = [failed(f"test_{number}", SHORTENED) for number in range(5)]
     rows = failure_rows(groups, WORKSPACE)
     assert rows[4]["message"] == "At index 7 diff: '--help' != '--help  Show this message.'"
 
 
-def test_a_statement_is_included_once():
+def test_a_statement_that_fails_in_several_tests_is_included_once():
     groups = [failed(f"test_{number}", "assert 1 == 2") for number in range(2)]
     sources = {group.test.nodeid: FailureSource("assert price(1) == 2") for group in groups}
     rows = failure_rows(groups, WORKSPACE, sources)

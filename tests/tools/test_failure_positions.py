@@ -72,7 +72,7 @@ def test_the_failure_of_a_lisp_file_includes_the_number_of_its_form(live, client
     ("code", "own"),
     [("(defn h [] (zork 1))", []), ("(defn f [] (/ 1 0))\n(defn g [] (f))\n(g)", ["f", "g"])],
 )
-def test_a_lisp_trace_is_reduced_to_user_frames_and_whole_on_request(client, code, own):
+def test_a_lisp_stack_trace_is_reduced_to_user_frames_unless_requested_whole(client, code, own):
     error = failure(client, code=code, replSessionKey="lpy")
     named = [frame.partition(" ")[0] for frame in error.get("trace", [])]
     assert named[: len(own)] == own

@@ -37,12 +37,12 @@ def test_a_failure_is_reported_with_the_matching_lines(client):
     assert answer["error"]["class"] == "ZeroDivisionError"
 
 
-def test_code_reads_the_lines_of_stdin(client):
+def test_code_reads_input_from_the_lines_of_the_stdin_argument(client):
     answer = evaluate(client, "first, second = input('a? '), input('b? ')\n(first, second)", stdin="1\n\n")
     assert answer["result"] == "('1', '')"
 
 
-def test_the_end_of_stdin_leaves_code_waiting_and_unread_lines_are_counted(client):
+def test_too_few_lines_of_stdin_leave_code_waiting_and_unread_lines_are_counted(client):
     waiting = evaluate(client, "(input(), input())", stdin="1")
     assert waiting["status"] == "needs-input"
     assert any("pass stdin" in note for note in waiting["notes"])

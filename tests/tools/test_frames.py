@@ -97,7 +97,7 @@ def test_frames_of_an_earlier_error_have_no_numbers(client, py):
     assert [frame for frame in old["frames"] if "frame" in frame] == []
 
 
-def test_a_session_without_failures_has_no_frame(client):
+def test_a_session_without_failures_has_no_frames(client):
     answer = client.call("evaluate_code", code="1", frame=0, isolate=True, who="careful", replSessionKey="py")
     assert (answer["reason"], "nothing has failed" in answer["message"]) == ("no-frame", True)
 

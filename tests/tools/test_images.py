@@ -146,7 +146,7 @@ def test_a_data_frame_is_returned_as_text(client):
         ),
     ],
 )
-def test_image_representations_of_a_class_are_used(client, body, kind):
+def test_image_representations_defined_by_a_class_are_used(client, body, kind):
     fields, images = call_with_images(
         client, f"class Drawn:\n    {body}\n    def __repr__(self): return 'drawn'\nDrawn()"
     )

@@ -45,7 +45,7 @@ def rows(client):
     return {item["key"]: item for item in row.get("lanes", ())}
 
 
-def test_lanes_share_definitions_but_not_the_last_error(pair, kind):
+def test_sessions_of_clients_share_definitions_but_not_the_last_error(pair, kind):
     alpha, beta = pair
     defined = alpha.call("evaluate_code", code="(defn shared [] 41)")
     # Its name may still be that of a lane which is being closed.
@@ -92,7 +92,7 @@ def test_printing_in_two_lanes_alternately_does_not_crash_the_repl(pair, kind):
     assert [item.call("evaluate_code", code="1")["generation"] for item in pair] == [1, 1]
 
 
-def test_lanes_are_listed_only_if_there_are_others_besides_the_callers_own(live, kind):
+def test_sessions_of_clients_are_listed_only_if_others_exist_besides_the_callers_own(live, kind):
     with live.client(name="gamma") as gamma:
         gamma.call("evaluate_code", code="1")
         until(lambda: not rows(gamma), "the lanes of clients that left to end")
@@ -105,7 +105,7 @@ def test_lanes_are_listed_only_if_there_are_others_besides_the_callers_own(live,
             assert [lanes[f"{KEYS[kind]}/helper"][name] for name in ("client", "who")] == ["delta", "helper"]
 
 
-def test_the_answer_to_the_first_evaluation_of_a_lane_includes_no_extra_notes(live):
+def test_the_answer_to_the_first_evaluation_of_a_client_includes_no_extra_notes(live):
     with live.client(name="quiet") as quiet:
         assert quiet.call("evaluate_code", code="1")["notes"] == []
 
@@ -130,7 +130,7 @@ def test_each_client_has_its_own_namespace_and_a_key_selects_the_shared_session(
         assert beta.call("evaluate_code", code="*1")["result"] == "43"
 
 
-def test_each_conversation_of_a_client_has_its_own_lane(tmp_path):
+def test_each_conversation_of_a_client_has_its_own_session(tmp_path):
     with serving(tmp_path, "--repl", "none", "--nrepl", str(repl("jvm").endpoint.port)) as live:
         with live.client(name="codex-like") as client:
             until_connected(client)

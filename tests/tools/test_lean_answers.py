@@ -72,12 +72,12 @@ def test_a_load_does_not_return_the_name_of_what_was_loaded(given):
     assert "result" in omit_known_fields(FULL | {"result": "3"}, replace(ANN, loads=True))
 
 
-def test_only_an_evaluation_that_failed_omits_its_hint():
+def test_a_lean_answer_omits_the_hint_of_a_failed_but_not_of_an_interrupted_evaluation():
     assert "hint" in omitted_fields(status="failed", reason="evaluation-failed", hint="read error")
     assert "hint" not in omitted_fields(status="interrupted", reason="timed-out", hint="read notes")
 
 
-def test_the_first_form_is_not_numbered():
+def test_an_error_in_the_first_form_omits_the_form_number():
     assert omit_known_fields(FULL | {"error": {"class": "E", "form": 1}}, ANN)["error"] == {"class": "E"}
     assert omit_known_fields(FULL | {"error": {"class": "E", "form": 2}}, ANN)["error"] == {"class": "E", "form": 2}
 

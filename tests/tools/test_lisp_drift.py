@@ -88,7 +88,7 @@ def test_edited_new_and_removed_names_are_reported(world):
     assert ("gone", "rate", "") in world.compare()
 
 
-def test_an_evaluated_definition_is_reported_with_caller_and_evaluation(world):
+def test_an_evaluated_definition_is_reported_with_its_caller_and_evaluation_id(world):
     world.evaluate("(defn cost [x] 5)", who="bob")
     world.evaluate("(def extra 1)", who="ann")
     assert world.compare() == [("redefined", "cost", "bob, e-2"), ("gone", "extra", "ann, e-3")]
@@ -283,7 +283,7 @@ def rebind(world, name, text=None, **how):
     "(alter-var-root #'rate inc)", "(alter-var-root (var rate) inc)", "(intern 'shop 'rate 3)", "(intern *ns* 'rate 3)",
     "(.bindRoot #'shop/rate 3)",
 ])  # fmt: skip
-def test_a_changed_var_root_is_reported_with_its_caller(world, text):
+def test_a_changed_var_root_is_reported_with_the_caller_that_changed_it(world, text):
     world.compare()
     rebind(world, "rate", text, who="bob")
     assert world.compare() == [("redefined", "rate", "bob, e-2")]

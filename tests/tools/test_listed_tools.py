@@ -227,7 +227,7 @@ def test_a_restart_removes_no_tool_and_notifies_no_client(live):
         assert [message for message in client.notifications if message["method"] == CHANGED] == []
 
 
-def test_a_session_row_is_short_unless_a_program_requests_all_capabilities(tmp_path):
+def test_sessions_are_listed_briefly_unless_a_program_requests_all_capabilities(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         with live.client() as client:
             until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")

@@ -197,7 +197,7 @@ def test_stacks_are_reported_once(client):
     assert get_evaluation(client, answer["evaluationId"], part="stacks")["text"]
 
 
-def test_the_hint_for_running_or_reading_code_is_given_once_per_caller(live):
+def test_the_hint_for_code_that_runs_or_waits_for_input_is_given_once_per_caller(live):
     with live.client() as client, live.client() as other:
         answer = client.call("evaluate_code", code=STEPS.format(2), detail=False)
         assert any(READING in note for note in answer["notes"])
@@ -281,7 +281,7 @@ def test_the_least_recently_served_caller_is_evicted():
     assert (dict(reported.get(0)), dict(reported.get(1))) == ({}, {"stdout": 5})
 
 
-def test_positions_never_move_back():
+def test_output_positions_never_move_back():
     reported = ReportedPositions()
     reported.advance("ann", {"stdout": 5})
     reported.advance("ann", {"stdout": 3, "stderr": 2})

@@ -49,7 +49,7 @@ def test_a_load_is_refused_while_an_evaluation_of_the_same_caller_runs(live, cli
     assert unfinished(client) == 1
 
 
-def test_a_refusal_names_the_caller_of_the_evaluation_in_the_way(live):
+def test_a_refusal_names_the_caller_whose_evaluation_is_still_running(live):
     with live.client(name="ann") as connection:
         answer = connection.call("evaluate_code", code="(wait)", timeoutMs=100)
         refused = connection.call("evaluate_code", code="1", who="reader")

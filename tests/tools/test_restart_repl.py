@@ -114,7 +114,7 @@ def test_a_caller_without_definitions_is_not_notified_of_a_restart(tmp_path):
         assert evaluated(newcomer, "3") == []
 
 
-def test_a_caller_that_ends_a_process_is_notified_of_its_exit_only(tmp_path):
+def test_a_caller_that_ends_a_repl_process_is_notified_only_of_the_exit(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == []
         restart(other, replSessionKey="py", timeoutMs=60_000)
@@ -139,7 +139,7 @@ def test_a_process_exit_is_reported_as_the_reason_even_if_the_watchdog_notices_i
         assert "the process ended with status 3" in note
 
 
-def test_each_caller_is_notified_once_even_if_its_lane_changes_after_a_reconnect(tmp_path):
+def test_each_caller_is_notified_once_even_if_its_session_changes_after_a_reconnect(tmp_path):
     with (
         fresh("hy") as server,
         cutting_proxy(f"nrepl://{server.endpoint}") as (proxy, _),

@@ -6,7 +6,7 @@ from codriver.app.hot_reload import source_file_stamps
 from codriver.tools.ledgers.own_saves import SavedFiles
 
 
-def test_the_watcher_recognizes_files_saved_by_codriver_by_their_stamps(tmp_path):
+def test_files_saved_by_codriver_are_recorded_with_the_stamps_that_the_watcher_compares(tmp_path):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1\n")
     saves = SavedFiles()

@@ -114,7 +114,7 @@ def test_a_discovered_kernel_is_used_only_if_the_caller_has_named_it(others, tmp
 
 
 @pytest.mark.parametrize("is_dropped", [True, False], ids=["dropped", "stopped"])
-def test_after_the_end_of_a_named_kernel_no_other_session_is_chosen_silently(is_dropped):
+def test_no_other_session_is_silently_chosen_after_a_named_kernel_ends(is_dropped):
     stopped = replace(KERNEL, phase="stopped", note="the kernel died")
     state = state_of(OURS) if is_dropped else state_of(OURS, stopped)
     if is_dropped:
@@ -130,7 +130,7 @@ def test_after_the_end_of_a_named_kernel_no_other_session_is_chosen_silently(is_
     assert resolve_session(state, None, used=[KERNEL.id, OURS.id]).key == "py"
 
 
-def test_a_stand_in_repl_is_not_replaced_by_a_kernel_that_the_caller_named():
+def test_a_fallback_repl_is_not_replaced_by_a_kernel_that_the_caller_named():
     stand_in = replace(OURS, awaits_trust=True)
     target = resolve_session(state_of(KERNEL, stand_in), None, used=[KERNEL.id])
     assert (target.key, target.displaced, target.alternatives) == ("analysis", (), ("py",))

@@ -18,7 +18,7 @@ def test_the_wait_for_an_unknown_session_ends_with_the_time_limit_of_the_call(tm
         assert (answer["reason"], answer["sessions"]) == ("unknown-session", ["py"])
 
 
-def test_an_unknown_session_is_refused_when_the_discovery_time_is_over(tmp_path):
+def test_an_unknown_session_is_refused_after_the_time_for_discovery(tmp_path):
     with serving(tmp_path, "--repl", "python", durations="found_s=0.1") as live, live.client() as client:
         answer = client.call("evaluate_code", code="1", replSessionKey="nowhere", timeoutMs=600_000)
         assert answer["reason"] == "unknown-session"

@@ -18,7 +18,7 @@ def chosen(*repls, **how):
     return target.key, target.displaced
 
 
-def test_a_stand_in_repl_is_replaced_by_the_projects_own_repl_even_after_use():
+def test_a_fallback_repl_is_replaced_by_the_projects_own_repl_even_after_use():
     stand_in, own = repl("clj", "clojure", waits=True), repl("nrepl", "clojure", kind="port-file")
     assert chosen(stand_in) == ("clj", ())
     assert chosen(stand_in, own, used=("clj",)) == ("nrepl", ("clj",))
@@ -26,7 +26,7 @@ def test_a_stand_in_repl_is_replaced_by_the_projects_own_repl_even_after_use():
     assert chosen(stand_in, coming) == ("clj", ())
 
 
-def test_a_stand_in_python_repl_is_replaced_by_lisp_but_still_loads_python_files():
+def test_a_fallback_python_repl_is_replaced_by_lisp_but_still_loads_python_files():
     stand_in, own = repl("py", "python", stands_in="this is Python instead"), repl("nbb", "nbb")
     assert chosen(stand_in, own) == ("nbb", ("py",))
     assert chosen(stand_in, own, dialects=("python",)) == ("py", ())

@@ -141,7 +141,7 @@ def test_a_duration_is_counted_back_from_now(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["00:00", "23:59", "9:30", "09:30:15", "today"])
-def test_a_time_of_day_means_its_last_occurrence(text):
+def test_a_time_of_day_refers_to_its_most_recent_occurrence(text):
     found = parse_time(text, NOON_MS)
     assert NOON_MS - 86_400_000 <= found <= NOON_MS
 

@@ -200,7 +200,7 @@ def numbered_part(text, start, end):
     return "\n".join(f" {number:>{width}} {line}".rstrip() for number, line in enumerate(lines, first))
 
 
-def test_the_source_of_a_python_definition_can_be_copied_and_that_of_a_lisp_form_has_line_numbers(client):
+def test_source_code_has_line_numbers_in_lisp_but_not_in_python(client):
     assert source(client, "py", "shapes.area") == part_of(PYTHON, "def area", "\ndef _")
     assert source(client, "py", "shapes.Round") == 'class Round:\n    """A round shape."""'
     assert source(client, "py", "shapes.LIMIT") == "LIMIT = 3"

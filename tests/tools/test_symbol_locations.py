@@ -189,7 +189,7 @@ def test_a_name_that_no_file_defines_is_refused(client, symbol):
     assert client.call("symbol_info", symbol=symbol)["reason"] == "unknown-symbol"
 
 
-def test_a_bare_name_is_found_in_the_files_in_the_workspace(client, live):
+def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
     package = live.workspace / "warehouse"
     package.mkdir(exist_ok=True)
     (package / "shelves.py").write_text("def shelf_of(item):\n    return 7\n\n\ndef _shelf_row():\n    pass\n")
@@ -223,7 +223,7 @@ def test_a_bare_name_with_several_definitions_lists_them(client, live):
     assert names == ["first_place.is_placed_twice(x) :1", "second_place.is_placed_twice(x) :1"]
 
 
-def test_members_source_and_patterns_are_available_for_a_module_that_is_not_imported(client, live):
+def test_members_and_source_of_a_module_can_be_looked_up_without_importing_it(client, live):
     package = live.workspace / "store"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("")

@@ -56,7 +56,7 @@ def test_the_command_for_a_copied_process_sets_its_hash_seed(tmp_path):
     assert expected.strip() in seen.pop()
 
 
-def test_the_status_row_of_a_warm_process_includes_its_memory_and_hash_seed():
+def test_the_status_of_a_preloaded_test_process_includes_its_memory_and_hash_seed():
     state = StartState(
         is_warm=True,
         python="/py",

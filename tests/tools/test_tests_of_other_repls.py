@@ -240,7 +240,7 @@ APPLICATION = (
 )
 
 
-def test_an_application_in_an_unaccepted_workspace_runs_pytest_itself(tmp_path):
+def test_an_application_in_an_unaccepted_workspace_runs_pytest_in_its_own_process(tmp_path):
     with serving(tmp_path, "--on-demand", "--repl", "none") as live, live.client() as client:
         (live.workspace / "test_shop.py").write_text("def test_one():\n    assert 1 == 2\n")
         (live.workspace / "empty.py").write_text("")

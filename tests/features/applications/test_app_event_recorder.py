@@ -95,7 +95,7 @@ def test_malformed_events_are_skipped(recording, frame):
 
 
 @pytest.mark.parametrize("text", ["", "{not json", "[1]", "7", "[" * 100_000])
-def test_malformed_frames_and_those_of_removed_repls_are_ignored(recording, text):
+def test_malformed_event_frames_and_frames_from_removed_repls_are_ignored(recording, text):
     recording.receive(text)
     recording.receive(json.dumps({"sub": "s1", "events": [event(1)]}), repl="r9")
     assert recording.rows == []

@@ -118,7 +118,7 @@ async def test_events_listed_by_category_are_in_line_order_with_other_entries():
     assert lines(await logs.listed(category=["appEvent"], by="bob")) == []
 
 
-async def test_a_lean_row_omits_fields_that_repeat_the_text_of_an_event():
+async def test_a_lean_answer_omits_event_fields_that_repeat_the_text_of_the_event():
     logs = Logs()
     logs.record_event(
         "342 fx db/write app d86 0.25ms", op="fx", name="db/write", frame="app", cause=86, ms=0.25, app_id=342

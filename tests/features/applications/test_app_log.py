@@ -256,7 +256,7 @@ def test_listeners_are_notified_of_each_event_while_they_listen(app, caplog):
     assert "line 5" in caplog.text
 
 
-def test_threads_recording_in_both_logs_share_no_line_number(log, app):
+def test_threads_recording_in_both_logs_never_use_the_same_line_number(log, app):
     seen, go = [], threading.Barrier(4)
 
     def fill(record):

@@ -155,7 +155,7 @@ async def test_a_stopped_stream_is_not_renewed(server):
     assert server.queries == []
 
 
-async def test_the_core_is_only_observed_while_there_are_streams(server):
+async def test_the_core_is_observed_only_while_there_are_event_streams(server):
     assert server.core._observers == ()
     server.streams.start(FIRST)
     server.streams.start(SECOND)

@@ -147,7 +147,7 @@ def test_list_sessions_summarizes_what_an_application_supports(client):
     client.call("watch_app", stop=watched)
 
 
-def test_health_lists_the_bands_and_changes_nothing(client):
+def test_reading_the_health_of_an_application_lists_its_features_without_changing_it(client):
     assert inspect(client, "health") == inspect(client, "health")
     health = inspect(client, "health")
     assert health["frames"] == ["shop"]
@@ -156,7 +156,7 @@ def test_health_lists_the_bands_and_changes_nothing(client):
     assert len(json.dumps(health)) < 330
 
 
-def test_a_dispatched_event_is_handled_and_its_changes_are_in_its_epoch(client):
+def test_the_changes_made_by_a_dispatched_event_are_recorded_in_an_epoch(client):
     answer = change(client, "dispatch", event="['order/add', 3]", sync=True, who="ann")
     assert answer["changes"] == ["changed ['count']: 0 -> 3", "added ['orders', 0]: 3"]
     diff = inspect(client, "diff", epochId=answer["epochId"])
@@ -184,7 +184,7 @@ accessors.ACCESSORS["epochs"] = lambda asked: whole({name: asked[name] for name 
 """
 
 
-def test_filtering_epochs_by_path_requires_the_diff_band(client):
+def test_filtering_epochs_by_path_requires_recorded_differences(client):
     change(client, "dispatch", event="['order/add', 4]", sync=True)
     client.call("evaluate_code", code=OLDER, who="setup")
     refused = client.call("inspect_app", what="epochs", path="orders")
@@ -292,7 +292,7 @@ def test_a_refused_change_has_a_known_reason_and_changes_nothing(client, argumen
     assert f" error {reason} " in inspect(client, "trace", limit=1)["lines"][0]
 
 
-def test_a_reset_can_be_undone_by_the_epoch_in_its_answer(client):
+def test_a_state_reset_can_be_undone_with_the_epoch_id_that_it_returns(client):
     before = inspect(client, "state")["value"]
     answer = change(client, "reset", value="{'count': 9}")
     assert inspect(client, "state")["value"] == "{'count': 9}"

@@ -64,7 +64,7 @@ def test_dispatching_an_event_without_a_handler_fails():
 
 
 @pytest.mark.parametrize(("application", "most"), [("re-frame2", 20), ("causa", 50)])
-def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, most):
+def test_every_event_caused_by_a_dispatch_names_who_dispatched_it(application, most):
     [row] = [row for row in RECORDED[application] if row["asked"].get("filter") == {"origin": "claude-1"}]
     answer = convert_answer("trace", row["told"])
     assert 3 < answer["count"] <= most
@@ -93,7 +93,7 @@ def test_an_epoch_names_its_cause_and_is_marked_failed_if_its_handler_failed():
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
-def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
+def test_the_location_of_a_handler_is_found_even_if_its_accessor_finds_none(application):
     [row] = [row for row in RECORDED[application] if row["accessor"] == "handlers" and row["asked"].get("id")]
     places = {
         (item["kind"], item["file"], item["line"]) for item in convert_answer("handlers", row["told"])["handlers"]
@@ -102,13 +102,13 @@ def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
 
 
 @pytest.mark.parametrize("accessor", ["epochs", "diff", "machines"])
-def test_a_missing_namespace_is_an_error_and_not_an_empty_list(accessor):
+def test_a_request_for_a_missing_namespace_fails_instead_of_returning_an_empty_list(accessor):
     answer = answer_of("re-frame2 without epochs", accessor)
     assert (answer["ok"], answer["reason"]) == (False, "band-missing")
     assert "the application does not load re-frame." in answer["hint"]
 
 
-def test_health_names_each_missing_band_and_what_provides_it():
+def test_the_health_report_names_each_missing_feature_and_what_provides_it():
     bands = answer_of("re-frame2 without epochs", "health")["bands"]
     assert {name for name, words in bands.items() if words is True} == {"inspect", "trace", "mutate", "handlers"}
     assert "day8/re-frame2-epoch" in bands["epochs"]
@@ -121,20 +121,20 @@ def test_health_names_each_missing_band_and_what_provides_it():
 @pytest.mark.parametrize(
     ("has", "band"), [("trace", "trace"), ("restore", "restore"), ("db", "inspect"), ("dispatch", "mutate")]
 )
-def test_a_missing_band_names_the_function_that_this_version_lacks(has, band):
+def test_a_missing_feature_names_the_function_that_the_framework_version_lacks(has, band):
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
     bands = convert_answer("health", renamed)["bands"]
     assert bands[band] == f"this version of the framework has no function for {has}"
 
 
-def test_a_framework_without_debug_mode_has_no_bands():
+def test_a_framework_without_debug_mode_has_no_optional_features():
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     bands = convert_answer("health", {**row["told"], "enabled": False})["bands"]
     assert all("debug mode" in str(words) for words in bands.values())
 
 
-def test_a_request_without_a_frame_is_refused_if_there_are_two_frames():
+def test_a_request_that_names_no_frame_is_refused_if_there_are_two_frames():
     for accessor, requested in [
         ("state", {}),
         ("dispatch", {"event": "[:depot/take 1]", "sync": True}),
@@ -244,7 +244,7 @@ def test_names_are_munged_as_the_clojurescript_compiler_munges_them():
     assert to_javascript_name("a/b!?") == "a.b_BANG__QMARK_"
 
 
-def test_codrivers_own_seam_takes_precedence_over_the_framework():
+def test_the_seam_of_codriver_takes_precedence_over_that_of_the_framework():
     names = [row.name for row in seam_providers.PROVIDERS if "clojure" in row.dialects]
     assert names == ["codriver", "re-frame2", "re-frame"]
     browser = [row.name for row in seam_providers.PROVIDERS if BROWSER_DIALECT in row.dialects]

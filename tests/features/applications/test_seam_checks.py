@@ -70,7 +70,7 @@ def test_a_seam_of_a_different_version_is_reported_with_both_versions():
     assert status_accessors.CONTRACT_VERSION == CONTRACT_VERSION
 
 
-def test_a_seam_that_was_not_queried_is_described_by_its_provider():
+def test_a_seam_that_was_not_queried_is_described_by_the_name_of_its_provider():
     assert seam_row({**SESSION, "capabilities": SEAM}, "works", asking()) == CapabilityRow(
         "seam", "works", "by codriver/seam"
     )
@@ -109,7 +109,7 @@ def test_an_unrelated_error_is_not_attributed_to_the_seam(answer):
     assert why(symbol_info=UNKNOWN, repl_output_log=answer) == SETUP_HINTS["python"]
 
 
-def test_without_answers_the_setup_advice_is_given():
+def test_setup_advice_is_given_if_the_seam_gave_no_answers():
     assert why() == SETUP_HINTS["python"]
 
 
@@ -128,7 +128,7 @@ def test_a_left_over_port_file_is_reported_with_a_fix():
     assert seam_row({**gone, "kind": "process"}, None, asking()) is None
 
 
-def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
+def test_the_doctor_reports_whether_an_application_is_visible_through_the_seam(tmp_path):
     launch = Launch(Path(sys.executable), tmp_path / "codriver_relay.py", tmp_path)
     machine = Environment(tmp_path / "home", "linux", {"PATH": ""})
     with serving(tmp_path, "--repl", "python") as live, live.client(name="codriver-doctor") as client:

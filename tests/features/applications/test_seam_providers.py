@@ -49,7 +49,7 @@ def test_arguments_appear_in_the_code_only_as_a_literal(dialect):
     assert "exit" not in code.replace(literal, "")
 
 
-def test_one_query_finds_the_first_provider_and_what_it_lacks(two):
+def test_one_query_finds_the_first_seam_provider_and_its_missing_functions(two):
     sentinels = f"[[{PROVIDERS[0].sentinel}] [(foreign/id) (some? (resolve 'foreign/send))]]"
     assert sentinels in search_code("clojure")
     assert select_provider("clojure", [[None], [None, False]]) is None

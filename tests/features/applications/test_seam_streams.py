@@ -114,7 +114,7 @@ async def test_events_are_received_throughout_a_subscription_even_during_other_r
         assert second_words(hearing) == ["first", "second"]
 
 
-async def test_a_frame_printed_by_the_program_itself_is_ordinary_output(server):
+async def test_an_event_frame_printed_by_the_program_itself_is_ordinary_output(server):
     async with connected(server) as (adapter, hearing):
         answer = await query(adapter, "subscribe", topic="error")
         frame = json.dumps({"sub": answer["subId"], "events": []}).replace('"', '\\"')

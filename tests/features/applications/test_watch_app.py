@@ -116,7 +116,7 @@ def test_an_event_in_two_streams_is_logged_once(watching, other):
     assert sum(" Twice" in line for line in lines(watching)) == 1
 
 
-def test_lines_numbered_by_events_are_not_reported_as_a_gap_in_the_log(watching):
+def test_line_numbers_used_by_events_are_not_reported_as_a_gap_in_the_log(watching):
     watch = begin(watching, "trace")
     watching.call("evaluate_code", code="seam.emit('fx', 'between')")
     [line, _] = watching.call("wait_for", query=watch["query"], since=watch["since"])["result"][0]
@@ -301,7 +301,7 @@ def following(live, **arguments):
 
 
 @pytest.mark.slow
-def test_a_command_that_starts_a_stream_reports_its_end_or_follows_it(live, watching):
+def test_a_command_follows_the_stream_it_starts_or_reports_that_the_stream_ended(live, watching):
     done = live.run("call", "watch_app", '{"topic": "error"}')
     assert done.returncode == 0
     assert "the stream ended with this command. To keep it open and print its events, use --follow" in done.stderr

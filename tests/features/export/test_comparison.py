@@ -46,7 +46,7 @@ VARYING = [
 
 
 @pytest.mark.parametrize(("dialect", "recorded", "fresh"), SAME)
-def test_equal_values_match_whatever_the_order_of_sets(dialect, recorded, fresh):
+def test_equal_values_match_regardless_of_the_order_of_sets(dialect, recorded, fresh):
     assert match_value(recorded, fresh, dialect) == Match()
 
 

@@ -102,7 +102,7 @@ def test_a_recording_is_listed_and_differences_are_reported_when_it_is_replayed(
     assert ET.parse(report).getroot().attrib["failures"] == "1"
 
 
-def test_a_command_line_in_a_recording_is_refused(live):
+def test_a_recording_that_contains_a_command_line_is_refused(live):
     mark = live.workspace / "ran"
     done, file = written(live, "hostile.jsonl", *live.ids[:1])
     assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ def test_exporting_does_not_run_code_in_the_repl_of_the_session(live):
         assert len(client.call("list_sessions")["sessions"]) == 1
 
 
-def test_module_state_and_workspace_files_are_asserted(tmp_path):
+def test_exported_tests_assert_module_state_and_workspace_files(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         (live.workspace / "data.txt").write_text("hello")
         (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += by\n    return n\n")

@@ -21,7 +21,7 @@ def entry(category, text, evaluation="e-1", **more):
     return {"category": category, "text": text, "evaluation": evaluation, "timestamp": 5, **more}
 
 
-def test_an_evaluation_is_assembled_from_its_entries():
+def test_an_evaluation_is_assembled_from_its_log_entries():
     (item,) = read_recorded_evaluations([
         entry("otherOutput", "checkpoint: start"),
         entry("evaluatedCode", "print(1)\n2", who="me", ns="user"),
@@ -43,7 +43,7 @@ def test_a_loaded_file_is_recognized_by_the_preceding_log_entry():
     assert not item.description
 
 
-def test_entries_without_their_code_are_ignored():
+def test_log_entries_of_evaluations_whose_code_is_missing_are_ignored():
     assert (
         read_recorded_evaluations([entry("evaluationResults", "2"), {"category": "otherOutput", "text": "hello"}]) == ()
     )
@@ -53,7 +53,7 @@ def sessions(*descriptions):
     return [RecordedEvaluation(f"e-{number}", "1", description=text) for number, text in enumerate(descriptions, 1)]
 
 
-def test_the_newest_checkpoint_of_a_name_is_used():
+def test_the_newest_checkpoint_with_a_given_name_is_used():
     found = evaluations_since_checkpoint(sessions("checkpoint: a", "", "checkpoint: a", "checkpoint: b", ""), "a")
     assert [item.id for item in found] == ["e-3", "e-4", "e-5"]
     with pytest.raises(EvaluationsNotFoundError, match="checkpoint: c"):

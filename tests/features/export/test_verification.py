@@ -88,7 +88,7 @@ def test_forms_loaded_by_an_edit_become_a_require():
     assert [item.code for item in requested] == ["(require 'shop.core)"]
 
 
-def test_code_from_two_sessions_runs_in_the_namespaces_of_each_session():
+def test_code_from_two_sessions_runs_in_the_namespace_of_its_own_session():
     moved = RecordedEvaluation("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
     other = RecordedEvaluation("e-2", "(+ 1 2)", namespace="user", values=("3",))
     checked, requested = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")
@@ -141,7 +141,7 @@ def test_a_fresh_value_is_never_included_if_the_recorded_value_has_a_redacted_se
     assert "<<redacted:shop token>>" in checked[0].note
 
 
-def test_a_repeated_error_is_expected_and_a_typo_is_omitted():
+def test_a_reproduced_error_is_expected_but_a_typo_is_omitted():
     evaluations = [RecordedEvaluation("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
                    RecordedEvaluation("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
     answers = {
@@ -267,7 +267,7 @@ def test_a_document_that_never_passes_is_not_written():
         write_document(checked, lambda _page: (FailedTest("", (), "SyntaxError"),))
 
 
-def test_an_unsupported_format_of_a_dialect_is_refused_with_advice():
+def test_an_export_format_that_a_dialect_does_not_support_is_refused_with_advice():
     for form, dialect in (("notebook", "clojure"), ("test", "hy")):
         with pytest.raises(FormatUnknownError, match=r"choose --format recording$"):
             write_document((), lambda _page: (), form, dialect)
@@ -403,7 +403,7 @@ def test_images_displayed_between_values_are_matched_across_steps():
     assert [item.images for item in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
 
 
-def test_a_figure_value_is_distinguished_from_figures_displayed_before():
+def test_a_figure_returned_as_a_value_is_distinguished_from_figures_displayed_earlier():
     recorded = (figure(more=b"shown"), figure(more=b"value"))
     answers = {"draw()\nf": StepResult(), "draw()": StepResult("1", displays=(figure(more=b"shown"),))}
     answers["f"] = StepResult(figure(more=b"value"))

@@ -75,7 +75,7 @@ def test_a_hook_gets_a_short_handoff_at_session_start_and_the_whole_one_after_a_
     assert short.splitlines()[1] == whole.splitlines()[1]
 
 
-def test_the_handoff_is_about_loaded_code_and_not_about_files(live, client):
+def test_the_handoff_describes_loaded_code_rather_than_files(live, client):
     file = live.workspace / "shop_drift.py"
     file.write_text("def rate():\n    return 2\ndef total():\n    return rate()\n")
     (live.workspace / "test_shop_drift.py").write_text(

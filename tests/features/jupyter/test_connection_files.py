@@ -38,7 +38,7 @@ def names(files):
     return [file.path.name for file in files]
 
 
-def test_only_files_of_kernels_and_servers_are_read(tmp_path):
+def test_only_connection_files_of_kernels_and_servers_are_read(tmp_path):
     write_file(tmp_path, "kernel-1.json", KERNEL)
     write_file(tmp_path, "jpserver-7.json", SERVER)
     write_file(tmp_path, "kernel-codriver-7-jupyter.json", KERNEL)
@@ -183,7 +183,7 @@ def test_a_server_is_relevant_if_its_root_overlaps_the_workspace(root, is_releva
     assert server.overlaps(Path("/w")) is is_relevant
 
 
-def test_a_kernel_is_alive_if_its_port_is_listening():
+def test_a_kernel_counts_as_alive_if_something_listens_on_its_port():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         kernel = read_connection_file(Path("kernel-1.json"), json.dumps({**KERNEL, "shell_port": port}).encode())

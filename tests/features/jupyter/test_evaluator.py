@@ -89,7 +89,7 @@ async def test_the_end_of_an_execution_is_awaited_while_a_message_is_being_parse
         assert (await over(endings)).notes == ()
 
 
-async def test_losing_messages_of_the_kernel_while_code_runs_adds_a_note():
+async def test_kernel_messages_lost_while_code_runs_are_reported_in_a_note():
     channel, endings = ScriptedChannel(), []
     channel.lost_messages = 7
     async with opened(channel) as (adapter, _):

@@ -139,7 +139,7 @@ def sessions():
 # Whose it is
 
 
-def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(workspace):
+def test_a_kernel_belongs_to_the_workspace_of_the_notebook_in_its_connection_file(workspace):
     workspace.kernel("1", jupyter_session=str(workspace.path / "sub" / "a.ipynb"))
     workspace.kernel("2", jupyter_session="/elsewhere/b.ipynb")
     (result,) = workspace.search.find().kernels
@@ -155,7 +155,7 @@ def test_a_notebook_reached_through_a_link_also_belongs_to_the_workspace(workspa
     assert workspace.keys() == ["a-ipynb"]
 
 
-def test_without_a_notebook_in_its_file_a_kernel_is_matched_by_its_session(workspace, sessions):
+def test_a_kernel_whose_connection_file_names_no_notebook_is_matched_by_its_session(workspace, sessions):
     sessions.add("sub/a.ipynb", "1")
     sessions.add("../other/b.ipynb", "2")
     workspace.server(sessions.url)
@@ -168,14 +168,14 @@ def test_without_a_notebook_in_its_file_a_kernel_is_matched_by_its_session(works
     assert sessions.requests == [("/base/api/sessions?no_track_activity=1", "token s3cret")]
 
 
-def test_the_session_of_a_server_takes_precedence_over_the_file(workspace, sessions):
+def test_the_session_of_a_server_takes_precedence_over_the_connection_file(workspace, sessions):
     sessions.add("a.ipynb", "1")
     workspace.server(sessions.url)
     workspace.kernel("1", jupyter_session=str(workspace.path / "a"))
     assert workspace.keys() == ["a-ipynb"]
 
 
-def test_without_a_session_a_kernel_is_matched_by_its_working_directory(workspace):
+def test_a_kernel_without_a_session_is_matched_by_its_working_directory(workspace):
     workspace.kernel("1", kernel_name="ir")
     workspace.kernel("2")
     workspace.working_directories = {"kernel-1.json": workspace.path / "sub", "kernel-2.json": Path("/elsewhere")}
@@ -214,7 +214,7 @@ def test_a_kernel_known_only_to_a_jupyter_server_is_identified_by_its_url(worksp
 # Whether it is there
 
 
-def test_a_file_with_a_dead_port_is_reported(workspace, dead_port):
+def test_a_connection_file_with_a_dead_port_is_reported(workspace, dead_port):
     path = workspace.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     result = workspace.search.find()
     assert not result.kernels
@@ -223,7 +223,7 @@ def test_a_file_with_a_dead_port_is_reported(workspace, dead_port):
     assert sentence.startswith(f"nothing is listening on the port in {path}, the file of the kernel of ")
 
 
-def test_a_new_file_is_given_time_for_its_kernel_to_start(workspace, dead_port):
+def test_a_kernel_with_a_new_connection_file_is_given_time_to_start(workspace, dead_port):
     workspace.kernel("1", port=dead_port, jupyter_session=str(workspace.path / "a.ipynb"))
     assert workspace.search.find() == kernel_search.SearchResult()
     with socket.create_server(("127.0.0.1", dead_port)):
@@ -410,7 +410,7 @@ def test_the_kernel_of_a_renamed_notebook_keeps_its_key(workspace, sessions):
     assert not discovered.effects
 
 
-def test_a_connected_kernel_stays_without_its_file(workspace):
+def test_a_connected_kernel_stays_connected_without_its_connection_file(workspace):
     path = workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     repl = discovered.reconcile()["a-ipynb"]
@@ -419,7 +419,7 @@ def test_a_connected_kernel_stays_without_its_file(workspace):
     assert discovered.reconcile()
 
 
-def test_a_leftover_file_is_reported_once(workspace, dead_port):
+def test_a_leftover_connection_file_is_reported_once(workspace, dead_port):
     workspace.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     assert not discovered.reconcile()
@@ -450,7 +450,7 @@ def test_a_kernel_named_without_its_id_is_not_discovered_again(workspace):
 
 
 @pytest.mark.parametrize("first_kind", ["kernel", "server"])
-def test_a_kernel_known_by_file_and_server_is_one_repl(workspace, sessions, first_kind):
+def test_a_kernel_known_both_by_file_and_by_server_counts_as_one_repl(workspace, sessions, first_kind):
     sessions.add("a.ipynb", "1")
     workspace.server(sessions.url)
     discovered = Discovered(workspace, ("jupyter", "jupyter+http"))
@@ -473,7 +473,7 @@ def test_kernels_without_a_supported_transport_are_not_listed(workspace, session
     assert list(Discovered(workspace, ("jupyter", "jupyter+http")).reconcile()) == ["a-ipynb"]
 
 
-def test_an_abandoned_kernel_is_forgotten_when_dead_and_discovered_when_rewritten(workspace, listener):
+def test_a_dead_abandoned_kernel_is_forgotten_until_its_connection_file_is_rewritten(workspace, listener):
     path = workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     repl = discovered.reconcile()["a-ipynb"]

@@ -52,7 +52,7 @@ def python(name, value, traceback, cell):
     return failure_from_error(kernel_error(name, value, traceback), language="python", cell=cell)
 
 
-def test_an_error_position_is_that_of_the_innermost_user_frame(monkeypatch):
+def test_the_position_of_an_error_is_that_of_the_innermost_user_frame(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     failure = python("ZeroDivisionError", "division by zero", CELL, 10)
     assert (failure.file, failure.line) == ("/home/ada/ws/mod.py", 12)

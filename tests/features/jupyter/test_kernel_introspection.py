@@ -187,7 +187,7 @@ async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monk
 
 
 @ipykernel
-async def test_only_an_error_in_a_function_needs_another_request(adapter, monkeypatch):
+async def test_reading_locals_needs_another_request_only_after_an_error_in_a_function(adapter, monkeypatch):
     """A value needs no additional message, nor does an error of the cell itself, which has no locals."""
     sent, post = [], Kernel.post
 

@@ -7,7 +7,7 @@ from codriver.features.jupyter.kernels import kernel_ports
 from codriver.features.jupyter.kernels.kernel_ports import PORT_NAMES, choose_ports
 
 
-def test_ports_are_below_those_of_outgoing_connections(tmp_path, monkeypatch):
+def test_kernel_ports_are_below_the_ephemeral_port_range(tmp_path, monkeypatch):
     system_ports = tmp_path / "ip_local_port_range"
     system_ports.write_text("20008\t60999\n")
     monkeypatch.setattr(kernel_ports, "EPHEMERAL_PORTS_FILE", system_ports)
@@ -29,7 +29,7 @@ def test_a_port_in_use_is_not_chosen(monkeypatch):
     assert taken not in ports.values()
 
 
-def test_without_ports_below_those_of_outgoing_connections_any_free_ports_are_used(tmp_path, monkeypatch):
+def test_any_free_ports_are_used_if_the_ephemeral_range_starts_too_low(tmp_path, monkeypatch):
     system_ports = tmp_path / "ip_local_port_range"
     system_ports.write_text("1024\t65535\n")
     monkeypatch.setattr(kernel_ports, "EPHEMERAL_PORTS_FILE", system_ports)

@@ -107,7 +107,7 @@ def test_consoles_and_other_files_are_not_kernels(workspace_and_file, arguments)
         assert find_process(str(file)) is None
 
 
-def test_a_bare_name_means_a_file_in_the_working_directory_first(workspace_and_file):
+def test_a_bare_file_name_is_looked_up_in_the_working_directory_first(workspace_and_file):
     workspace, file = workspace_and_file
     (workspace / file.name).touch()
     with process(workspace, "-f", file.name):
@@ -122,7 +122,7 @@ def test_a_path_through_a_link_identifies_the_same_file(workspace_and_file):
         assert find_working_directories([file]) == {file: workspace}
 
 
-def test_another_process_with_the_file_does_not_hide_the_kernel(workspace_and_file):
+def test_another_process_with_the_same_connection_file_does_not_hide_the_kernel(workspace_and_file):
     workspace, file = workspace_and_file
     with process("/", "-f", str(file)), process(workspace, f"--f={file}", code=LISTEN) as kernel:
         assert find_working_directories([file]) == {file: workspace}

@@ -57,7 +57,7 @@ def test_a_kernel_supports_loading_lookup_completion_and_stack_traces(call, live
     assert (trace["class"], trace["frames"][0]["locals"]) == ("ZeroDivisionError", {"n": "0"})
 
 
-def test_a_kernel_records_calls_of_code(call):
+def test_a_kernel_records_the_function_calls_made_by_code(call):
     answer = call("evaluate_code", code="def twice(n): return 2 * n\ntwice(4)", trace=True)
     assert answer["trace"].splitlines()[1:2] == ["#1 twice(4) -> 8"], answer
     assert "trace" not in call("evaluate_code", code="twice(4)")

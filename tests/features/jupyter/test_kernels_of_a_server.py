@@ -60,7 +60,7 @@ def test_a_started_kernel_evaluates_and_survives_a_restart(started, name):
             assert (restarted["phase"], restarted["generation"]) == ("connected", 2)
 
 
-def test_other_consoles_can_use_its_connection_file_and_it_is_not_discovered_again(started):
+def test_a_kernel_started_by_the_server_accepts_other_consoles_and_is_not_discovered_again(started):
     live, client = started
     files = sorted((live.folder / "jupyter").iterdir())
     assert files

@@ -77,7 +77,7 @@ def test_one_log_contains_evaluations_of_all_kernels(client):
     assert all(f"in {key}" in str(log) for key in ("py", "theirs", "made")), log
 
 
-def test_the_token_is_in_no_answer(client, live):
+def test_no_answer_contains_the_token(client, live):
     printed = evaluate(client, "made", f"print({TOKEN[:8]!r} + {TOKEN[8:]!r})")
     assert printed["stdout"] == "<<redacted:KERNEL_TOKEN>>\n"
     answers = f"{client.call('server_health')} {rows(client)} {live.run('status').stdout} {live.run('doctor').stdout}"
@@ -196,7 +196,7 @@ def test_a_wrong_token_is_reported_with_its_source(jupyter, attached, tmp_path):
         assert "4711" not in str(row)
 
 
-def test_a_url_with_a_token_or_remote_plain_http_prevents_the_start(tmp_path):
+def test_a_url_with_a_token_or_plain_http_to_another_machine_prevents_the_start(tmp_path):
     for url, cause in (
         (f"http://box/lab?token={TOKEN}", "tokenFile or tokenEnv"),
         ("http://box/?kernel=", "not encrypted"),

@@ -93,7 +93,7 @@ def test_each_cell_of_a_large_notebook_is_one_line_with_its_index_id_type_and_ou
     ]
 
 
-def test_cells_beyond_the_limit_are_listed_with_the_from_argument(listed):
+def test_cells_beyond_the_limit_can_be_listed_with_the_from_argument(listed):
     text = book(*[code(f"{n} + {'1' * 70}") for n in range(200)])
     first = listed(text)
     assert len(json.dumps(first)) < 7000

@@ -69,7 +69,7 @@ def live(tmp_path_factory):
             yield running
 
 
-def test_the_file_matches_what_nbclient_writes_after_running_each_cell_twice(live, tmp_path):
+def test_running_each_cell_twice_writes_the_same_notebook_as_nbclient(live, tmp_path):
     expected = tmp_path / "a.ipynb"
     expected.write_text(book())
     script = [str(real_kernels.VENV / "bin" / "python"), "-c", NBCLIENT, str(expected)]

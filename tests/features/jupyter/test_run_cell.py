@@ -96,7 +96,7 @@ def client(live):
         yield connected
 
 
-def test_outputs_and_count_are_written_and_other_bytes_are_unchanged(client, notebook):
+def test_running_a_cell_writes_only_its_outputs_and_execution_count(client, notebook):
     before = [code(['(println "a")'], id="a1"), code("2", id="b2")]
     notebook.write_text(book(*before))
     answer = client.call("run_cell", filePath=notebook.name, cell="a1")
@@ -242,7 +242,7 @@ def test_the_first_write_warns_about_unsaved_changes_in_an_open_editor(live, not
         shutil.rmtree(settings)
 
 
-def test_a_failure_is_an_output_of_the_cell(client, notebook):
+def test_a_failure_is_written_as_an_output_of_the_cell(client, notebook):
     notebook.write_text(book(code("(/ 1 0)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")

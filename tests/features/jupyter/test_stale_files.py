@@ -31,18 +31,18 @@ async def refusal(path, kind):
     return str(refused.value)
 
 
-async def test_a_missing_file_is_reported(tmp_path):
+async def test_a_missing_connection_file_is_reported(tmp_path):
     assert "the connection file does not exist" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[1]", "1", "{", '{"ip": "127.0.0.1"}', '{"shell_port": "1"}'])
-async def test_a_malformed_file_is_reported(tmp_path, text):
+async def test_a_malformed_connection_file_is_reported(tmp_path, text):
     path = tmp_path / "kernel-1.json"
     path.write_text(text)
     assert "connection file" in await refusal(path, ReplUnreachableError)
 
 
-async def test_a_world_writable_file_is_not_trusted(tmp_path):
+async def test_a_world_writable_connection_file_is_not_trusted(tmp_path):
     path = write_file(tmp_path, 1)
     path.chmod(0o666)
     assert "cannot be read" in await refusal(path, ReplUnreachableError)

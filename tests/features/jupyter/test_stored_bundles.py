@@ -18,7 +18,7 @@ def store(*bundles, **options):
     return stored
 
 
-def test_a_media_type_is_read_by_its_name():
+def test_a_stored_value_is_read_by_the_name_of_its_media_type():
     stored = store(PAGE)
     assert read(stored, "text/html") == Value("<b>hi</b>")
     assert read(stored, "application/json") == Value('{"a": [1]}')
@@ -35,7 +35,7 @@ def test_a_truncated_part_never_ends_within_a_character():
     assert read(store({"text/html": "ж😀"}), "text/html", max_value_bytes=4).text == "ж"
 
 
-def test_the_last_bundle_is_read_unless_a_number_is_given():
+def test_the_last_stored_value_is_read_unless_a_number_is_given():
     stored = store({"text/html": "one"}, {"text/plain": "no page"}, {"text/html": "three"})
     assert read(stored, "text/html").text == "three"
     assert read(stored, "$1", "text/html").text == "one"
@@ -57,7 +57,7 @@ def test_images_and_plain_text_are_not_stored():
     assert "text and images are in the evaluation's answer" in read(stored, "image/png")
 
 
-def test_the_oldest_bundle_is_evicted_when_full():
+def test_the_oldest_stored_value_is_evicted_when_the_store_is_full():
     stored = StoredBundles(max_characters=10)
     for number in range(1, 4):
         stored.store(f"e{number}", {"text/html": f"{number}" * 5})

@@ -22,7 +22,7 @@ async def idle(connections, closed, name, is_used):
     closed.append(name)
 
 
-async def test_the_oldest_idle_connection_is_closed_for_a_new_one_and_unused_ones_first():
+async def test_idle_connections_are_closed_for_new_ones_unused_and_oldest_first():
     connections, closed = Connections(3), []
     async with anyio.create_task_group() as tasks:
         for name, is_used in (("used", True), ("first", False), ("second", False)):
@@ -38,7 +38,7 @@ async def test_the_oldest_idle_connection_is_closed_for_a_new_one_and_unused_one
         assert closed == ["first", "second", "used"]
 
 
-async def test_a_connection_is_released_after_it_returned_its_request():
+async def test_a_connection_is_released_after_its_request_was_received():
     connections = Connections(1)
 
     async def request():

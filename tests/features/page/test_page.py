@@ -481,7 +481,7 @@ def test_markdown_and_latex_of_a_value_are_in_its_row(page, client):
     page.until("[...document.querySelectorAll('.detail pre')].some(one => one.innerText === '$x^2$')", "LaTeX as text")
 
 
-def test_the_address_of_a_frame_works_once_with_its_own_policy(served_page, client):
+def test_the_address_of_a_table_frame_works_once_and_has_a_strict_policy(served_page, client):
     answer = evaluate(client, TABLE, detail=True)
     reply = served_page.call("rich-formats", evaluation=answer["evaluationId"])
     assert reply["lines"] == 1

@@ -28,7 +28,7 @@ def changed(headers, **others):
     return {name: value for name, value in given.items() if value is not None}
 
 
-def test_requests_for_the_page_its_files_its_tables_and_calls_are_admitted():
+def test_requests_for_the_page_and_its_files_tables_and_calls_are_admitted():
     assert kind("GET", "/", OPENED) == "file"
     assert kind("GET", "/", changed(OPENED, sec_fetch_site="same-origin")) == "file"
     assert kind("GET", "/main.js", PART) == "file"

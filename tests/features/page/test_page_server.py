@@ -115,7 +115,7 @@ def test_the_server_proves_that_it_knows_the_token(page):
     assert page.post("/prove", nonce="0f") == {"proof": None}
 
 
-def test_the_page_works_on_both_loopback_addresses_with_any_port_name(live, page):
+def test_the_page_accepts_requests_on_both_loopback_addresses_for_any_port(live, page):
     answers = set()
     for address in ("127.0.0.1", "::1"):
         for port in (page.port, 9999):

@@ -14,7 +14,7 @@ NAMED = re.compile(r"`([\w/]+\.py)(?:::(test_\w+))?`")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_each_promise_names_existing_tests(row):
+def test_each_promise_in_the_readme_names_existing_tests(row):
     needs.every_feature()
     promise, tests = row
     assert promise
@@ -25,6 +25,6 @@ def test_each_promise_names_existing_tests(row):
         assert name in functions if name else file.startswith("bench/")
 
 
-def test_every_row_is_checked():
+def test_every_row_of_the_readme_tables_is_checked():
     heads = sum(line.startswith("| ---") for line in PAGE.splitlines())
     assert len(ROWS) == sum(line.startswith("| ") for line in PAGE.splitlines()) - 2 * heads

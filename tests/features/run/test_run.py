@@ -527,7 +527,7 @@ def test_a_run_can_be_named_and_the_log_has_the_callers_of_its_evaluations(live,
 
 
 @either_process_table
-def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
+def test_runs_with_the_same_name_are_numbered_and_directories_of_killed_runs_are_removed(live, client):
     with program(live, SHOP), program(live, SHOP) as second:
         assert {row["key"] for row in rows(client, "shop")} == {"shop", "shop-2"}
         second.process.send_signal(signal.SIGKILL)
@@ -673,7 +673,7 @@ def test_a_program_runs_even_if_its_server_cannot_be_started(tmp_path):
     assert (output, rest, running.returncode) == ("still running\n", "", 0)
 
 
-def test_a_run_is_refused_on_other_systems_with_what_to_do_instead(monkeypatch):
+def test_codriver_run_is_refused_on_unsupported_systems_with_an_alternative(monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Windows")
     with pytest.raises(StartError, match=r"works only on Linux and macOS. .* call `codriver_seam.start_repl\(True\)`"):
         run_command.main(["--", "python"], standalone_mode=False)

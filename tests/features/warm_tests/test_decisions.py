@@ -36,7 +36,7 @@ PROJECT = Project(plan=PLAN)
 READY = WarmState(is_ready=True, environment={"HOME": "/other", "LANG": "C"})
 
 
-def test_a_run_is_warm_if_nothing_prevents_it():
+def test_a_test_run_uses_a_preloaded_process_if_nothing_prevents_it():
     assert decide_start(SPEC, PROJECT, READY).is_warm
 
 
@@ -152,7 +152,7 @@ def test_a_module_is_excluded_if_a_variable_it_reads_differs_a_second_time():
 @pytest.mark.parametrize(
     "kind", ["hidden", "found", "rewriting", "warning", "replaced", "module", "directory", "finder", "logger"]
 )
-def test_a_module_that_cannot_be_revealed_is_excluded(kind):
+def test_a_module_whose_import_cannot_be_reproduced_is_excluded(kind):
     assert "m" in correct_plan(PLAN, obstacle(kind, "x")).excluded
 
 

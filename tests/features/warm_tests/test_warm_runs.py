@@ -504,7 +504,7 @@ def found():
 """
 
 
-def test_what_an_import_changes_in_other_packages_appears_only_with_its_module(project):
+def test_changes_made_by_an_import_to_other_packages_appear_only_with_its_module(project):
     async def act(made):
         await made.run()
         assert (await agree(made, "test_changed.py")).report.counts.passed == 1
@@ -635,7 +635,7 @@ def test_objects_created_by_an_import_are_tracked_by_the_garbage_collector(proje
     project(act, {"test_a.py": check}, packages={"makes": "class C: pass\n"})
 
 
-def test_a_module_using_random_numbers_is_revealed_unless_they_may_be_seeded(project):
+def test_a_preloaded_module_using_random_numbers_is_imported_again_if_they_may_be_seeded(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
         assert "draws" in made.preloaded

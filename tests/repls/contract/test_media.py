@@ -32,5 +32,5 @@ FIGURE = {"text/plain": "<Figure>", "image/png": "AA\nAA\n"}
         ({"text/plain": "<A of 3>", "text/markdown": "**b**"}, "<A of 3>"),
     ],
 )
-def test_the_best_media_type_is_chosen(bundle, text):
+def test_the_best_media_type_of_a_value_is_displayed(bundle, text):
     assert bundle_text(bundle) == text

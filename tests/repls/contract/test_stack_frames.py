@@ -31,7 +31,7 @@ def test_mutually_recursive_calls_are_folded():
     ]
 
 
-def test_a_folded_frame_is_parsed_with_its_count():
+def test_a_folded_frame_is_parsed_with_its_repeat_count():
     assert parse_frame("f (a b.py:3) … 4 times", ()) == StackFrame("f (a b.py:3)", "a b.py", 3, "f", repeated="4 times")
     assert parse_frame("no frame", ("no",)) == StackFrame("no frame", tooling=True)
 

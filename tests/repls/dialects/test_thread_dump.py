@@ -22,13 +22,13 @@ def test_python_threads_are_parsed_with_all_their_frames():
     assert main.frames[1] == '  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
 
 
-def test_user_frames_are_selected_and_the_full_dump_remains_available():
+def test_selecting_user_frames_preserves_the_full_thread_dump():
     dump = build_thread_dump(parse_python_dump(PYTHON), TOOLING)
     assert dump.user == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
     assert dump.whole == PYTHON.rstrip()
 
 
-def test_loader_and_module_names_do_not_hide_jvm_classes():
+def test_jvm_frames_are_classified_despite_loader_and_module_prefixes():
     frames = (
         "    at java.base@17.0.15/java.lang.Thread.sleep(Native Method)",
         "    at app//clojure.lang.AFn.run(AFn.java:22)",
@@ -40,10 +40,10 @@ def test_loader_and_module_names_do_not_hide_jvm_classes():
     assert dump.user.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
 
 
-def test_an_empty_dump_is_parsed_as_none():
+def test_an_empty_thread_dump_is_parsed_as_none():
     assert parse_python_dump("") == ()
     assert build_thread_dump([], TOOLING) is None
 
 
-def test_a_dump_without_user_frames_has_empty_user_text():
+def test_a_thread_dump_without_user_frames_has_empty_user_text():
     assert build_thread_dump([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).user == ""

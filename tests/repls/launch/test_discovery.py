@@ -128,7 +128,7 @@ async def test_an_unchanged_port_file_does_not_trigger_an_early_reconnect(tmp_pa
         assert len(shell.connections()) == 1
 
 
-async def test_a_rewritten_file_does_not_affect_a_connected_repl(tmp_path):
+async def test_a_rewritten_port_file_does_not_affect_a_connected_repl(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, 7001, at=1000)
     async with finding(tmp_path) as shell:
@@ -169,7 +169,7 @@ def worker(port):
 
 
 @pytest.mark.parametrize("removes_its_file", [True, False])
-def test_a_restarted_repl_keeps_its_key_in_the_next_generation(tmp_path, removes_its_file):
+def test_a_restarted_repl_keeps_its_session_key(tmp_path, removes_its_file):
     port = closed_port()
     with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
         file = live.workspace / ".nrepl-port"
@@ -208,7 +208,7 @@ def test_a_restarted_repl_keeps_its_key_in_the_next_generation(tmp_path, removes
         ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:hy"]),
     ],
 )
-async def test_calls_wait_for_a_possible_repl_until_the_first_search_ends(tmp_path, files, default):
+async def test_calls_wait_for_the_first_search_if_it_may_find_a_repl(tmp_path, files, default):
     for kind in {"process:clojure", "process:lein"}.intersection(default):
         program(kind.removeprefix("process:"), install="apt-get install clojure leiningen")
     for name, text in files.items():
@@ -252,7 +252,7 @@ async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
 
 @pytest.mark.parametrize("command", ["clojure", "clojure -M:dev:nrepl"])
 @pytest.mark.parametrize("is_running", [True, False])
-async def test_a_configured_repl_is_not_started_while_its_port_file_leads_to_a_running_one(
+async def test_a_configured_repl_is_not_started_while_its_port_file_points_to_a_running_repl(
     tmp_path, command, is_running
 ):
     shell = Shell()
@@ -326,7 +326,7 @@ def test_a_fallback_repl_is_reported_with_the_repl_it_replaces(tmp_path, able):
     assert (found.error is None) == bool(able)
 
 
-def test_a_repl_that_waits_for_acceptance_is_distinguished_from_one_that_cannot_be_started(tmp_path):
+def test_a_repl_that_needs_an_accepted_workspace_is_distinguished_from_one_that_cannot_start(tmp_path):
     (tmp_path / "deps.edn").touch()
 
     def recipe_of(words):

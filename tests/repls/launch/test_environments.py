@@ -60,7 +60,7 @@ def test_a_missing_active_environment_is_reported(workspace):
     assert f"the active environment {workspace / 'mine'} is broken ({fault})" in made.caution
 
 
-def test_a_source_directory_named_like_an_environment_is_not_mistaken_for_one(workspace):
+def test_a_source_directory_named_like_a_virtual_environment_is_not_mistaken_for_one(workspace):
     write(workspace, {"venv/__init__.py": ""})
     assert find_recipe("python", workspace, {"PATH": ""}).caution is None
 

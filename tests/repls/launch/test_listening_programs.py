@@ -58,12 +58,12 @@ def test_only_listening_programs_of_the_workspace_are_found(tmp_path, shop):
     assert port_cautions.stdout.strip() == repr((program,))
 
 
-def test_processes_started_by_the_server_are_not_applications(tmp_path, shop):
+def test_processes_started_by_the_server_are_not_reported_as_applications(tmp_path, shop):
     shop()
     assert ListeningPrograms(tmp_path / "workspace").search() == ()
 
 
-def test_each_client_is_warned_once_that_the_repl_is_not_the_application(tmp_path, shop):
+def test_each_client_is_warned_once_that_the_repl_is_not_part_of_the_application(tmp_path, shop):
     program = shop()
     words = f"this REPL is not part of the application listening on {program.address} (pid {program.pid})"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
@@ -90,7 +90,7 @@ def port_cautions(core):
     return first_answer_warnings(core.state, core.state.repls["process:python"])
 
 
-def test_a_warning_says_the_repl_is_not_the_application_until_the_application_has_a_repl(core):
+def test_the_warning_about_applications_without_a_repl_ends_when_they_have_one(core):
     assert port_cautions(core) == ()
     core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = port_cautions(core)

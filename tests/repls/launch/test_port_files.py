@@ -27,7 +27,7 @@ def write(path, text):
     path.write_bytes(text)
 
 
-async def test_known_port_files_are_found(tmp_path):
+async def test_port_files_with_known_names_are_found(tmp_path):
     write(tmp_path / ".nrepl-port", b"7001")
     write(tmp_path / ".shadow-cljs/nrepl.port", b"7002\n")
     assert summary(await scan(tmp_path)) == [(7001, "nrepl", False), (7002, "cljs", False)]
@@ -37,7 +37,7 @@ async def test_no_port_files_are_found_in_an_empty_workspace(tmp_path):
     assert await scan(tmp_path) == ()
 
 
-async def test_projects_in_a_monorepo_have_their_own_keys(tmp_path):
+async def test_each_project_in_a_monorepo_has_its_own_session_key(tmp_path):
     write(tmp_path / "apps/web/.shadow-cljs/nrepl.port", b"7003")
     write(tmp_path / "a/b/c/.nrepl-port", b"7004")
     assert summary(await scan(tmp_path)) == [(7004, "c-nrepl", False), (7003, "web-cljs", False)]

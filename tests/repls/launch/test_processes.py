@@ -92,7 +92,7 @@ async def test_a_port_file_written_immediately_after_the_start_is_used(tmp_path,
 
 
 @pytest.mark.parametrize(("written", "is_left"), [("8123", False), ("8124", True)])
-async def test_only_the_port_file_of_the_process_itself_is_removed(tmp_path, written, is_left):
+async def test_a_port_file_is_removed_only_if_it_belongs_to_the_process_that_ended(tmp_path, written, is_left):
     file = tmp_path / ".nrepl-port"
     code = f"open({str(file)!r}, 'w').write({written!r})\n{LISTEN.replace('4711', '8123')}{WAIT}"
     async with started(tmp_path, *python(code), port_file=file) as (running, _):
@@ -101,7 +101,7 @@ async def test_only_the_port_file_of_the_process_itself_is_removed(tmp_path, wri
     assert file.exists() is is_left
 
 
-async def test_a_port_file_overwritten_by_another_repl_survives_a_process_that_removes_it(tmp_path):
+async def test_a_port_file_of_another_repl_is_restored_if_an_exiting_process_removes_it(tmp_path):
     file = tmp_path / ".nrepl-port"
     code = (
         "import os, signal, sys\n"
@@ -190,7 +190,7 @@ async def test_a_crash_is_reported_with_the_innermost_frames(tmp_path):
         )
 
 
-async def test_killing_a_repl_ends_its_process_tree_and_is_reported_as_the_reason(tmp_path):
+async def test_a_repl_killed_by_codriver_exits_and_reports_this_as_the_reason(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
         await running.endpoint()
         pid = running.pid
@@ -276,7 +276,7 @@ async def test_code_that_reads_stdin_gets_end_of_file(tmp_path):
         await until(lambda: joined_output(received) == "''\n")
 
 
-async def test_a_supervised_command_detects_the_end_of_codriver_on_stdin(tmp_path):
+async def test_a_supervised_command_detects_by_end_of_file_on_stdin_that_codriver_exited(tmp_path):
     file = tmp_path / "ended"
     code = f"import sys\n{LISTEN}sys.stdin.read()\nopen({str(file)!r}, 'w').close()\n"
     async with started(tmp_path, *python(code), "--supervised") as (running, _):

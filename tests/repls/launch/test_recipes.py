@@ -95,7 +95,7 @@ def test_the_clojure_cli_gets_nrepl_and_the_flag_that_allows_interrupts(workspac
     assert made.port_file == workspace / ".nrepl-port"
 
 
-def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tmp_path, monkeypatch):
+def test_clojure_from_debian_is_started_with_its_installed_jars(workspace_and_environ, tmp_path, monkeypatch):
     workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\nexec java\n")
     java = install(Path(environ["PATH"]), "java")
@@ -229,7 +229,7 @@ def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(workspace_and_
     assert not ran.exists()
 
 
-def test_asking_a_python_shim_for_its_interpreter_reads_no_file_of_the_checkout(workspace_and_environ, tmp_path):
+def test_querying_a_python_shim_for_its_interpreter_reads_no_file_of_the_checkout(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
     reported = tmp_path / "told"
     shim = f'#!/bin/sh\n/bin/pwd > {reported}\nenv >> {reported}\nexec {sys.executable} "$@"\n'
@@ -243,7 +243,7 @@ def test_asking_a_python_shim_for_its_interpreter_reads_no_file_of_the_checkout(
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo", "echo relative/python", "echo {workspace}/.venv/bin/python"])
-def test_a_python_on_path_without_a_valid_location_is_not_used(workspace_and_environ, tmp_path, text):
+def test_a_python_on_path_that_reports_no_valid_location_is_not_used(workspace_and_environ, tmp_path, text):
     workspace, environ = workspace_and_environ
     install(tmp_path / "bin", "python3", f"#!/bin/sh\n{text.format(workspace=workspace)}\n")
     assert find_recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
@@ -285,7 +285,7 @@ def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(
 
 
 @pytest.mark.parametrize(("words", "program"), [("bb", "bb"), ("lein", "lein"), ("clojure", "lein"), ("hy", "hy")])
-def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(workspace_and_environ, words, program):
+def test_a_lisp_repl_of_an_untrusted_workspace_starts_in_an_empty_directory(workspace_and_environ, words, program):
     workspace, environ = workspace_and_environ
     install(workspace / "node_modules" / ".bin", program)
     install(workspace / ".venv" / "bin", program)
@@ -329,7 +329,7 @@ def test_the_embedded_worker_is_started_in_any_workspace(workspace_and_environ):
     assert (list(accepted.withheld), list(unaccepted.withheld)) == ([], ["test"])
 
 
-def test_the_clients_python_path_is_restored_in_a_trusted_workspace(workspace_and_environ):
+def test_the_pythonpath_of_the_client_is_restored_only_in_a_trusted_workspace(workspace_and_environ):
     workspace, environ = workspace_and_environ
     environ = {**environ, CLIENT_PYTHONPATH_VARIABLE: "src", "PYTHONPATH": "/elsewhere"}
     env = find_recipe("python", workspace, environ).env
@@ -338,7 +338,7 @@ def test_the_clients_python_path_is_restored_in_a_trusted_workspace(workspace_an
     assert find_recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
-def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(workspace_and_environ):
+def test_a_repl_of_an_untrusted_workspace_gets_project_paths_only_with_its_first_evaluation(workspace_and_environ):
     workspace, environ = workspace_and_environ
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
     env = find_recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env

@@ -64,7 +64,7 @@ async def value_of(adapter, code, values):
 
 
 @pytest.mark.anyio
-async def test_a_connected_program_evaluates_and_leaves_no_thread_after_a_disconnect():
+async def test_a_connected_program_evaluates_code_and_leaves_no_thread_after_disconnecting():
     async with program(3) as (process, streams):
         for stream in streams:
             values = []
@@ -82,7 +82,7 @@ async def test_a_connected_program_evaluates_and_leaves_no_thread_after_a_discon
 
 
 @pytest.mark.anyio
-async def test_an_accepted_stream_can_be_used_only_once():
+async def test_a_connection_opened_by_a_repl_can_be_used_only_once():
     ours, theirs = socket.socketpair()
     stream = AcceptedStream("a program", ours)
     connection = await open_connection(stream, lambda _: None, timeout_s=1)

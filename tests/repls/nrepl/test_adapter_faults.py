@@ -105,7 +105,7 @@ async def test_every_format_of_an_error_is_recognized_as_a_failure(steps):
         assert ending.failure.type
 
 
-async def test_notes_of_all_forms_are_combined_and_no_form_is_sent_after_a_failure():
+async def test_notes_of_the_forms_of_an_evaluation_are_combined_up_to_the_first_failure():
     edited = {"codriver/edited": "shop is edited", **VALUE}
     answers = {
         ("eval", "one"): [edited, DONE],
@@ -145,7 +145,7 @@ async def test_output_that_arrives_with_the_end_of_an_evaluation_is_reported_bef
         assert seen == [("e", Value("3", "user")), ("e", Output("out", "late"))]
 
 
-async def test_an_evaluation_can_start_the_next_from_its_end_callback():
+async def test_an_end_callback_can_start_the_next_evaluation():
     async with adapter({**answering(VALUE, DONE), ("eval", "next"): [{"value": "4"}, DONE]}) as (opened, events, _):
         endings = []
 
@@ -173,7 +173,7 @@ async def test_a_failing_end_callback_does_not_close_the_connection(caplog):
         assert "the end of the evaluation e could not be reported" in caplog.text
 
 
-async def test_an_evaluation_waits_for_an_earlier_one_that_was_sent_without_waiting():
+async def test_an_evaluation_waits_for_an_earlier_one_that_started_immediately():
     steps = {**answering({"out": "x"}, 0.05, VALUE, DONE), ("eval", "next"): [VALUE, DONE]}
     async with adapter(steps) as (opened, _, _):
         endings = []
@@ -201,7 +201,7 @@ async def test_a_late_value_does_not_belong_to_the_next_form():
         assert text == [("3", False), ("late", True), ("4", False)]
 
 
-async def test_a_value_sent_after_requested_input_belongs_to_the_evaluation():
+async def test_a_value_sent_after_an_input_request_belongs_to_the_same_evaluation():
     answers = {("eval", "reads"): [{"status": ["need-input"]}, 0.3, VALUE, DONE], "stdin": [DONE]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, code("reads"))
@@ -282,7 +282,7 @@ async def test_an_incomplete_message_is_reported_when_the_connection_ends():
             await evaluate(opened, code("code"))
 
 
-async def test_a_message_in_single_bytes_is_decoded():
+async def test_a_message_received_byte_by_byte_is_decoded():
     whole = encode({"out": "ж", "status": []})
     async with adapter(answering(*(whole[at : at + 1] for at in range(len(whole))), DONE)) as (opened, events, _):
         await evaluate(opened, code("code"))
@@ -337,7 +337,7 @@ async def test_a_server_without_the_eval_op_is_not_a_repl(answer):
             pass
 
 
-async def test_ops_in_a_list_are_also_recognized():
+async def test_ops_that_a_server_describes_as_a_list_are_recognized():
     async with adapter({"describe": [{"ops": ["eval", "interrupt"]}, DONE]}) as (opened, _, _):
         assert opened._probed.ops == {"eval", "interrupt"}
 
@@ -381,7 +381,7 @@ async def test_an_evaluation_interrupted_while_queued_is_never_sent():
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_a_session_used_by_a_query_counts_as_idle():
+async def test_interrupting_a_session_that_only_runs_a_query_reports_it_as_idle():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _), opened._main.turn:
         assert (await opened.interrupt()).outcome == "idle"
 

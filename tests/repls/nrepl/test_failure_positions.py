@@ -45,7 +45,7 @@ def test_a_read_error_past_the_end_is_moved_back_to_its_form():
     assert where("read-source", 2, 1, form=3, forms=forms) == (3, 1, 5)
 
 
-def test_a_position_within_the_form_is_kept():
+def test_a_position_inside_the_form_is_not_changed():
     assert where("read-source", 1, 9, form=1, forms=(Form("(foo \\zzz 1)", 1, 1),)) == (1, 1, 9)
 
 

@@ -44,18 +44,18 @@ class Answering:
     ],
     ids=["honoured", "ignored", "refused", "unanswered", "nowhere to be", "not defined", "busy"],
 )
-async def test_the_file_evaluating_function_is_used_only_if_a_probe_succeeded(values, function):
+async def test_the_function_that_evaluates_files_is_used_only_if_a_probe_succeeded(values, function):
     connection = Answering(*values)
     assert await probe._probe_evaluator(connection, dialects.CLOJURE) == function
     assert connection.values == []
 
 
-async def test_a_dialect_without_a_file_evaluating_function_is_not_probed():
+async def test_a_dialect_without_a_function_that_evaluates_files_is_not_probed():
     assert await probe._probe_evaluator(Answering(), dialects.NBB) is None
 
 
 @pytest.mark.parametrize("server", ["jvm", "tools.nrepl"])
-async def test_the_file_evaluating_function_is_used_only_for_code_from_a_file(server):
+async def test_the_function_that_evaluates_files_is_used_only_for_code_from_a_file(server):
     async with connect(real_repls.repl(server).endpoint, listener=lambda *_: None) as opened:
         assert isinstance(opened, NreplAdapter)
         sent, connection = [], opened._sessions.main.connection

@@ -61,7 +61,7 @@ def ends(texts):
         ('(for [_ (range 3)] (print (* "x" 5000) :end ""))', ["x" * 10_000, "x" * 5000]),
     ],
 )
-async def test_each_output_line_is_one_message_and_the_rest_is_flushed_before_the_value(server, code, messages):
+async def test_output_is_sent_line_by_line_and_completely_before_the_value(server, code, messages):
     received = await printed(server, code)
     assert "".join(received) == "".join(messages)
     assert ends(received) <= ends(messages)  # messages that come at once are read as one
@@ -98,8 +98,8 @@ async def test_applying_the_output_fix_twice_has_no_further_effect(server, mend)
     assert await printed(server, f"(print {stream})") == [before]
 
 
-async def test_an_evaluation_that_ends_after_the_output_fix_does_not_replace_streams_of_other_evaluations(monkeypatch):
-    """The evaluation that applies the fix is such a one: it may end while the next one prints."""
+async def test_applying_the_output_fix_does_not_replace_the_streams_of_a_concurrent_evaluation(monkeypatch):
+    """The evaluation that applies the fix may end while the next evaluation prints."""
     monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
     received, over = [], anyio.Event()
 

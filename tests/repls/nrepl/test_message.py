@@ -59,20 +59,20 @@ def spoken(values):
 
 
 @given(st.lists(OUTPUT | OTHER, max_size=30))
-def test_merging_preserves_content_and_merges_all_neighbours(values):
+def test_adjacent_output_messages_are_merged_without_changing_their_content(values):
     found = list(join_output(values))
     assert spoken(found) == spoken(values)
     assert len(found) == len(spoken(values))
 
 
-def test_merging_does_not_modify_the_messages():
+def test_merging_output_does_not_modify_the_original_messages():
     first, second = {"id": "1", "out": "a"}, {"id": "1", "out": "b"}
     assert list(join_output([first, second])) == [{"id": "1", "out": "ab"}]
     assert (first, second) == ({"id": "1", "out": "a"}, {"id": "1", "out": "b"})
 
 
 @pytest.mark.anyio
-async def test_other_tasks_run_during_a_flood_of_output_which_arrives_complete_and_in_order():
+async def test_other_tasks_run_while_a_flood_of_output_is_received_without_loss():
     texts = [f"line {number}\n" for number in range(LINES)]
     flood = b"".join([encode({"out": text}) for text in texts])
     events, turns = [], []
@@ -100,7 +100,7 @@ async def test_other_tasks_run_during_a_flood_of_output_which_arrives_complete_a
 
 
 @pytest.mark.anyio
-async def test_the_time_limit_of_a_turn_spans_several_chunks_of_a_flood(monkeypatch):
+async def test_the_time_limit_for_handling_messages_spans_several_received_chunks(monkeypatch):
     looks = count()
     monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.MAX_TURN_S / 5)
     transport, filed, seen = TcpTransport(), [], []

@@ -56,7 +56,7 @@ async def test_print_limits_are_sent_to_a_session_once():
         assert len(await printed_value(opened, reported, '(apply str (repeat 5000 "x"))', FIVE)) == 1000
 
 
-async def test_changed_print_limits_are_sent_again_and_limits_of_one_call_are_not_kept():
+async def test_print_limits_are_sent_to_a_session_only_when_they_change():
     async with jvm() as (opened, reported, sent):
         requested = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=True)
         three = PrintLimits(max_length=3, max_value_bytes=1000)
@@ -117,7 +117,7 @@ async def test_evaluations_and_queries_leave_no_class_loader_behind():
         assert max(depths) <= depths[0] + 1
 
 
-async def test_additions_to_a_class_loader_are_kept(tmp_path):
+async def test_urls_added_to_a_class_loader_stay_available_to_later_evaluations(tmp_path):
     (tmp_path / "added.txt").write_text("here")
     url = f'(java.net.URL. "{tmp_path.as_uri()}/")'
     loader = "(.getContextClassLoader (Thread/currentThread))"

@@ -97,7 +97,7 @@ async def test_sessions_are_closed_even_if_the_connection_is_cancelled(real, rec
     assert (await others(), read_record(path)) == (set(), {})
 
 
-async def test_the_next_connection_closes_only_sessions_of_a_killed_server(real, record, path):
+async def test_the_next_connection_closes_only_sessions_left_by_a_killed_server(real, record, path):
     endpoint, others = real
     async with asking(endpoint) as send:
         left = [(await send("clone"))["new-session"] for _ in range(3)]

@@ -26,7 +26,7 @@ def gate(monkeypatch):
         del sys.modules[name]
 
 
-def test_two_threads_that_load_the_modules_concurrently_get_the_same_module_objects(gate):
+def test_threads_that_install_the_same_modules_concurrently_share_the_module_objects(gate):
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(install(PACKAGE, "/x/", TEXTS))) for _ in range(2)]
     threads[0].start()
@@ -41,7 +41,7 @@ def test_two_threads_that_load_the_modules_concurrently_get_the_same_module_obje
     assert f"{PACKAGE}.installing" not in sys.modules
 
 
-def test_a_module_that_fails_leaves_nothing_behind(gate):
+def test_a_module_that_fails_to_load_is_not_left_in_sys_modules(gate):
     with pytest.raises(ZeroDivisionError):
         install(PACKAGE, "/x/", [("near.one", "1 / 0")])
     assert not [name for name in sys.modules if name.startswith(PACKAGE)]

@@ -27,7 +27,7 @@ def name_of(path):
     return str(path.relative_to(PLACE))
 
 
-def test_the_existence_of_a_program_is_known_without_generating_it():
+def test_checking_for_a_program_does_not_generate_its_code():
     of_tests = programs.Programs({"test": programs.GeneratedCode(lambda: pytest.fail("nobody asked for its text"))})
     assert "test" in of_tests
     assert "source" not in of_tests
@@ -65,7 +65,7 @@ def test_programs_that_remove_a_name_contain_no_unfilled_placeholder(name):
     assert not HOLES.search(str(REMOVAL_PROGRAMS[name]))
 
 
-def test_every_file_is_sent_by_some_module():
+def test_every_program_file_is_used_by_a_module():
     needs.every_feature()
     source = "".join(path.read_text("utf-8") for path in PLACE.parents[1].rglob("*.py"))
     assert [name_of(path) for path in [*LISP, *PYTHON] if f'"{name_of(path)}"' not in source] == []

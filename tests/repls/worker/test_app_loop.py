@@ -43,7 +43,7 @@ def program(process):
         ]
 
 
-def test_await_runs_on_the_loop_of_the_program(program):
+def test_await_runs_on_the_event_loop_of_the_program(program):
     assert texts(program.evaluate("await queue.put(5)\nawait queue.join()\ndone"), "value")[-1:] == ["[5]"]
     here = "import asyncio\nasync def here():\n    return asyncio.get_running_loop() is loop\nawait here()"
     assert texts(program.evaluate(here), "value") == ["True"]
@@ -83,7 +83,7 @@ def test_an_interrupt_cancels_an_await(program):
     assert texts(program.evaluate("await asyncio.sleep(0)\nended"), "value")[-1:] == ["[True]"]
 
 
-def test_an_interrupt_cancels_an_await_that_the_loop_has_just_begun(program):
+def test_an_interrupt_cancels_an_await_that_has_just_started(program):
     slow = (
         "import asyncio, time\nsubmit = asyncio.run_coroutine_threadsafe\ndef submit_slowly(*words):\n"
         "    future = submit(*words)\n    time.sleep(0.3)\n    return future\n"

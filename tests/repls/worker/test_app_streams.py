@@ -68,7 +68,7 @@ def test_events_arrive_while_an_endless_evaluation_runs(repl):
     repl.answer(endless)
 
 
-def test_a_frame_that_a_program_prints_is_ordinary_output(repl):
+def test_an_event_frame_printed_by_a_program_is_ordinary_output(repl):
     line = '\\x1e{"sub": "s1", "events": []}'
     answer = repl.evaluate(f"print('{line}')")
     assert not any(FIELD in message for message in answer)

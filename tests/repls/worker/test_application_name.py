@@ -30,6 +30,6 @@ def test_an_application_is_named_after_its_module_or_program(command, name, monk
     assert application_name(command.split()) == name
 
 
-def test_flask_applications_are_named_by_the_environment(monkeypatch):
+def test_flask_applications_are_named_after_the_flask_app_variable(monkeypatch):
     monkeypatch.setenv("FLASK_APP", "shop.py")
     assert application_name(["/env/bin/flask", "run"]) == "shop"

@@ -85,7 +85,7 @@ def outcomes():
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_an_edit_matches_a_fresh_import_or_is_reported(outcomes, name):
+def test_loading_an_edit_gives_the_same_state_as_a_fresh_import_or_a_note(outcomes, name):
     judged = [(item, *judge(outcome)) for item, outcome in zip(TABLES[name], outcomes[name], strict=True)]
     silent = {"silent": "invisible"}
     wrong = [

@@ -64,7 +64,7 @@ def effects_of(shop, statement):
         ("A = fib(9)", {"fib", "fib()"}),
     ],
 )
-def test_a_statement_reads_the_names_that_its_calls_read(shop, statement, reads):
+def test_names_read_by_called_functions_count_as_read_by_the_statement(shop, statement, reads):
     found = effects_of(shop, statement)
     assert reads <= {name for module, name in found.reads if module == "shop"}
     assert (found.effect, found.fills) == (None, set())
@@ -83,13 +83,13 @@ def test_a_statement_reads_the_names_that_its_calls_read(shop, statement, reads)
         ("[HANDLERS.append(name) for name in PRICES]", "HANDLERS"),
     ],
 )
-def test_objects_that_a_statement_adds_to_are_found(shop, statement, filled):
+def test_objects_that_a_statement_adds_items_to_are_found(shop, statement, filled):
     found = effects_of(shop, statement)
     assert (found.effect, found.fills) == (None, {id(vars(shop[0])[filled])})
 
 
 @pytest.mark.parametrize("statement", ["save('x')", "print(RATE)", "open('x')", "unknown()", "os.remove('x')"])
-def test_a_call_that_may_affect_something_else_is_an_effect(shop, statement):
+def test_a_call_that_may_affect_something_else_counts_as_a_side_effect(shop, statement):
     assert effects_of(shop, statement).effect is not None
 
 

@@ -225,7 +225,7 @@ def test_a_stopped_repl_leaves_no_thread(tmp_path):
         assert program.do("print(len(sys._current_frames()))") == ["1"]
 
 
-def test_the_repl_is_refused_unless_it_is_enabled(tmp_path):
+def test_the_embedded_repl_does_not_start_unless_it_is_enabled(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", REFUSED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )

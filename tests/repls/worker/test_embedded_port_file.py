@@ -91,7 +91,7 @@ def test_a_stopped_repl_stops_listening_and_can_be_started_again(program):
     assert texts(program.evaluate("price(3)"), "value") == ["6"]
 
 
-def test_a_forked_child_leaves_the_repl_and_its_file_to_the_program(program):
+def test_a_forked_child_does_not_take_over_the_repl_or_the_port_file_of_its_parent(program):
     program.evaluate("1")
     output = "'child' if child == 0 else os.waitpid(child, 0)[1]"
     fork = f"child = os.fork(); print({output}, flush=True) or child or sys.exit()"
@@ -134,7 +134,7 @@ def test_a_helper_process_of_the_program_starts_no_repl(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["WERKZEUG_RUN_MAIN", "RUN_MAIN"])
-def test_the_child_of_a_reloader_replaces_its_parent(program, name):
+def test_the_repl_in_the_child_of_a_reloader_replaces_that_of_the_parent(program, name):
     (port,) = program.do(
         "import subprocess; child = subprocess.Popen([sys.executable, __file__], stdin=-1, stdout=-1, text=True, "
         f"env={{**os.environ, {name!r}: 'true'}}); print(child.stdout.readline().split(':')[1].strip())"
@@ -203,7 +203,7 @@ def test_no_file_outside_the_project_is_changed_through_a_linked_directory(tmp_p
     assert {path.name: path.read_text() for path in outside.iterdir()} == files
 
 
-def test_a_linked_directory_without_a_port_file_is_reported(tmp_path):
+def test_a_symbolic_link_that_prevents_writing_the_port_file_is_reported(tmp_path):
     folder = linked(tmp_path / "project", tmp_path / "outside")
     output = PROGRAM.replace("    repl = ", "    import logging; logging.basicConfig(stream=sys.stdout)\n    repl = ")
     (folder / "shop.py").write_text(output)

@@ -95,7 +95,7 @@ def load_edit(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_error_while_applying_a_change_to_dependents_is_a_note_of_the_load(load_edit, fault):
+def test_an_error_while_updating_dependents_is_noted_in_the_answer_to_the_load(load_edit, fault):
     with mock.patch.object(*FAULTS[fault], side_effect=KeyError("injected")) as broken:
         shop, rows = load_edit(("RATE = 2", "RATE = 5"), ("x * RATE", "x * RATE + 1"))
     assert broken.called

@@ -39,7 +39,7 @@ def seen(repl, code):
     return next(item["codriver/error"].get("locals", []) for item in repl.evaluate(code) if "codriver/error" in item)
 
 
-def test_plain_values_are_printed(python):
+def test_plain_values_of_locals_are_printed(python):
     found = values(python, "n, x, t, b, none = 1, 2.5, 'it', b'x', None", "parts = [1, ('a',), {'k': None}]")
     assert found == {
         "n": "1", "x": "2.5", "t": "'it'", "b": "b'x'", "none": "None", "parts": "[1, ('a',), {'k': None}]"
@@ -53,7 +53,7 @@ def test_printing_locals_runs_no_user_code(python):
     assert texts(python.evaluate("ran"), "value") == ["[]"]
 
 
-def test_long_values_are_described_by_their_size(python):
+def test_long_values_of_locals_are_described_by_their_size(python):
     found = values(
         python,
         "numbers, deep, big = list(range(1000)), [[[[1]]]], 10 ** 500",
@@ -72,7 +72,7 @@ def test_long_values_are_described_by_their_size(python):
     }
 
 
-def test_short_values_of_the_standard_library_are_printed(python):
+def test_short_values_of_standard_library_types_are_printed(python):
     found = values(
         python,
         "import collections as c, re, types",
@@ -113,7 +113,7 @@ def test_exceptions_dataclasses_and_named_tuples_are_printed_with_their_plain_pa
     assert texts(python.evaluate("ran"), "value") == ["[]"]
 
 
-def test_an_error_includes_plain_dataclasses_but_not_those_with_other_parts(python):
+def test_an_error_includes_dataclasses_only_if_all_their_parts_are_plain(python):
     python.evaluate(
         "import dataclasses\n@dataclasses.dataclass\nclass Box:\n    part: object\nclass Other: pass\n"
         "def fail(box, other):\n    1 / 0"
@@ -121,12 +121,12 @@ def test_an_error_includes_plain_dataclasses_but_not_those_with_other_parts(pyth
     assert seen(python, "fail(Box(1), Box(Other()))") == ["box=Box(part=1)"]
 
 
-def test_names_of_secrets_are_omitted(python):
+def test_locals_with_names_of_secrets_are_omitted(python):
     found = values(python, "password = api_key = DB_TOKEN = sessionId = 'x'", "config = {'client_secret': 's', 'n': 1}")
     assert found == {"config": "{'client_secret': <not shown>, 'n': 1}"}
 
 
-def test_every_user_frame_of_every_error_in_the_chain_is_included(python):
+def test_locals_of_every_user_frame_of_every_chained_error_are_included(python):
     code = (
         "def low(a):\n    {}[a]\n"
         "def high(b):\n    try:\n        low(b + 1)\n"
@@ -138,7 +138,7 @@ def test_every_user_frame_of_every_error_in_the_chain_is_included(python):
     assert (found[0][2]["b"], found[1][2]) == ("1", {"a": "2"})
 
 
-def test_only_the_innermost_of_recursive_calls_is_included(python):
+def test_only_locals_of_the_innermost_recursive_call_are_included(python):
     assert locals_of_frames(python, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(300)") == [(0, "f", {"n": "0"})]
 
 

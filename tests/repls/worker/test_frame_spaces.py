@@ -96,7 +96,7 @@ def test_code_that_cannot_run_in_a_frame_is_refused_before_any_of_it_runs(failed
     assert texts(at(failed, FILL, "ran"), "ex") == ["NameError"]
 
 
-def test_super_works_with_explicit_arguments(failed):
+def test_super_with_explicit_arguments_works_in_a_frame(failed):
     assert texts(at(failed, FILL, "super(type(self), self).__init__()"), "ex") == []
 
 

@@ -152,7 +152,7 @@ def test_a_stale_value_computed_from_an_edited_module_is_found(project):
     assert project.rows() == [("leaf", "<n>.DOUBLE", "previous", "8", "6")]
 
 
-def test_state_that_a_reload_reset_is_found(project):
+def test_state_lost_by_a_reload_is_found(project):
     project.write(m="X = {}\nK = 1\n", n="import <m>\n<m>.X['n'] = 1\n")
     project.edit("m", "K = 1", "K = 2", **{"codriver/how": "whole"})
     assert project.rows() == [("leaf", "<m>.X['n']", "undone", "1")]
@@ -169,14 +169,14 @@ def test_state_that_a_reload_reset_is_found(project):
         ("import re\nA = re.compile('a')\ndef f(x=1):\n    '''doc'''\n    return x\n", "<m>.f()", "x=1", "x=2"),
     ],
 )
-def test_runtime_state_and_values_that_vary_by_import_are_not_reported(project, source, use, old, new):
+def test_runtime_state_and_values_that_differ_between_imports_are_not_reported(project, source, use, old, new):
     project.write(m=source)
     project.evaluate(use)
     project.edit("m", old, new)
     assert project.rows() == []
 
 
-def test_generators_and_referenced_functions_of_an_old_source_are_found(project):
+def test_generators_and_functions_that_still_use_old_source_are_found(project):
     project.write(m="import sys\nsys.lambdas = [lambda: 1]\ndef g():\n    yield 1\n    yield 2\n")
     project.evaluate("suspended = <m>.g()\nnext(suspended)\nheld = sys.lambdas[:]")
     project.edit("m", "yield 2", "yield 3")

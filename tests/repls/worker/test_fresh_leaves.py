@@ -66,7 +66,7 @@ def test_the_description_of_code_depends_on_its_behaviour_and_not_on_its_line_nu
     assert (code_digest(function(item).__code__) == code_digest(function(other).__code__)) is is_same
 
 
-def test_leaves_include_contents_of_collections_instances_closures_and_classes(module):
+def test_compared_values_include_contents_of_collections_instances_closures_and_classes(module):
     found = leaves(
         module,
         """
@@ -235,7 +235,7 @@ SOURCES = {
 }
 
 
-def test_importers_are_found_by_their_sources_nearest_first():
+def test_importing_modules_are_found_by_their_source_nearest_first():
     modules = {name: name + ("/__init__.py" if name == "pkg" else ".py") for name in SOURCES}
     files = {file: SOURCES[name] for name, file in modules.items()}
     found = find_importers(["pkg.low"], modules, files.__getitem__)
@@ -249,7 +249,7 @@ def digests_of(source, file):
     return map(code_digest, nested_codes(compile(source, file, "exec")))
 
 
-def test_generators_threads_and_referenced_functions_of_an_old_source_are_found(tmp_path):
+def test_generators_threads_and_functions_that_still_use_old_source_are_found(tmp_path):
     file, text = (
         str(tmp_path / "m.py"),
         "def g():\n    yield 1\nkeep = [lambda: 1]\nclass C:\n    def f(self): return 1\n",

@@ -24,7 +24,7 @@ def python(process):
         yield repl
 
 
-def test_code_is_evaluated_with_output_and_await(python):
+def test_code_with_output_and_await_is_evaluated(python):
     answer = python.evaluate(
         "import asyncio, sys\nprint('out')\nprint('err', file=sys.stderr)\nawait asyncio.sleep(0, 7)"
     )
@@ -238,7 +238,7 @@ def test_an_isolated_session_can_delete_only_its_own_names(apart):
     assert texts(apart.evaluate("'total' in globals(), 'total' in dir()"), "value") == ["(False, False)"]
 
 
-def test_an_isolated_session_has_builtins_and_sees_later_shared_names(apart):
+def test_an_isolated_session_sees_builtins_and_names_that_are_shared_later(apart):
     in_first(apart, "'the last value of another'")
     assert texts(apart.evaluate("_"), "ex") == ["NameError"]
     assert texts(apart.evaluate("max(1, 2), len('ab'), __name__ != '__main__'"), "value") == ["('mine', 2, True)"]

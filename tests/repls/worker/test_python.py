@@ -81,7 +81,7 @@ def test_a_very_long_file_is_compiled_whole_and_returns_its_module(python):
     assert (failure["type"], failure["line"]) == ("ZeroDivisionError", 2**20 + 2)
 
 
-def test_a_string_at_the_end_of_a_file_is_not_its_value(python):
+def test_a_string_at_the_end_of_a_file_is_not_returned_as_the_value(python):
     file = python.folder / "commented.py"
     loaded = python.ask("load-file", **{"file": 'value = 2\n"""\nold = 1\n"""', "file-path": str(file)})
     assert texts(loaded, "value") == [f"<module 'commented' from {str(file)!r}>"]
@@ -143,12 +143,12 @@ def test_a_task_of_one_evaluation_can_be_awaited_in_the_next(python):
     assert texts(python.evaluate("both = asyncio.gather(w(), w())\nawait both"), "value")[-1] == "[7, 7]"
 
 
-def test_asyncio_run_still_works_next_to_the_sessions_loop(python):
+def test_asyncio_run_works_alongside_the_event_loop_of_the_session(python):
     python.evaluate("import asyncio\nasync def w(): return asyncio.get_running_loop() is not None")
     assert texts(python.evaluate("await w()\nasyncio.run(w())"), "value") == ["True", "True"]
 
 
-def test_an_error_on_the_sessions_loop_is_reported_like_any_other(python):
+def test_an_error_on_the_event_loop_of_a_session_is_reported_like_any_other(python):
     python.evaluate("import asyncio")
     (parts,) = texts(python.evaluate("asyncio.create_task(1)"), "codriver/error")
     assert parts["type"] == "TypeError"

@@ -72,7 +72,7 @@ def project(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_a_renamed_definition_replaces_its_entry(project):
+def test_a_renamed_definition_replaces_its_entry_in_a_registry(project):
     handlers, order = project.registry.HANDLERS, project.registry.ORDER
     assert project.load(HANDLERS.replace("def first", "def other").replace("'first'", "'other'")) == set()
     assert list(handlers) == ["other", "second"]
@@ -80,20 +80,20 @@ def test_a_renamed_definition_replaces_its_entry(project):
     assert handlers is project.registry.HANDLERS
 
 
-def test_entries_added_at_run_time_are_kept_and_the_old_entry_is_reported(project):
+def test_registry_entries_added_at_run_time_are_kept_and_the_old_entry_is_reported(project):
     project.registry.HANDLERS["added"] = print
     assert project.load(HANDLERS.replace("def first", "def other").replace("'first'", "'other'")) == {"first"}
     assert list(project.registry.HANDLERS) == ["first", "second", "added", "other"]
 
 
-def test_a_failed_load_leaves_the_entries_in_place(project):
+def test_a_failed_load_leaves_registry_entries_unchanged(project):
     with pytest.raises(ValueError, match="broken"):
         project.load(HANDLERS.replace("'second'", "'broken'"))
     assert list(project.registry.HANDLERS) == ["first", "second"]
     assert project.registry.ORDER == ["first", "second"]
 
 
-def test_undoing_a_load_restores_the_entries(project):
+def test_undoing_a_load_restores_registry_entries(project):
     project.load(HANDLERS.replace("@handler('first')\n", ""))
     assert list(project.registry.HANDLERS) == ["second"]
     project.undo.close_record("edit", puts_back=True)

@@ -91,7 +91,7 @@ def until_both_died(python):
     raise AssertionError("the tasks did not end")
 
 
-def test_a_retrieved_error_is_not_reported(python):
+def test_the_retrieved_error_of_a_task_is_not_reported(python):
     python.evaluate(DYING)
     python.evaluate(ONE)
     assert ERROR in stacks(python)

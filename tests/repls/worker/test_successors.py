@@ -62,7 +62,7 @@ def test_only_the_latest_successor_of_an_object_is_retained(load):
     assert len(successors._successors) == before + 1
 
 
-def test_an_edited_object_keeps_its_identity_and_what_is_registered_in_it(load):
+def test_an_edited_object_keeps_its_identity_and_the_entries_registered_in_it(load):
     module, edit = load
     parser = module.OTHER
     edit("prog='other'", "prog='another'")
@@ -71,7 +71,7 @@ def test_an_edited_object_keeps_its_identity_and_what_is_registered_in_it(load):
     assert parser.parse_args([]).depth == 2
 
 
-def test_an_object_from_a_factory_keeps_its_identity(load):
+def test_an_object_created_by_a_factory_keeps_its_identity(load):
     module, edit = load
     parser = module.PARSER
     parser.parse_args([])
