@@ -77,7 +77,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[list[str], set[str], str 
         elif word in ("--start", "--no-skills", "--verbose", "--help", "-h"):
             flags.add(word)
         elif word.startswith("-"):
-            raise WrongUsageError(f"the option {word} is unknown, or lacks a value")
+            raise WrongUsageError(f"the option {word} is unknown or has no value")
         else:
             words.append(word)
     return words, flags, given

@@ -51,7 +51,7 @@ def _check_size(rows: int) -> None:
         ValueError: there are more rows.
     """
     if rows > MAX_COLLECTION_ITEMS:
-        raise ValueError(f"a binding can make at most {MAX_COLLECTION_ITEMS} rows from one value")
+        raise ValueError(f"a binding can produce at most {MAX_COLLECTION_ITEMS} rows from one value")
 
 
 def _require_collection(value: Any) -> tuple[Any, ...]:

@@ -261,7 +261,7 @@ class _EditPlan:
         """Record a conflict between two edits at an offset in the text."""
         line = self._document.positions.line(at)
         for first, another in ((number, other), (other, number)):
-            self.errors.append((first, EditError(f"this edit changes the same code at line {line} as edit {another}")))
+            self.errors.append((first, EditError(f"this edit and edit {another} change the same code, at line {line}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
         """Return the deletions in order, merging those that are separated only by whitespace."""

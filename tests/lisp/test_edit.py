@@ -231,11 +231,10 @@ def test_a_move_reports_the_new_line_of_the_form():
 def test_two_edits_of_the_same_form_are_refused():
     target = at(10, "(comment")
     edits = (Replace(target, "(x)"), Replace(target, "(y)"))
-    message = "this edit changes the same code at line 10 as edit "
-    assert problems(GREET, *edits) == [(0, message + "1"), (1, message + "0")]
-    message = "this edit changes the same code at line 11 as edit "
+    message = "this edit and edit {} change the same code, at line {}"
+    assert problems(GREET, *edits) == [(0, message.format(1, 10)), (1, message.format(0, 10))]
     edits = (Replace(at(11, '(greeting "Ada")'), "(x)"), Replace(target, ""))
-    assert problems(GREET, *edits) == [(0, message + "1"), (1, message + "0")]
+    assert problems(GREET, *edits) == [(0, message.format(1, 11)), (1, message.format(0, 11))]
 
 
 def test_a_form_cannot_be_moved_into_itself():

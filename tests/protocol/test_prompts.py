@@ -30,8 +30,8 @@ def test_every_prompt_is_listed_and_its_arguments_are_optional(client):
 
 
 def test_an_argument_is_inserted_into_the_prompt(client):
-    assert "since 14:30:" in text_of(client, "summarise_agents", since="14:30")
-    assert "since the beginning of the log:" in text_of(client, "summarise_agents")
+    assert "since 14:30." in text_of(client, "summarise_agents", since="14:30")
+    assert "since the beginning of the log." in text_of(client, "summarise_agents")
     assert "Topic, if any: the {since} parser" in text_of(client, "start_repl_session", topic="the {since} parser")
 
 

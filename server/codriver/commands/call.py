@@ -307,7 +307,7 @@ def no_repl_message(workspace: Path) -> str:
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
     project = next(iter(find_projects(workspace)), None)
-    why = "no REPL is connected, because none is running in this workspace. The server starts a REPL by itself only for"
+    why = "no REPL is connected, because none is running in this workspace. The server starts one on its own only for"
     found = "start an nREPL in the workspace, which the server finds within a second"
     if project is None:
         named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME",
     shell_complete=complete_client,
-    help="Configure this client even if it is not found, or `all` clients. Can be repeated.",
+    help="Configure this client even if it was not found, or pass `all` for all clients. Can be repeated.",
 )
 @click.option(
     "--scope",

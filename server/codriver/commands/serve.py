@@ -74,7 +74,7 @@ class _ReplOption(click.Option):
     "--idle-exit",
     type=WholeNumberRange(0, 604_800),
     metavar="SECONDS",
-    help="Stop the server after this time without clients.",
+    help="Stop the server when no client has been connected for this long.",
 )
 @click.option(
     "--on-demand",

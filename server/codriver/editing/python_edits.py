@@ -155,7 +155,7 @@ def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment
     if not isinstance(found.node, ast.ClassDef):
         kind = "a function" if isinstance(found.node, DEFINITION_NODES) else "an assignment"
         words = (
-            f"{found.name} is {kind}, and `side: in` is only for classes. Replace the whole {kind.partition(' ')[2]}"
+            f"{found.name} is {kind}, and `side: in` works only for classes. Replace the whole {kind.partition(' ')[2]}"
         )
         raise EditFailedError(EditError(words))
     body = found.node.body

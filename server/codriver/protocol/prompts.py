@@ -31,17 +31,17 @@ BASE_PROMPTS: Final = (
         "Find the newest error in the REPL: call repl_output_log with category "
         '["evaluationErrorOutput", "otherErrorOutput"] and limit 5, look at the code that caused it (same evaluation), '
         'and call status with about: "error" for the frames. Explain in plain words what happened and why, '
-        "check your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet. "
-        "Session, if given: {session}",
+        "check your explanation by evaluating the smallest form that shows it, and propose a fix. Do not change any "
+        "files yet. Session, if given: {session}",
         (("session", "The session to inspect.", "any"),),
     ),
     Prompt(
         "summarise_agents",
         "Summarize what the agents did",
         "What was evaluated in the REPLs, by whom, and with what results.",
-        "Summarize what was done in the REPLs since {since}: read repl_output_log (entities carry who, timestamp, "
-        "category and evaluation), group by who, and say for each what they tried, what worked, what failed, and what "
-        "is now defined in the REPL that is not in a file.",
+        "Summarize what was done in the REPLs since {since}. Read repl_output_log, whose entities have who, timestamp, "
+        "category and evaluation, and group them by who. For each, describe what they tried, what worked, what failed, "
+        "and what is now defined in the REPL but not in a file.",
         (("since", "A time or a log line.", "the beginning of the log"),),
     ),
 )

@@ -102,7 +102,7 @@ class ExportedEvaluations:
     "--since", metavar="NAME", help="Start at the checkpoint NAME, an evaluation described as `checkpoint: NAME`."
 )
 @click.option("--query", metavar="EDN", help="The evaluations whose ids (:output/evaluation) a Datalog query finds.")
-@click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or a name from `codriver runs`.")
+@click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or an id from `codriver runs`.")
 @click.option(
     "--format",
     "form",

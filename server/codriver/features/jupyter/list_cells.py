@@ -98,7 +98,7 @@ def _source_answer(cell: Cell, edited: Container[int], start: int, max_bytes: in
     fields: dict[str, object] = {"cells": [_format_cell(cell, edited)], "source": source}
     left = len(lines) - len(fitting)
     notes = [f"{format_count(left, 'more line')}: from {start + len(fitting)}"] if left else []
-    notes += ["the line is longer than an answer"] if is_cut else []
+    notes += ["the line is too long for an answer"] if is_cut else []
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 

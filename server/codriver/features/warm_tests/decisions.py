@@ -140,7 +140,7 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
     if warm is None or not warm.is_ready:
         return Decision(is_warm=False, reason=project.obstacle or "the warm process is not ready yet")
     if warm.must_be_replaced:
-        return Decision(is_warm=False, reason="the warm process is being renewed")
+        return Decision(is_warm=False, reason="the warm process is being replaced")
     if start_variables(warm.environment) != start_variables(spec.environment):
         return Decision(is_warm=False, reason="environment variables that Python reads when it starts have changed")
     if warm.has_startup_code and dict(warm.environment) != dict(spec.environment):

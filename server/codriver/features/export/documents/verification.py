@@ -223,7 +223,7 @@ def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, del
 def _reason_not_to_run(evaluation: RecordedEvaluation) -> str:
     """Return the reason why an evaluation cannot be run again, or an empty string."""
     if hidden := HIDDEN_PART_MARK.search(evaluation.code):
-        return f"the log has {hidden[0]} in place of part of the code, so the code cannot run again"
+        return f"the log contains {hidden[0]} instead of part of the code, so the code cannot run again"
     if not evaluation.values and _NO_NAMESPACE_MESSAGE.search(evaluation.err):
         return f"the code was not evaluated: {_last_line(evaluation.err)}"
     return ""
@@ -595,7 +595,7 @@ def _describe_difference(recorded: str, fresh: str) -> str:
     If a secret was redacted from the recorded text, the fresh text is omitted, because it may contain the secret.
     """
     if mark := SECRET_MARK.search(recorded):
-        return f"the log has {mark[0]} in place of a secret, so it cannot be compared"
+        return f"the log contains {mark[0]} instead of a secret, which cannot be compared"
     return f"recorded: {_shorten(recorded)}; in a fresh REPL: {_shorten(fresh)}"
 
 
