@@ -75,7 +75,7 @@ class RunLearner:
             try:
                 await learn(spec, entry, report, observations, record)
             except (OSError, ValueError) as error:
-                logger.info("nothing was learned from a test run in %s: %s", entry.directory, error)
+                logger.info("cannot use what a test run in %s recorded for warm runs: %s", entry.directory, error)
             finally:
                 entry.unlearned.pop(number).set()
 
