@@ -21,14 +21,19 @@ def host_identity() -> str:
         return ""
 
 
+def is_other_host(identity: str) -> bool:
+    """Return whether an identity is that of another host. If either identity is unknown, it is not."""
+    current = host_identity()
+    return bool(identity) and bool(current) and identity != current
+
+
 def remote_server_host(directory: Directory) -> str:
     """Return the name of the other host on which the server with the lock in a directory runs, or "" if there is none.
 
     A record that a stopped server left does not count, because its lock is free.
     """
     record = read_if_possible(directory, "server.json")
-    recorded, current = json_member(record, b"hostId")[1:-1], host_identity()
-    if not recorded or not current or recorded == current.encode():
+    if not is_other_host(json_member(record, b"hostId")[1:-1].decode("ascii", "replace")):
         return ""
     try:
         lock = open_file(directory, "lock", os.O_RDWR)

@@ -23,7 +23,7 @@ from codriver.files.file_locks import try_lock
 from codriver.net import kernel_sockets
 from codriver.systems.file_system import is_trusted
 from codriver.systems.machine import is_listening_at
-from codriver_relay.hosts import host_identity
+from codriver_relay.hosts import is_other_host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,8 +143,8 @@ def remote_server_host(directory: Path) -> str:
 
     A record that a stopped server left does not count, because its lock is free.
     """
-    record, current = read_record(directory), host_identity()
-    if record is None or not record.host_id or not current or record.host_id == current or not is_claimed(directory):
+    record = read_record(directory)
+    if record is None or not is_other_host(record.host_id) or not is_claimed(directory):
         return ""
     return record.host_name or "another host"
 
