@@ -50,7 +50,7 @@ TEXT_AT_LINES_QUERY: Final = """[:find ?line ?id ?text :in $ [?line ...]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of an evaluation. `number` counts the images of the evaluation from 1."""
+    """An image that an evaluation produced. `number` counts the images of the evaluation from 1."""
 
     evaluation: str
     number: int

@@ -316,7 +316,7 @@ def _parse_variable(name: str, text: str, model: type[Settings]) -> object:
 
 
 def _validate(name: str, value: object, origin: ValueOrigin, model: type[Settings]) -> object:
-    """Validate a value. A file must have the right type, so `"25"` is not a number in a file."""
+    """Validate a value. Values in files are not converted: the text `"25"` is not accepted as a number."""
     given = list(value) if isinstance(value, tuple) else value
     try:
         if origin.layer == "environment":

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 MAX_TEXT_BYTES: Final = 1200
-"""Maximum number of bytes of the code or text in a row."""
+"""Maximum number of bytes of the code or text in one row of the page."""
 MAX_RESULT_BYTES: Final = 1600
-"""Maximum number of bytes of the values in a row."""
+"""Maximum number of bytes of the values in one row of the page."""
 MAX_OUTPUT_BYTES: Final = 1400
-"""Maximum number of bytes of the output in a row."""
+"""Maximum number of bytes of the output in one row of the page."""
 MAX_ERROR_BYTES: Final = 800
-"""Maximum number of bytes of the error in a row."""
+"""Maximum number of bytes of the error in one row of the page."""
 MAX_NAME_BYTES: Final = 120
 """Maximum size of `who`, `where` and other names, some of which are chosen by clients."""
 MAX_UPDATE_ROWS: Final = 500

@@ -152,7 +152,7 @@ class WarmProcess:
             await self._idle.wait()
 
     def state(self) -> WarmState:
-        """Return the properties of the process that decisions depend on."""
+        """Return the properties of the process that decide whether it can run the next tests."""
         return WarmState(
             is_ready=self.is_ready and not self.has_exited,
             environment=self.environment,

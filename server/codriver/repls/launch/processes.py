@@ -164,7 +164,7 @@ class ReplProcess:
                 self._crash.append(line[:MAX_LINE_CHARS].strip())
 
     def process_watchdog_line(self, line: str) -> None:
-        """Process a line of the watchdog's report."""
+        """Record a start, a failed start or an exit that the watchdog reports in a line."""
         word, _, rest = line.partition(" ")
         if word == "pid":
             self.pid = int(rest)

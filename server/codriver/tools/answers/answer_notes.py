@@ -226,7 +226,7 @@ def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, obje
 
 
 async def repetition_notes(answer: AnswerInProgress) -> list[str]:
-    """Compare a finished evaluation with the last one of the same code in the same session."""
+    """Return notes that compare an evaluation with the previous evaluation of the same code in the same session."""
     call, evaluation, transcript = answer.call, answer.evaluation, answer.delivery.transcript
     before, state = transcript.before if transcript is not None else None, call.services.core.state
     if find_traits(call.client_name).reads_whole:  # each command is a new process, and remembers no other

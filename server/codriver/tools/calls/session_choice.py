@@ -62,8 +62,8 @@ def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
         "no REPL is connected" + (f"; these REPLs could not be reached: {tried}" if tried else ""),
         hint=f"To use a kernel that somebody else started, pass replSessionKey {' or '.join(found)}."
         if found
-        else "Start an nREPL server in the workspace, and Codriver will find it by its port file within a second. Or "
-        f"{to_name_one}, which a running server reads at once.",
+        else "Start an nREPL server in the workspace. Codriver will find it by its port file within a second. "
+        f"Alternatively, {to_name_one}. A running server reads the change at once.",
     )
 
 

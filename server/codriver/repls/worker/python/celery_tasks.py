@@ -1,4 +1,4 @@
-"""Give a registered Celery task the options of the task that a load creates in its place.
+"""Give a registered Celery task the options of the task that would replace it after a load.
 
 Celery registers each name only once, and returns the registered task if a function is decorated again.
 """
