@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 
-from ...basics.held_definitions import defining_module_name, is_class, order_of, space_of
+from ...basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
 from ..stored_attributes import attribute_dict
 from .abstract_values import Value, class_value, roots_of
 from .analyzed_call import AnalyzedCall
@@ -90,7 +90,10 @@ class ClassCreation:
         """
         for kind in order_of(base)[:-1]:
             for value in list(space_of(kind).values()):
-                is_declared = str(defining_module_name(type(value))).startswith("sqlalchemy.")
+                kind_name = str(qualified_name(type(value)))
+                is_declared = "declared" in kind_name and str(defining_module_name(type(value))).startswith(
+                    "sqlalchemy."
+                )
                 function = attribute_dict(value).get("fget") if is_declared else None
                 if self.workspace.has_function(function):
                     self.found.reads.add(function_read(function, "()"))
