@@ -74,7 +74,7 @@ class _ReplOption(click.Option):
     "--idle-exit",
     type=WholeNumberRange(0, 604_800),
     metavar="SECONDS",
-    help="Stop the server when no client has been connected for this long.",
+    help="Stop the server when no client was connected for this long.",
 )
 @click.option(
     "--on-demand",

@@ -147,7 +147,7 @@ class Settings(BaseModel):
         1800,
         ge=0,
         le=7 * 86400,
-        description="Stop a server that was started on demand after this time without clients. 0 means never.",
+        description="Stop a server started on demand when no client was connected for this long. 0 means never.",
     )
     enable_mcp_repl_evaluation: bool = Field(default=True, description="Enable the tools that evaluate code.")
     enable_edits: bool = Field(default=True, description="Enable the tools that change files in the workspace.")
@@ -243,7 +243,7 @@ class Settings(BaseModel):
         10,
         ge=0,
         le=100,
-        description="Number of lines shown above and below the given line if the target of an edit was not found.",
+        description="Number of lines displayed above and below the given line if the target of an edit was not found.",
     )
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
         "auto", description="The server's event loop. auto uses uvloop if it is installed."

@@ -199,8 +199,8 @@ class Job:
 
 
 ABANDONED_MESSAGE = (
-    "the evaluation was abandoned, because it is blocked in a call outside Python. Its thread lives until that call "
-    "returns. Further code is evaluated in another thread"
+    "the evaluation was abandoned, because it is blocked in a call outside Python. Its thread keeps running until "
+    "that call returns. Further code is evaluated in another thread"
 )
 INTERRUPT_TIMEOUT_S = 2.0
 """Seconds that an interrupted evaluation has to end before the interrupt is answered anyway."""

@@ -172,8 +172,8 @@ class ThreadInterrupts(Interrupts):
 
 
 ABANDONED_TEMPLATE = (
-    "the evaluation was abandoned, because it is blocked in a call outside Python. Its thread, %r, lives until that "
-    "call returns. Other code is not affected"
+    "the evaluation was abandoned, because it is blocked in a call outside Python. Its thread, %r, keeps running "
+    "until that call returns. Other code is not affected"
 )
 
 

@@ -57,7 +57,9 @@ class ClassPlanner:
             self.plan.attributes[id(new.node)] = new.owner, new
             self._record_order(kind, new)
             if change.old is None and not is_plain_class(kind) and self._precedes_other_columns(kind, new):
-                self.plan.stays.append((dotted_name(new), "the column comes after the other columns of the class"))
+                self.plan.stays.append(
+                    (dotted_name(new), "the new column comes after the existing columns of the class")
+                )
         else:
             self.plan_new_class(new.owner, new)
 
@@ -87,7 +89,7 @@ class ClassPlanner:
             self.plan.stays.append(
                 (
                     dotted_name(statement),
-                    f"a library read this name when it created {owner[:-1]}, which it does only once",
+                    f"a library reads this name only once, when it creates {owner[:-1]}",
                 )
             )
         elif found:
