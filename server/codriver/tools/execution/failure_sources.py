@@ -59,7 +59,7 @@ MAX_CALLED_FUNCTIONS: Final = 2
 """Maximum number of called functions that are displayed for a wrong value."""
 NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Names of code objects inside functions, for which no separate function is recorded."""
-MAX_RANKED_SOURCES: Final = 3
+MAX_RANKED_SOURCES: Final = 4
 """Maximum number of suspicious functions whose source an answer displays."""
 MAX_SUSPECTS: Final = 6
 """Maximum number of suspicious functions that an answer names."""
