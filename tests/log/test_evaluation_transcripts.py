@@ -197,7 +197,7 @@ def test_reading_a_stream_before_it_exists_is_safe_across_threads(requested):
     class Interrupted:
         @property
         def total(self):
-            transcript.text("stderr")  # what another thread may do between any two steps
+            transcript.text("stderr")  # another thread may do this between any two steps
             return 0
 
     transcript._streams["stdout"] = Interrupted()

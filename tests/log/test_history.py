@@ -108,7 +108,7 @@ def test_files_are_private(path):
 def test_line_numbers_are_never_reused(path, how):
     history, loaded = started(path)
     history.add(code(loaded.next_line))
-    history.record_used_line(500)  # lines of output, which the history does not keep
+    history.record_used_line(500)  # lines of output, which are not stored in the history
     if how == "closed":
         history.close()
     assert started(path)[1].next_line == (501 if how == "closed" else 1 + RESERVED_LINES)
@@ -431,7 +431,7 @@ async def test_the_writing_loop_survives_a_disk_failure_and_reports_its_start_an
         with anyio.fail_after(60):
             while not received:
                 await anyio.sleep(0.01)
-            await anyio.sleep(0.1)  # for some more tries
+            await anyio.sleep(0.1)  # for a few more attempts
             path.rmdir()
             while len(received) < 2:
                 await anyio.sleep(0.01)
@@ -591,7 +591,7 @@ def test_a_forgotten_history_is_empty(path):
     assert started(path)[1].entities == ()
 
 
-# How much it takes
+# Limits of size and memory
 
 
 def stored_bytes(path):

@@ -106,7 +106,7 @@ def test_a_blocking_disk_delays_no_other_client_and_is_reported(on_slow_disk):
         live.blocked.touch()
         answer = item.call("evaluate_code", code="'during'")
         assert (answer["result"], answer["recorded"]) == ("'during'", False)
-        for _ in range(20):  # each would wait for the disk if the event loop did
+        for _ in range(20):  # each call would wait for the disk if the event loop did
             assert "recorded" not in other.call("list_sessions")
         assert other.call("evaluate_code", code="'other'")["recorded"] is False
         assert item.call("get_evaluation", evaluationId=answer["evaluationId"])["recorded"] is False

@@ -1,4 +1,4 @@
-"""Secrets do not leave."""
+"""Secrets are redacted before text leaves the server."""
 
 import html
 import itertools

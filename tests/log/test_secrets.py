@@ -94,7 +94,7 @@ def test_the_head_of_a_transcript_is_truncated_after_redaction(before):
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.integers(1, len(SECRET) - 1), max_size=4))
 def test_a_real_program_printing_a_secret_in_chunks_is_redacted_everywhere(client, cuts):
-    # The program knows the secret by its environment, as it must not be in the code either.
+    # The program reads the secret from its environment, because the code must not contain it either.
     places = sorted({0, len(SECRET), *cuts})
     writes = [
         f"sys.stdout.write(token[{start}:{end}]); sys.stdout.flush(); time.sleep(0.003)"

@@ -206,7 +206,7 @@ def test_files_and_directories_are_private(make_store, tmp_path):
     finally:
         os.umask(before)
     found = [tmp_path / "spill", *(tmp_path / "spill").rglob("*")]
-    assert len(found) == 4  # the folder, the server's, its lock and one file
+    assert len(found) == 4  # the directory, that of the server, the lock and one file
     for path in found:
         assert posix_only.has_mode(path, 0o700 if path.is_dir() else 0o600), path
 
@@ -363,7 +363,7 @@ def test_a_hung_disk_blocks_nobody_and_memory_use_stays_limited(make_store, tmp_
     assert hanging.last(4).text == "0199"
     assert hanging.read(hanging.dropped, hanging.dropped + 4).text == f"{hanging.dropped // MIB:04}"
     assert other.read_all() == "x" * 50 * MIB
-    store.close()  # comes back though the disk does not
+    store.close()  # returns although the disk still hangs
     assert hanging.last(4).text == "0199"
     with pipe.open("rb") as stream:
         while stream.read(MIB):
@@ -481,7 +481,7 @@ def test_a_difference_in_the_first_lines_of_long_texts_is_reported(long_outputs)
     assert "only the first 2 lines" in text["diff"]
 
 
-# Folders of servers
+# Directories of servers
 
 
 def spilled(root):

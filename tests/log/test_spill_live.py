@@ -92,7 +92,7 @@ def test_two_hundred_mb_of_output_are_available_without_growing_the_server(clien
     written_files = client.call("get_evaluation", evaluationId=answer["evaluationId"], grep="0001234")
     assert written_files["count"] == 8192
     assert written_files["matches"][0] == {"part": "stdout", "line": 1234 * 8192 + 1, "text": "0001234"}
-    # What is left afterwards is up to the allocator: 100 to 140 MiB of buffers that nothing holds any more.
+    # What remains depends on the allocator: 100 to 140 MiB of buffers that are no longer referenced.
     assert resident_mib(live, "VmHWM") < before + 200
 
 
@@ -181,7 +181,7 @@ def test_output_beyond_a_quarter_of_the_disk_limit_is_dropped_with_a_note(tmp_pa
         # What is written pushes the oldest out only then, and its files go last.
         until(lambda: health(client)["spilledBytes"] <= 32 * MIB, "the oldest text to be dropped")
         until(lambda: bytes_on_disk(tmp_path) <= 32 * MIB, "its files to be removed")
-        with live.client() as other:  # who was told nothing of it
+        with live.client() as other:  # which was not notified of it
             again = other.call("get_evaluation", evaluationId=first["evaluationId"])
         [note] = [note for note in again["notes"] if note.startswith("stdout")]
         assert "older ones were dropped because only the newest are kept" in note
@@ -198,7 +198,7 @@ def test_a_clean_stop_leaves_no_spilled_text(tmp_path):
 
 def test_the_next_server_sweeps_only_files_of_killed_servers(tmp_path):
     killed = Live(tmp_path / "first", "--repl", "python")
-    # Another workspace, whose state lies in the same folder of the user.
+    # Another workspace, whose state is in the same directory of the user.
     neighbour = Live(tmp_path / "second", "--repl", "python")
     try:
         with killed.client() as client:

@@ -71,7 +71,7 @@ def test_entries_round_trip_however_the_file_is_split(entries, data):
     assert read(*(content[place : place + 1] for place in range(len(content)))) == (entries, 0, False)
 
 
-@given(entries_up_to(2**53 - 1))  # the library writes longer numbers as texts, as JavaScript has none
+@given(entries_up_to(2**53 - 1))  # the library writes larger numbers as strings, for JavaScript
 def test_each_line_matches_the_transit_library(entries):
     for entry in entries:
         entity = {Keyword(f"output/{name}"): value for name, value in entry.to_json().items()}

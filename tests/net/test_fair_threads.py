@@ -250,7 +250,7 @@ async def test_references_to_failed_work_are_released():
         retained.append(weakref.ref(data))
         raise ValueError(len(data))
 
-    gc.disable()  # nobody knows when it comes by
+    gc.disable()  # it could run at any time
     try:
         with anyio.fail_after(BOUND_S):
             for _ in range(3):

@@ -68,7 +68,7 @@ def test_without_kernel_information_a_missing_port_file_is_refused(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux identifies the user of a listener")
 @pytest.mark.parametrize("is_accepted", [False, True], ids=["waiting", "accepted"])
 def test_the_listener_owner_is_looked_up_by_connection_and_by_address(file, is_accepted):
-    os.utime(file, (LONG_AGO, LONG_AGO))  # so that the file alone would not do
+    os.utime(file, (LONG_AGO, LONG_AGO))  # so that the file alone would not be accepted
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
         with socket.create_connection(address) as peer:

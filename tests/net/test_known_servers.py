@@ -81,7 +81,7 @@ def test_a_workspace_whose_server_was_killed_is_reported(workspace):
 
 
 def command(*words, env):
-    # A server that goes on in the background starts from nothing: it outlives what it was forked from.
+    # The server is started as a new process, because it must outlive the process that starts it.
     if "--detach" in words:
         done = subprocess.run(
             [sys.executable, "-m", "codriver", *words], env=env, capture_output=True, text=True, timeout=WAIT_S,
@@ -109,7 +109,7 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     assert (found["ok"], found["count"], found["leftOut"]) == (True, 2, [])
     pids = {server["workspace"]: server["pid"] for server in found["servers"]}
     posix_only.kill(pids[str(second)])
-    # A process that was killed listens no more a moment before it holds no lock any more.
+    # A killed process stops listening shortly before its lock is released.
     until(lambda: "ended unexpectedly" in command("status", "--all", env=env)[2], "the end of the one that was killed")
     status, listed, text = command("status", "--all", env=env)
     assert (status, text) == (0, f"left out: {second}: the server ended unexpectedly\n")

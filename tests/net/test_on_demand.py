@@ -161,7 +161,7 @@ def test_a_server_started_by_a_relay_outlives_the_relay(tmp_path):
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     with Relayed([sys.executable, RELAY, str(port_file), "--start"], env) as client:
         server = client.call("server_health")["pid"]
-        # Some clients, opencode for one, end all the descendants of what they started.
+        # Some clients, such as opencode, end all descendants of the processes they started.
         until(lambda: client.process.pid not in ancestors(server), "the server's way out")
         client.process.kill()
     try:
@@ -283,7 +283,7 @@ def test_a_server_started_by_hand_ignores_the_idle_time(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text("idleExitSeconds = 1\n")
     with serving(tmp_path, "--repl", "none") as stays, serving(tmp_path / "b", "--idle-exit", "1") as goes:
-        # The one that is told to go proves that there was time enough.
+        # The exit of the server with `--idle-exit` proves that there was enough time.
         until(lambda: goes.process.poll() is not None, "the end of the other")
         assert stays.process.poll() is None
         assert json.loads(stays.run("status", "--json").stdout)["ok"]

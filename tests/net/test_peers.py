@@ -123,7 +123,7 @@ def test_only_the_same_token_matches():
 
 
 def test_tokens_are_compared_in_constant_time():
-    """No comparison of our own stops at the first byte that differs."""
+    """No comparison in Codriver stops at the first byte that differs."""
     steps = list(dis.get_instructions(token_matches))
     assert "compare_digest" in token_matches.__code__.co_names
     assert not [step for step in steps if step.opname in ("COMPARE_OP", "IS_OP", "CONTAINS_OP")]
@@ -247,7 +247,7 @@ def test_missing_kernel_tables_are_distinguished_from_a_peer_not_in_them(tmp_pat
     assert search_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path) is None
 
 
-# The door of a real server
+# A real server
 
 
 @pytest.fixture(scope="module")
@@ -387,7 +387,7 @@ def test_sock_diag_and_the_tables_agree_on_listeners():
             with contextlib.suppress(OSError if ":" in host else ()):  # this machine has no IPv6
                 listener = opened.enter_context(socket.create_server((host, 0), family=family))
                 own[os.fstat(listener.fileno()).st_ino] = (host, listener.getsockname()[1])
-        # One that is connected, and one that is merely bound, are none.
+        # A connected socket and a socket that is only bound are not listeners.
         port = next(iter(own.values()))[1]
         opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         opened.enter_context(socket.socket()).bind(("127.0.0.1", 0))

@@ -126,7 +126,7 @@ def test_a_stale_claim_to_a_workspace_is_replaced(tmp_path):
 
 
 def test_a_record_does_not_prevent_a_start_while_the_lock_is_free(tmp_path):
-    """Whatever it names, even a running process: whoever gets the lock has the workspace."""
+    """The process that gets the lock claims the workspace, even if the record names a running process."""
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
     with claim_workspace(tmp_path, is_alive=lambda found: True) as retained:
         retained.publish(ALIVE)

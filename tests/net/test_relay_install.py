@@ -154,7 +154,7 @@ def test_a_pipe_in_place_of_the_relay_is_refused(tmp_path):
 
 
 def test_an_installed_relay_is_compiled_once_by_any_start(tmp_path):
-    """A script is compiled at each start, and a client would wait for that each time."""
+    """Python compiles a script at each start, and a client would have to wait for this every time."""
     target = install_relay(shipped_relay_directory(), tmp_path / "codriver_relay.py")
     (tmp_path / "json.py").write_text("raise SystemExit('a module from where the relay lies')")
     listener, written = socket.create_server(("127.0.0.1", 0)), []
@@ -163,7 +163,7 @@ def test_an_installed_relay_is_compiled_once_by_any_start(tmp_path):
             [sys.executable, "-I", "-S", str(target), str(listener.getsockname()[1])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         ) as relay:  # fmt: skip
-            relay.stdin.write(b'{"id": "\\u0031", "method": "ping"}\n')  # to spell it, the relay needs json
+            relay.stdin.write(b'{"id": "\\u0031", "method": "ping"}\n')  # the relay needs json to write it
             relay.stdin.flush()
             peer, _ = listener.accept()
             with peer:

@@ -21,7 +21,7 @@ def test_a_connected_client_is_recorded_by_its_caller_name(tmp_path, temporary_s
         for name in ("qwen-cli-mcp-client-codriver", "Some Client", "codriver-cli"):
             with live.client(name=name) as client:
                 client.request("tools/list", {})
-        if sys.platform == "win32":  # which ends a server at once, with what it has not written yet
+        if sys.platform == "win32":  # this ends the server immediately, before it has written everything
             until(lambda: len(seen_clients.read_last_connections()) >= 2, "the record of both")
     assert set(seen_clients.read_last_connections()) == {"qwen", "some-client"}
 

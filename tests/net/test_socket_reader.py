@@ -90,7 +90,7 @@ async def test_unread_data_beyond_the_buffer_limit_stays_with_the_client(pair):
     sent = await _send_until_full(client)
     retained = reader._waiting_bytes
     assert retained < sent
-    assert retained < MAX_BUFFERED_BYTES + 2**20  # and at most one piece of the event loop's beyond that
+    assert retained < MAX_BUFFERED_BYTES + 2**20  # and at most one more chunk read by the event loop
     came = 0
     while came < sent:
         came += len(await receive())

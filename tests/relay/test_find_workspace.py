@@ -91,7 +91,7 @@ def refusal(relay, number=1):
     return error["message"]
 
 
-# From the environment and the current folder
+# From the environment and the working directory
 
 
 def test_the_relay_and_the_server_list_the_same_project_files():

@@ -402,7 +402,7 @@ def test_requests_are_answered_immediately_if_the_server_process_is_dead(start_r
         error = relay.receive()
         assert (error["id"], error["error"]["data"]) == (identity_, {"reason": "server-unreachable"})
         assert "the server's process has ended. This request was not carried out" in error["error"]["message"]
-    relay.send(INITIALIZE)  # which is not refused: a client seldom asks again
+    relay.send(INITIALIZE)  # this is not refused, because clients rarely retry
     host = start_host()
     with claimed(folder):
         record_of(folder, os.getpid(), host.port)
@@ -806,7 +806,7 @@ def test_without_kernel_support_a_port_file_is_trusted_while_its_lock_is_held(st
     assert host.accept().read_line() == b"", "nobody held the lock"
     with claimed(folder):
         while not (peer := host.accept()).connection.recv(1, socket.MSG_PEEK):
-            pass  # begun before the lock was held
+            pass  # started before the lock was acquired
         assert peer.answer_introduction(tmp_path) == {"workspace": identity(tmp_path)}
         assert peer.read() == request(1)
 

@@ -18,7 +18,7 @@ SIZES = [1, 4095, 4096, 4097, 65_536, 70_000, BIG]
 
 
 class QuietClient:
-    """A client that reads only when told to; its ends are pipes, or a socket as created by Node.js."""
+    """A client that reads only on request. Its standard streams are pipes, or sockets as created by Node.js."""
 
     def __init__(self, port, ends, **variables):
         command, env = [sys.executable, "-I", "-S", str(RELAY), str(port)], os.environ | variables

@@ -240,7 +240,7 @@ async def store_once(gated):
     """Cache the list of a server with its REPL for a client that never discovers; return the file and its tools."""
     async with connect(gated, "2026-07-28") as client, anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, gated.open)
-        await client.call_tool("evaluate_code", {"code": "1+2"})  # waits for the REPL, which brings tools of its own
+        await client.call_tool("evaluate_code", {"code": "1+2"})  # waits for the REPL, which adds tools
         number = await number_listed(client)
         lists = gated.port_file.parents[3] / "state" / "codriver" / "lists"
 
@@ -265,13 +265,13 @@ async def correct_incomplete_list(gated):
         with contextlib.suppress(SubscriptionLost):
             async with client.listen(tools_list_changed=True) as stream:
                 assert await anext(stream) == ToolsListChanged()
-                while await number_listed(client) != number:  # its REPL is still to come
+                while await number_listed(client) != number:  # its REPL has not started yet
                     assert await anext(stream) == ToolsListChanged()
                 await anyio.to_thread.run_sync(
                     until, lambda: stored_entry(file)["tools"]["tools"] == true, "the true list"
                 )
                 posix_only.kill(json.loads(gated.port_file.with_name("server.json").read_text())["pid"])
-                async for _ in stream:  # until its connection is lost
+                async for _ in stream:  # until the connection is lost
                     pass
         assert await number_listed(client) == number
         await anyio.to_thread.run_sync(gated.open)

@@ -101,7 +101,7 @@ async def test_disconnecting_ends_every_evaluation(name):
         opened.start_evaluation(evaluation(wait.format(2), identity="one"), endings.append)
         opened.start_evaluation(evaluation(WORDS[name].add, identity="two"), endings.append)
     first, second = endings
-    # Some servers end what runs in a session that is closed, and say so, each in its own words.
+    # Some servers end code that runs in a closed session, and report this, each with its own message.
     assert isinstance(first, ReplDisconnectedError) or first.status in {"interrupted", "failed"}
     assert isinstance(second, ReplDisconnectedError)
     assert await opened.wait_closed()

@@ -92,7 +92,7 @@ async def test_completions_are_found_in_the_given_namespace(name):
         assert {"orders/total-sum!", "orders/stock"} <= await completed(opened, "orders/", "orders")
         ending = await evaluate(opened, evaluation(home))
         assert ending.status == "done"
-        # Neither required nor aliased here: it is loaded, and its full name is enough.
+        # The namespace is neither required nor aliased here. It is loaded, so its full name is enough.
         assert await completed(opened, "orders/", "shop") == {"orders/total-sum!", "orders/stock"}
         assert await completed(opened, "orders/to", "shop") == {"orders/total-sum!"}
         assert await completed(opened, "nosuch/", "shop") == set()
@@ -103,9 +103,9 @@ async def test_completions_are_found_in_the_given_namespace(name):
         everything = await completed(opened, "str/", "shop")
         assert {"str/join", "str/split"} <= everything
         assert all(item.startswith("str/") and item != "str/" for item in everything)
-        # An alias is no other that begins with it.
+        # An alias is not confused with another alias that starts with it.
         assert await completed(opened, "st/", "shop") == set()
-        # Where one namespace is everybody's, the next test finds the one that it expects.
+        # If all sessions share one namespace, the next test must find the one that it expects.
         await evaluate(opened, evaluation("(ns user)"))
 
 
@@ -152,7 +152,7 @@ async def test_the_stack_trace_of_the_last_error_is_available(name):
             with pytest.raises(CapabilityMissingError):
                 await opened.query(LastError())
             return
-        # A kernel keeps its last error for all its clients, and for those that come.
+        # A kernel retains its last error for all clients, including later ones.
         assert name in KERNELS or await opened.query(LastError()) is None
         await evaluate(opened, evaluation(WORDS[name].fail))
         trace = await opened.query(LastError())
@@ -251,7 +251,7 @@ async def test_basilisp_programs_are_compiled_only_once(name):
 
 @pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp", "lisp"])
 async def test_queries_do_not_change_the_callers_last_values(name):
-    # Those of nbb are everybody's.
+    # The last values of nbb are shared by all clients.
     with fresh(name) if name == "nbb" else nullcontext(shared(name)) as running:
         async with adapter(name, address=running.address) as (opened, events):
             await evaluate(opened, evaluation("[*1 *2 *3 *e]"))

@@ -1,4 +1,4 @@
-"""The page on REPLs lists the capabilities of each REPL exactly as the running servers show them."""
+"""The page on REPLs lists the capabilities of each REPL exactly as the running servers report them."""
 
 import pytest
 import real_repls

@@ -1,4 +1,4 @@
-"""Servers shared by the processes of a test run: lent to one at a time, and stopped with the last."""
+"""Servers shared by the processes of a test run: used by one process at a time, and stopped with the last one."""
 
 import os
 import subprocess

@@ -48,7 +48,7 @@ def test_code_waits_for_the_evaluation_of_a_person_who_is_named_in_the_answer(cl
     assert "jupyter" in " ".join(waiting["notes"])
     his = next(row for row in client.call("list_sessions")["sessions"] if row["key"] == "mem")["running"]
     assert his["who"] == "jupyter"
-    # By its id, as nobody ends a human's work by chance.
+    # By its id, because nobody should interrupt a person's code by accident.
     ended = client.call("interrupt_evaluation", evaluationId=his["evaluationId"])
     assert (ended["ok"], ended["status"]) == (True, "interrupted")
     done = client.call("get_evaluation", evaluationId=waiting["evaluationId"], waitMs=20_000)

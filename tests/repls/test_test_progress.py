@@ -17,7 +17,7 @@ BROKEN = {"test": "(collection)", "ns": "u.py", "outcome": "error", "skipped": F
 
 
 class Printed:
-    """Generate the output of a run: what its tests print, with records in between."""
+    """Generate the output of a run: the output of its tests, with progress records in between."""
 
     def __init__(self):
         self.text = ""

@@ -125,7 +125,7 @@ lazy = Lazy()
 
 @contextlib.contextmanager
 def raises(kind, function=None):
-    """Expect an exception, as runners of tests do."""
+    """Expect an exception, as test runners do."""
     if function is not None:
         function()
         raise AssertionError
@@ -137,7 +137,7 @@ def raises(kind, function=None):
 
 
 def expect(kind, function, *args):
-    """Expect that a function raises an exception, as runners of tests do."""
+    """Expect that a function raises an exception, as test runners do."""
     with raises(kind):
         function(*args)
 

@@ -29,7 +29,7 @@ def test_time_during_which_the_server_was_suspended_does_not_reduce_the_time_to_
 
 
 def test_the_time_that_an_ended_process_waited_for_a_processor_still_counts():
-    """Its exit may be noticed later, and the wait of a process that does not exist is unknown."""
+    """The exit of the process may be noticed later, when the time that it waited can no longer be read."""
     finished = TimeSinceFinished()
     for now_s, starved_s in ((100.0, 30.0), (100.5, 30.25), (101.0, 0.0)):
         finished.advance(now_s, starved_s)

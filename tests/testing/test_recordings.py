@@ -1,4 +1,4 @@
-"""What recorders learn about the tests of a run."""
+"""What recorders collect about the tests of a run."""
 
 import sys
 from pathlib import Path

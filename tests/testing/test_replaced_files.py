@@ -1,4 +1,4 @@
-"""Runs with other contents in place of some files."""
+"""Test runs in which the contents of some files are replaced."""
 
 import pytest
 from process_runs import run, write_project

@@ -96,7 +96,7 @@ def test_a_passing_edit_reports_how_many_tests_ran_and_why(live, client):
 
 
 def test_a_file_of_which_only_some_tests_were_recorded_still_runs(live, client):
-    """Only one of its two tests has run since the file was changed past the server."""
+    """Only one of the two tests in the file has run since the file was changed without the server."""
     text = FILES["test_doubled.py"].replace("def test_other():\n    pass", "def test_other():\n    assert 1")
     (live.workspace / "test_doubled.py").write_text(text)
     assert client.call("run_tests", paths=["test_doubled.py::test_four"], timeoutMs=60_000)["passed"] == 1
@@ -288,7 +288,7 @@ def test_affected_tests_stop_at_the_time_limit_and_unfinished_tests_are_listed(c
             answer = client.call("run_tests", affectedBy=["lone.py"], limitMs=limit_ms, timeoutMs=60_000)
             if "stoppedIn" in answer:
                 break
-        # The test that executed it last is run first, where that is known.
+        # The test that executed the code last runs first, where this is known.
         left = ["test_slow.py"] if live.notes_what_runs else ["test_slow.py", "test_lone.py"]
         assert (answer["ok"], answer["reason"], answer["notFinished"]) == (False, "timed-out", left), answer
         assert answer["unfinished"] == len(left) + 1

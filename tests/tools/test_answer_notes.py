@@ -1,4 +1,4 @@
-"""Notes in answers: repeated code, and what others did since the last call."""
+"""Notes in answers: repeated code, and actions of other callers since the last call."""
 
 import re
 
@@ -143,9 +143,7 @@ def test_an_evaluation_noted_as_running_is_noted_again_when_it_ends(live, client
 
 
 def printed_late(live, client, text, last):
-    """Return the id of a finished evaluation, a task of which then printed what code returns, with `last` at the
-    end.
-    """
+    """Return the id of a finished evaluation that printed `text` late. Wait for its last line, `last`."""
     gate = live.workspace / "gate"
     gate.unlink(missing_ok=True)
     code = f'(print-after "{gate.as_posix()}" {text})'

@@ -20,7 +20,7 @@ TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())}
 
 
 def models_of(model):
-    """Return the model, and those of objects within it."""
+    """Return the model and the models of the objects nested in it."""
     yield model
     for field in model_fields(model).values():
         inner = field.expected.model or (field.expected.item and field.expected.item.model)

@@ -131,7 +131,7 @@ def test_a_background_thread_that_ignores_the_interrupt_is_abandoned_and_reporte
     assert "abandoned" in words
     assert "codriver background" in words
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
-    assert_calls_are_traced(client)  # which hung in Python 3.11 while an exception waited to be raised
+    assert_calls_are_traced(client)  # this hung in Python 3.11 while an exception was pending
 
 
 def test_main_thread_only_operations_fail_with_an_explanation_in_the_background(client):

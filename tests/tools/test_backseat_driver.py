@@ -1,4 +1,4 @@
-"""Compatibility with Backseat Driver: its names are answered, although none is listed."""
+"""Compatibility with Backseat Driver: its tool names are accepted, although none of them is listed."""
 
 import json
 import re

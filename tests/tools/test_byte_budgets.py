@@ -59,7 +59,7 @@ OF_APPS = {"inspect_app": 892, "change_app": 628, "watch_app": 493}
 
 
 def whose(row):
-    """Return the table row for clients that have no limit of their own."""
+    """Return the table row for clients without their own limit."""
     rest, _, profile = row.rpartition(", ")
     return rest if profile in PROFILES and row not in BUDGETS else row
 

@@ -1,4 +1,4 @@
-"""The hooks with which features take part in calls."""
+"""The hooks through which features take part in calls."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""Callers: a name given once stays with its connection, callers hear nothing about themselves, and a session is
+"""Callers: a name given once stays with its connection, callers are not notified of their own actions, and a session is
 remembered.
 """
 

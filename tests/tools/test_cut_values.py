@@ -140,7 +140,7 @@ def jvm(tmp_path_factory):
     address = repl("jvm").endpoint
     folder = tmp_path_factory.mktemp("jvm")
     with serving(folder, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
-        # Code that waits for a REPL not yet known to speak Lisp is sent whole, and only its last value can be kept.
+        # Code that waits for a REPL of unknown dialect is sent whole, so only its last value can be retained.
         until_connected(client)
         yield client
 

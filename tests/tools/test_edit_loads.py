@@ -85,7 +85,7 @@ def test_a_load_error_is_in_the_same_answer_with_its_file_and_line(live, client,
     assert "strr" in greet.read_text()
     error = answer["error"]
     assert "strr" in error["message"]
-    # Basilisp's own server tells no place: it is the form's.
+    # The server of Basilisp reports no position, so it is that of the form.
     assert (error["file"], error["line"]) == (f"src/shop/greet.{live.ending}", 3 if live.kind == "basilisp" else 4)
 
 
@@ -276,7 +276,7 @@ def test_code_evaluated_after_a_load_is_not_attributed_to_the_file(live, client,
 
 @pytest.mark.parametrize("key", ["py", "py-2"])
 def test_the_session_that_loads_an_edit_can_be_selected(tmp_path, key):
-    # The same command twice would be one REPL; this one is another to the server.
+    # The same command given twice would start only one REPL. The server treats this one as another command.
     second = f"{sys.executable} {recipes.WORKER_PROGRAM} --dialect python"
     with serving(tmp_path, "--repl", "python", "--repl", second) as live, live.client() as client:
         (live.workspace / "named.py").write_text("rate = 1\n")

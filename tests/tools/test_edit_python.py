@@ -138,7 +138,7 @@ class TestRollback:
 
     @pytest.fixture
     def picture(self, client, shop):
-        """Return what must be restored; call it again to compare."""
+        """Record the state that must be restored, and return a function that tests whether it is as recorded."""
         code = (
             "import sys\nif 'then' not in vars(): then = {}\n"
             "now = shop.rate, shop.Order, type(order), shop.rate.__code__, sorted(vars(shop))\n"
@@ -149,9 +149,7 @@ class TestRollback:
 
     @pytest.fixture
     def definitions(self, client, shop):
-        """Return whether the definitions in the REPL are as before, whatever the file contains; call it again to
-        compare.
-        """
+        """Record the definitions in the REPL, and return a function that tests whether they are unchanged."""
         code = "shop.rate, shop.Order, type(order), shop.rate.__code__, sorted(vars(shop))"
         evaluate(client, f"before = {code}\n1")
         return lambda: evaluate(client, f"({code}) == before") == "True"

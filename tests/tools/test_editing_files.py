@@ -1,4 +1,4 @@
-"""Editing real files: what is changed, what is not, and that no file is ever half written."""
+"""Editing real files: which parts change, which do not, and that no file is ever partly written."""
 
 import errno
 import itertools
@@ -399,7 +399,7 @@ class TestConcurrentChanges:
             read_snapshot(workspace / "a.clj", workspace)
 
     async def test_edits_that_spell_the_path_of_one_file_differently_do_not_conflict(self, workspace, monkeypatch):
-        """As where `A.clj` is `a.clj`: a directory with two names simulates a case-insensitive file system."""
+        """A directory with two names simulates a case-insensitive file system, where `A.clj` is `a.clj`."""
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
@@ -415,7 +415,7 @@ class TestConcurrentChanges:
         change = Change(workspace / "src" / "x.clj", read_snapshot(workspace / "src" / "x.clj", workspace), b"(y)")
         real = os.fsync
 
-        def fsync(descriptor):  # once the new content lies beside the file
+        def fsync(descriptor):  # once the new content is in a temporary file next to the file
             real(descriptor)
             (workspace / "src").rename(workspace.parent / "moved")
             (workspace / "src").mkdir()
@@ -481,7 +481,7 @@ class TestConcurrentChanges:
 
         def put(*names, **folders):
             real(*names, **folders)
-            if next(calls) == 0:  # the first file has its new text
+            if next(calls) == 0:  # the first file already has its new text
                 (workspace / "a.clj").write_text("(saved by the user)")
                 (workspace / "c.clj").write_text("(and this)")
 
@@ -531,7 +531,7 @@ class TestConcurrentChanges:
         file = workspace / "a.clj"
         file.write_text("a" * 300_000)
         for _ in range(4):
-            # Nothing else runs on this loop, so that blocking it is no harm.
+            # Nothing else runs on this loop, so blocking it is harmless.
             process = subprocess.Popen(  # noqa: ASYNC220
                 [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE
             )

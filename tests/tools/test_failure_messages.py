@@ -1,4 +1,4 @@
-"""Messages of failed tests say what differs, and nothing that the reader knows or cannot use."""
+"""Messages of failed tests describe what differs, and omit what the reader already knows or cannot use."""
 
 from pathlib import Path
 

@@ -258,7 +258,7 @@ def test_a_function_shared_by_several_failures_is_included_once(live, client):
 
 
 def test_a_file_changed_since_the_run_is_not_included(live, client):
-    """Its lines are no longer those that ran."""
+    """The lines of the file are no longer those that ran."""
     file = live.workspace / "shop.py"
     (live.workspace / "test_changing.py").write_text(
         "import pathlib, shop\n\n\ndef test_changing():\n"

@@ -30,7 +30,7 @@ def lisp(request, tmp_path_factory):
     options = ("--repl", "lisp") if request.param == "basilisp" else ("--nrepl", f"clj={repl('jvm').endpoint}")
     options += () if request.param == "basilisp" else ("--repl", "none")
     with serving(tmp_path_factory.mktemp(request.param), *options) as live:
-        # The REPL of the JVM is others' too.
+        # Other tests use the same JVM REPL.
         write(live, {f"test/depot/shop_test.{suffix}": text, f"src/depot/plain.{suffix}": "(ns depot.plain)\n"})
         with live.client() as client:
             until_connected(client)
@@ -46,7 +46,7 @@ def lpy(lisp):
 
 
 def test_lisp_namespaces_in_test_directories_are_found_and_selected(lisp, lpy):
-    # The JVM's REPL has tests of others, so what is there is looked for, and not how much.
+    # The JVM REPL also has tests of other modules, so this checks for expected tests and not for their number.
     everything = run_tests(lpy, match="depot.shop-test", timeoutMs=120_000)
     assert counts(everything) == (3, 1, 1, 1)
     for namespace in ("test", lisp.path, "depot.shop-test"):
@@ -106,5 +106,5 @@ def test_an_endless_clojure_test_is_named_with_its_stack(lisp, lpy):
         assert (answer["stoppedIn"]["ns"], answer["stoppedIn"]["test"]) == ("endless-test", "never")
         assert "stacks" in answer or "frames" in answer["stoppedIn"]
     finally:
-        # The REPL may be others' too, who run all its tests.
+        # Other test modules may use the same REPL and run all its tests.
         lpy.call("evaluate_code", code="(ns-unmap 'endless-test 'never)")

@@ -1,4 +1,4 @@
-"""Images of values: plots of Python libraries reach the client as content, and the text stays short."""
+"""Images of values: plots of Python libraries are sent to the client as images, and the text stays short."""
 
 import base64
 import re

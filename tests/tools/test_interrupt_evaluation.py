@@ -64,7 +64,7 @@ def test_code_waiting_for_input_can_be_interrupted(tmp_path, name, code):
         began = client.call("evaluate_code", code=code, timeoutMs=60_000)
         assert began["status"] == "needs-input"
         ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
-        # In Hy it reads the end of its input, and fails by that.
+        # In Hy, the code reads the end of its input and fails.
         assert (ended["ok"], ended["status"]) == (True, "failed" if name == "hy" else "interrupted")
         after = client.call("evaluate_code", code="2" if name == "python" else "(+ 1 1)", timeoutMs=60_000)
         assert after["result"] == "2"
@@ -172,7 +172,7 @@ ENDLESS = {
 
 
 def reset(sock):
-    """Disconnect as a process does that is killed while data is on its way to it."""
+    """Disconnect like a process that is killed while data is being sent to it."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

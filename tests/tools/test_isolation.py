@@ -1,4 +1,4 @@
-"""Isolated sessions over a real server: they end with their client, and with nobody else."""
+"""Isolated sessions over a real server: they end with their own client, and not with any other."""
 
 import socket
 import threading
@@ -181,7 +181,7 @@ def _lose_connections(tmp_path, tunnel):
             assert (lost["status"], lost["error"]["class"]) == ("failed", "repl-disconnected")
             assert client.call("evaluate_code", code="(+ 1 2)", **requested)["result"] == "3"
             assert client.call("evaluate_code", code="(+ 1 3)", replSessionKey="bas", who="main")["result"] == "4"
-            # One that others have used may know tests by now.
+            # A REPL that other tests have used may already contain tests.
             tests = {"replSessionKey": "bas", "namespace": "lonely"}
             assert client.call("evaluate_code", code="(ns lonely) (ns user)", replSessionKey="bas")["ok"]
             assert client.call("run_tests", **tests)["reason"] == "no-tests"

@@ -24,7 +24,7 @@ def kind(request):
 def live(kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lanes")
     user_settings_file(folder).write_text("goneClientGraceMs = 100\n")
-    # hy-nrepl was seen to hang here, twice, after other tests had used the same one: it has one of its own.
+    # hy-nrepl has hung here twice after other tests had used the same server, so this module has its own.
     with (
         fresh("hy") if kind == "hy" else nullcontext(repl(kind)) as server,
         serving(folder, "--repl", "none", "--nrepl", str(server.endpoint.port)) as running,
@@ -48,7 +48,7 @@ def rows(client):
 def test_sessions_of_clients_share_definitions_but_not_the_last_error(pair, kind):
     alpha, beta = pair
     defined = alpha.call("evaluate_code", code="(defn shared [] 41)")
-    # Its name may still be that of a lane which is being closed.
+    # The name of the client may still belong to a lane that is being closed.
     assert defined["sessionKey"].startswith(f"{KEYS[kind]}/alpha")
     assert beta.call("evaluate_code", code="(shared)")["result"] == "41"
     assert alpha.call("evaluate_code", code="(/ 1 0)")["ok"] is False
@@ -74,7 +74,7 @@ def test_an_endless_loop_of_one_client_does_not_block_another_client(live, pair,
 
 
 def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
-    """hy-nrepl by itself sends it to the other one, or to nobody."""
+    """Without Codriver's fix, hy-nrepl sends the output to the other caller, or to none."""
     callers = dict(zip("ab", pair, strict=True))
     calls = {name: item.begin_call("evaluate_code", code=PRINTS[kind] % name) for name, item in callers.items()}
     for name, item in callers.items():

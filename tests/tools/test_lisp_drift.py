@@ -130,7 +130,7 @@ def test_code_loaded_before_watching_is_identified_by_its_file():
 
 
 def test_code_whose_load_was_not_observed_is_reported_as_unknown():
-    world = World()  # it is written after the REPL began
+    world = World()  # the file is written after the REPL started
     world.define(TEXT, FILE)
     assert world.compare() == [("unknown", "rate", ""), ("unknown", "cost", "")]
     world.load()
@@ -166,7 +166,7 @@ def test_the_names_of_a_load_that_failed_at_an_unknown_form_are_reported_as_unkn
     world.write(TEXT.replace("rate 2", "rate (+ 1 1)"))
     world.log(world.text, FILE, is_done=False)
     world.define("\n(def rate 2)", FILE)
-    world.vars["rate"] = replace(world.vars["rate"], root=root)  # the same value, as small numbers are
+    world.vars["rate"] = replace(world.vars["rate"], root=root)  # the same object, because small numbers are cached
     assert world.compare() == [("unknown", "rate", "")]
 
 
@@ -200,7 +200,7 @@ def test_methods_are_compared_only_after_a_definition_was_observed():
     world.load()
     assert world.compare() == []
     world.write(METHODS)
-    world.define(METHODS, FILE)  # by somebody else, who is not seen
+    world.define(METHODS, FILE)  # by another client, whose evaluations are not observed
     assert ("edited", "price :book", "") not in world.compare()
 
 

@@ -115,7 +115,7 @@ def test_schemas_omit_details_that_refusals_explain(tool):
     assert not re.search(r'"maxLength": \d', text), "the bound of a text; an argument may be called so"
     models = (tool.arguments, *tool.added)
     taken = {field.alias for model in models for field in model.model_fields.values()}
-    # That any of them takes `detail` and `who` is said once, in the first tool's.
+    # The description of the first tool states once that every tool accepts `detail` and `who`.
     unlisted = taken - set(tool.schema["properties"])
     assert set(tool.schema["properties"]) <= taken
     unlisted -= TOLD_ELSEWHERE.get(tool.name, set())

@@ -1,4 +1,4 @@
-"""Modules in a repository with several projects: a failed import reports where the module is."""
+"""Modules in a repository with several projects: the error for a failed import reports where the module is."""
 
 import re
 

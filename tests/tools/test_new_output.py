@@ -113,7 +113,7 @@ def test_conversations_named_by_a_client_have_separate_positions(client, steps):
 
 def test_reading_a_part_or_a_resource_does_not_move_the_position(client, steps):
     evaluation, _ = steps
-    give(client, evaluation)  # tells the second line
+    give(client, evaluation)  # reports the second line
     with_more = {"part": "stdout", "from": 0}
     for requested in ({"part": "stdout"}, with_more, {"part": "stdout", "from": 3, "length": 2}, {"grep": "step"},
                   {"diffWith": evaluation}):  # fmt: skip
@@ -141,7 +141,7 @@ def test_concurrent_requests_report_each_byte_once(live, client):
             client.begin_call("get_evaluation", evaluationId=reply["evaluationId"], waitMs=30) for _ in range(8)
         ]
         answers = [json.loads(client.answer(item)["result"]["content"][0]["text"]) for item in requests]
-        # Whoever waits out its time and whoever is woken by the end are not answered in the order of their requests.
+        # A call that times out and one that ends with the evaluation are not answered in the order of their requests.
         for item in sorted(answers, key=lambda answer: (answer.get("from", 0), len(answer.get("stdout", "")))):
             assert item.get("from", 0) == (len(output) if output else 0)
             output += item.get("stdout", "")

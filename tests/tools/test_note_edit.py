@@ -43,7 +43,7 @@ def note(client, **arguments):
 
 
 def rendered(client, **arguments):
-    """Return the answer in a client's own format, without our fields."""
+    """Return the answer in a client's own format, without Codriver's fields."""
     return json.loads(client.answer(client.begin_call("note_edit", **arguments))["result"]["content"][0]["text"])
 
 

@@ -85,7 +85,7 @@ def restart_notes(answer):
 
 
 def evaluated(client, code):
-    """Return the notes about restarts in the answer, which must not wait for the REPL in vain."""
+    """Return the notes about restarts in the answer to code, with enough time for the REPL to start."""
     return restart_notes(client.call("evaluate_code", code=code, replSessionKey="py", timeoutMs=60_000))
 
 
@@ -93,7 +93,7 @@ def test_a_caller_with_definitions_is_notified_once_if_another_caller_restarts_t
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == evaluated(other, "1") == []
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
-        # Two windows of one agent's product have the same name.
+        # Two windows of the same agent application have the same client name.
         restart(other, replSessionKey="py", timeoutMs=60_000)
         note = "py was restarted since your last answer (bare called restart_repl), so its definitions are gone"
         assert evaluated(client, "kept") == [note]

@@ -1,4 +1,4 @@
-"""Which session is meant by a call that names none: the rules are the same for every tool."""
+"""The session used by a call that names none: the rules are the same for every tool."""
 
 import pytest
 from refusals import refused_as

@@ -104,7 +104,7 @@ def test_functions_found_by_indentation_match_the_parser():
                 if function_around(text.splitlines(), node.lineno) != (first, node.end_lineno):
                     wrong.append((file.name, node.name, node.lineno))
     assert count > 300
-    assert len(wrong) <= count // 100, wrong  # strings of several lines at the margin deceive it
+    assert len(wrong) <= count // 100, wrong  # multi-line strings without indentation mislead it
 
 
 DOCUMENTED = [

@@ -22,7 +22,7 @@ def live(live):
             (live.workspace / file).write_text(text)
             loaded = client.call("load_file", filePath=file, replSessionKey=key, timeoutMs=120_000)
             assert loaded["ok"], loaded
-            # Before any error there is none to tell.
+            # Before the first error there is no stack trace to report.
             trace = get_stacktrace(client, replSessionKey=key)
             assert (trace["ok"], trace["frames"], trace["count"]) == (True, [], 0)
             assert trace["notes"]

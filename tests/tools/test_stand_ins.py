@@ -1,4 +1,4 @@
-"""A stand-in REPL is used until the project's own REPL is available."""
+"""A fallback REPL is used until the project's own REPL is available."""
 
 from refusals import refused_as
 

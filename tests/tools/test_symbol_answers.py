@@ -366,7 +366,7 @@ def test_a_real_lisp_lists_its_names(tmp_path, name):
         assert matching["count"] <= 50
         assert any(line.split()[0].endswith(".core/map-indexed") for line in matching["names"])
         assert source(client, "r", f"{space}/area") == LISP[LISP.index("(defn area") : LISP.index("\n\n(defmacro")]
-        if name != "nbb":  # whose files are in its program
+        if name != "nbb":  # whose files are bundled in its program
             assert re.match(r" \d+ \(defn map-indexed", source(client, "r", "map-indexed"))
         refused = symbol_info(client, symbol="no.such.namespace")
         assert refused["reason"] == "unknown-symbol"

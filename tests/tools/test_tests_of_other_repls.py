@@ -48,7 +48,7 @@ def script(request, tmp_path_factory):
             path.write_text(TEXTS[request.param])
             broken = path.with_name("unread_test.cljs")
             broken.write_text(UNREAD)
-            # The REPL is others' too: whichever run comes first loads the files.
+            # Other tests use the same REPL, and the first run loads the files.
         live.name, live.path = request.param, path
         yield live
 
@@ -130,7 +130,7 @@ def test_an_endless_test_is_abandoned_and_the_next_run_works(script, client):
         later = partial(run_tests, client, namespace="shop.orders-test", test="good")
         answer = until(lambda: (now := later()).get("reason") != "busy" and now, "the endless test to be abandoned")
         assert answer["ok"], answer
-    finally:  # the REPL is others' too, who run all its tests
+    finally:  # other tests use the same REPL and run all its tests
         client.call("evaluate_code", code=ENDED.format("cljs"))
 
 

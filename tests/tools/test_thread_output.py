@@ -1,4 +1,4 @@
-"""Output of plain threads in an external JVM REPL is in no answer. The first answer says where it goes."""
+"""No answer includes the output of plain threads in an external JVM REPL. The first answer says where it is printed."""
 
 import pytest
 from live_server import serving, until_connected

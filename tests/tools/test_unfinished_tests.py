@@ -1,4 +1,4 @@
-"""What an edit's answer says if tests do not finish in time."""
+"""What the answer to an edit says if tests do not finish in time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`wait_for`: it returns new rows, or says that there were none."""
+"""`wait_for` returns new rows, or reports that there were none."""
 
 from types import SimpleNamespace
 

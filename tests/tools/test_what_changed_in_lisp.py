@@ -141,7 +141,7 @@ def test_old_types_and_what_refers_to_them_are_reported(live, client):
     }
     for found in (notes, differences(client)):
         [living] = set(found) - message - {HINT}
-        # In Basilisp some of the tests before may live on, too: it finds all of them.
+        # In Basilisp, objects of earlier tests may still exist, and all of them are found.
         assert re.fullmatch(r"(1 of .* still exists|\d of .* still exist)", living)
         assert "of the old class shop.low.Circle" in living
         assert message < set(found)
@@ -183,7 +183,7 @@ def test_a_dependent_namespace_that_fails_to_load_is_reported_in_the_answer(live
 def test_a_file_loaded_by_evaluated_code_counts_as_loaded(live, client):
     file = path(live, "other")
     file.write_text("(ns shop.other)\n(def a 1)\n(def b 2)\n")
-    # The clock of files may be behind by a tick.
+    # The clock of the file system may be one tick behind.
     until(lambda: time.time_ns() > file.stat().st_mtime_ns + 100_000_000, "the next tick")
     answer = client.call("evaluate_code", code=f'(load-file "{file}")')
     assert answer["ok"], answer

@@ -224,7 +224,7 @@ class WebShop:
             return error.code
 
     def end(self):
-        """Kill it and return what it printed meanwhile."""
+        """Kill the application and return what it has printed."""
         self.process.kill()
         rest = self.process.stdout.read()
         self.process.wait(WAIT_S)

@@ -157,7 +157,7 @@ GATED = "import pathlib, time\nprint('waits')\nwhile not pathlib.Path('gate/open
 
 @pytest.mark.parametrize("command", [["replay"], ["export", "--last", "1"]], ids=["replay", "export"])
 def test_output_of_replayed_code_is_streamed(live, command):
-    gate = live.workspace / "gate" / "open"  # a fresh REPL has links to the folders that are there
+    gate = live.workspace / "gate" / "open"  # a fresh REPL has links to the existing directories
     gate.parent.mkdir(exist_ok=True)
     gate.touch()
     with live.client() as client:

@@ -89,7 +89,7 @@ async def shared(dialect):
 
 
 async def exported(sessions, dialect, workspace, check=None):
-    """Return by name the document of each session and its steps. `check` is called with them while the REPLs exist."""
+    """Return the document and steps of each session, by name. `check` is called with them while the REPLs exist."""
     found = {}
     async with two_repls(dialect, workspace) as (runs, first, second):
         for name, (codes, _) in sessions.items():

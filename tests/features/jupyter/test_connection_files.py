@@ -74,7 +74,7 @@ def test_a_file_that_is_being_written_is_read_again(tmp_path):
     path = tmp_path / "kernel-1.json"
     path.touch(mode=0o600)
     assert directory.contents().errors == ((path, "the file does not contain a JSON object"),)
-    path.write_text(json.dumps(KERNEL))  # the folder's time is the same
+    path.write_text(json.dumps(KERNEL))  # the modification time of the directory is unchanged
     assert names(directory.contents().kernels) == ["kernel-1.json"]
 
 

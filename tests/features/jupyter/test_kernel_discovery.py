@@ -136,7 +136,7 @@ def sessions():
     fake_server.server.server_close()
 
 
-# Whose it is
+# Which workspace a kernel belongs to
 
 
 def test_a_kernel_belongs_to_the_workspace_of_the_notebook_in_its_connection_file(workspace):
@@ -211,7 +211,7 @@ def test_a_kernel_known_only_to_a_jupyter_server_is_identified_by_its_url(worksp
     assert "s3cret" not in repr(by_server)
 
 
-# Whether it is there
+# Whether a kernel is alive
 
 
 def test_a_connection_file_with_a_dead_port_is_reported(workspace, dead_port):
@@ -349,7 +349,7 @@ def test_a_notebook_is_not_open_in_a_dead_server(tmp_path, dead_port):
     assert describe_server_with_notebook(root / "a.ipynb", [server]) is None
 
 
-# What the core is told
+# What is reported to the core
 
 
 class Discovered:

@@ -170,7 +170,7 @@ def test_a_local_server_needs_no_token_and_its_kernels_are_listed_once(tmp_path,
         session_model = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
         session = jupyter.call("POST", "/api/sessions", session_model)[1]
         identity = session["kernel"]["id"]
-        # Until the kernel says something: one that does not find its file makes another, with ports of its own.
+        # Wait for the first message: a kernel that does not find its file creates another one with different ports.
         anyio.run(wait_for_first_message, jupyter, identity)
         (jupyter.runtime / f"kernel-{identity}.json").unlink()
         with serving(tmp_path, "--kernel", f"made={jupyter.base}/?kernel=python3") as live, live.client() as client:

@@ -38,7 +38,7 @@ class Interpreter:
         self._process.stdin.write(ascii((mode, code)) + "\n")
         self._process.stdin.flush()
         while (line := self._process.stdout.readline()).startswith(RECORD_SEPARATOR):
-            pass  # a run of tests tells its progress
+            pass  # a test run reports its progress
         return line.strip()
 
     def query(self, function, /, **fields):

@@ -159,7 +159,7 @@ async def test_an_interrupt_ends_any_wait_in_python(code):
         tasks.start_soon(run)
         await until(lambda: printed(events))
         with anyio.fail_after(60):
-            # One that comes just before `system` does is lost: it ignores signals while its child runs.
+            # An interrupt just before the call of `system` is lost: `system` ignores signals while its child runs.
             while (await opened.interrupt()).outcome == "requested":
                 assert "system" in code
         await until(lambda: endings)
@@ -207,7 +207,7 @@ async def test_a_flood_of_prints_is_complete():
     async with adapter("ipykernel") as (opened, events):
         ending = await evaluate(opened, Request("e", code))
         assert ending.status == "done"
-        # A kernel waits for nobody: where this process has no turn for seconds, the kernel drops what it prints then.
+        # A kernel does not wait for its clients: if this process does not run for seconds, output is dropped.
         if any("never came" in note or note == NO_IDLE_MESSAGE for note in ending.notes):
             numbers = list(map(int, printed(events).split()))
             assert numbers == sorted(set(numbers))

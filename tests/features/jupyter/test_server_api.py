@@ -48,7 +48,7 @@ async def test_a_kernel_can_be_started_listed_interrupted_restarted_and_deleted(
     assert started.spec == "python3"
     assert started.id in {kernel.id for kernel in await calls.kernels()}
     assert (await calls.kernel(started.id)).connections == 0
-    await calls.restart(started.id)  # which waits until it answers: an interrupt would end one that just starts
+    await calls.restart(started.id)  # an interrupt would end a starting kernel, so this waits for its answer
     await calls.interrupt(started.id)
     await calls.delete(started.id)
     assert started.id not in server.kernels()
@@ -131,7 +131,7 @@ async def test_a_redirect_is_not_followed_with_the_token():
         with answering(redirect) as (base, requests), pytest.raises(ServerAnswerError) as refused:
             await api(base).kernels()
     assert "is not running" in str(refused.value)
-    assert not isinstance(refused.value, TokenRefusedError)  # a Hub whose server is started again has it come back
+    assert not isinstance(refused.value, TokenRefusedError)  # JupyterHub can start the server again
     assert f"Authorization: token {TOKEN}".encode() in requests[0]
     assert target_requests == []
 

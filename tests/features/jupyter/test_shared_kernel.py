@@ -18,7 +18,7 @@ from live_server import Live, until, until_connected, user_settings_file
 
 SECONDS = float(os.environ.get("CODRIVER_TESTS_SHARED_KERNEL_S", "6"))
 HUMAN = "jupyter"
-KERNEL = "sales-ipynb"  # is named in each call, as somebody else started it
+KERNEL = "sales-ipynb"  # named in each call, because a person started it
 SEED = 20
 
 pytestmark = pytest.mark.slow

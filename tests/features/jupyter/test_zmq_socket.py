@@ -26,7 +26,7 @@ def print_of(number, size):
 
 @asynccontextmanager
 async def subscribed(published, *, is_read=True):
-    """Return a socket of ours connected to one that publishes this all at once."""
+    """Return a socket of Codriver that is connected to one that publishes all of this at once."""
 
     async def serve(reader, writer):
         writer.write(GREETING + ready_command("XPUB"))

@@ -50,7 +50,7 @@ figure"""
 
 
 def work(live):
-    """Do what the picture shows."""
+    """Do the work that the image displays."""
     with live.client(name="codex-mcp-client") as codex, live.client(name="claude-code") as claude:
         codex.call("evaluate_code", code=LOAD, timeoutMs=60_000)
         codex.call("evaluate_code", code=PLOT, timeoutMs=60_000)

@@ -200,7 +200,7 @@ def test_the_host_name_of_the_page_is_never_resolved_by_dns(served_page, tmp_pat
     assert [text for _, text in events if served_page.host in text]
     lookups = {item["source"]["id"] for item in found["events"] if names[item["type"]] in LOOKUPS}
     for item in found["events"]:
-        item.get("params", {}).pop("network_anonymization_key", None)  # the page that a lookup is for, not its name
+        item.get("params", {}).pop("network_anonymization_key", None)  # the page that causes a lookup, not its name
     texts = [json.dumps(item) for item in found["events"] if item["source"]["id"] in lookups]
     assert [text for text in texts if other in text]
     assert not [text for text in texts if served_page.host in text]
@@ -534,7 +534,7 @@ def test_search_and_filters_find_rows(page, client):
     page.until("document.querySelectorAll('.row').length === 1")
     page.press("Escape")
     page.until("document.querySelectorAll('.row').length > 1")
-    # A row has the beginning of a long text; the log, which is asked, has all of it.
+    # A row contains only the start of a long text. All of it is requested from the log.
     evaluate(client, f"2 ** 9  # {'.' * 3000} at the very end")
     page.press("/")
     page.type("the Very end")
@@ -892,14 +892,14 @@ def test_hostile_content_runs_no_script_sends_no_request_and_breaks_no_layout(li
             page.press(view)
             time.sleep(0.1)
         page.press("1")
-        # Neither direction nor escapes of a program count for anything but themselves.
+        # Direction marks and escape characters printed by a program do not appear in the text of the page.
         assert page.run("!/[\\u202a-\\u202e\\u2066-\\u2069\\u001b]/.test(document.body.innerText)")
     assert page.run("typeof hacked === 'undefined' && typeof top.hacked === 'undefined'")
     assert page.run("[...document.images].every(one => one.src.startsWith('blob:'))")
     assert page.run("document.querySelectorAll('a, form[action], #rows script, meta[http-equiv]').length") == 0
     assert page.run("document.title").endswith("· codriver")
     assert not any("evil" in url for url in page.requested)
-    # What the policies of a frame refuse, the browser tells as errors.
+    # The browser reports as errors what the policies of a frame refuse.
     page.wrong = [item for item in page.wrong if "frame/" not in json.dumps(item) and "sandbox" not in json.dumps(item)]
 
 

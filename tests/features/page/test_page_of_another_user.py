@@ -103,7 +103,7 @@ def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_s
         assert served.port not in taken
         with browser.page(served.address) as tab:
             tab.shows("first row", "#rows")
-            # While the server runs, its port is nobody else's, at neither address and at none that has both.
+            # While the server runs, nobody else can use its port, at either address or at one that covers both.
             for host in ("127.0.0.1", "::1", "0.0.0.0", "::"):
                 assert hostile.request("listen", host, served.port) == {"errno": errno.EADDRINUSE}
             tab.click(".alive .line", "prompt?")
@@ -113,10 +113,10 @@ def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_s
             live.process.wait()
             hostile.listen(served.port)
             _assert_only_challenges_received(hostile, tab, served)
-            # The person loads the page again, and gets the other user's.
+            # The person reloads the page and gets that of the other user.
             tab.run("setTimeout(() => location.reload(), 0); true")
             until(lambda: reports(hostile, "typed"), "the other user's page")
-        # And opens an address that was printed before, where that user's worker answers by now.
+        # The person also opens an address printed earlier, where the worker of that user now answers.
         with browser.page(f"{unused.origin}/#{unused.code}") as tab:
             tab.shows("hijacked by a worker")
         # Then that user leads a tab through all ports, at the names that are known, and registers a worker at each.
@@ -134,7 +134,7 @@ def test_another_user_cannot_read_a_page_before_during_or_after_the_run_of_its_s
                 )
                 _assert_the_next_server_is_out_of_reach(hostile, browser, again, served)
         hostile.request("release")
-        # The control: these workers are real, and answer where nobody listens any more.
+        # Control: these workers are real, and answer where no program listens any longer.
         with browser.page(f"http://127.0.0.1:{taken[0]}/") as tab:
             tab.shows("hijacked by a worker")
 

@@ -504,7 +504,7 @@ def test_a_test_run_reports_progress_and_failures(tmp_path, name):
             red, *others = answer["results"]
             assert row["failures"] == 1 + len(others)
             assert red["test"].rpartition("::")[2].removeprefix("test_")[0] == "b"
-            if name == "ipykernel":  # a failure in the test itself has its line
+            if name == "ipykernel":  # a failure in the test itself includes its line
                 assert red["line"] == 3
             else:
                 assert red.get("frames") or name == "nbb"  # whose errors have none
@@ -639,7 +639,7 @@ def is_open(page):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_the_next_server_shares_nothing_with_the_previous_one(tmp_path, number):
-    """Neither name, port, token nor code; and no page is open until somebody requests it."""
+    """Host name, port, token and code are all different, and no page is open until somebody requests it."""
     with serving(tmp_path, "--repl", "none") as live:
         page, left = opened(live), PageClient(live, address_of(live))
         live.stop(number)

@@ -1,4 +1,4 @@
-"""The final output of a run is that of the process that explains best why it ended."""
+"""The final output of a run is that of the process that best explains why the run ended."""
 
 import os
 import sys

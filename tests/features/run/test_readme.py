@@ -1,4 +1,4 @@
-"""The page of promises names tests and benchmarks that exist."""
+"""The list of promises in the README names only existing tests and benchmarks."""
 
 import ast
 import re

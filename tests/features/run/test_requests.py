@@ -1,4 +1,4 @@
-"""How the server verifies the process that it asked for a REPL, and the directories it uses."""
+"""How the server verifies the process from which it requested a REPL, and the directories used for this."""
 
 # mypy: disable-error-code="attr-defined"
 # It is skipped on Windows, which lacks some of these functions.
@@ -49,7 +49,7 @@ def connect_as_requested(directory, hello, done):
     request = json.loads(requested.read_text())
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(directory / request["socket"]))
-        with contextlib.suppress(ConnectionResetError, BrokenPipeError):  # it was hung up on
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):  # the connection was closed by the server
             sock.sendall(json.dumps(hello(request)).encode() + b"\nafter")
             done.append(sock.recv(1))
 

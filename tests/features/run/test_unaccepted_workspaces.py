@@ -1,4 +1,4 @@
-"""`codriver run` starts a server where none runs, which executes nothing of a checkout that nobody has accepted."""
+"""`codriver run` starts a server if none is running, which executes nothing from an unaccepted checkout."""
 
 import json
 import sys

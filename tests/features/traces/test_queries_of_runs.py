@@ -1,4 +1,4 @@
-"""The queries about recorded runs in the log reference find what they are meant to find."""
+"""The queries about recorded runs in the log reference return the expected results."""
 
 import json
 import re

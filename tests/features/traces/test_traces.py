@@ -45,7 +45,7 @@ def client(live):
 
 
 def traced(client, code, trace="true", **more):
-    """Return the answer to code with recorded calls, without the line that a slow machine adds to its trace."""
+    """Return the answer to code with recorded calls, without the line that is added to the trace on a slow machine."""
     answer = client.call("evaluate_code", code=code, trace=trace, replSessionKey="py", **more)
     if "trace" in answer:
         lines = answer["trace"].splitlines()

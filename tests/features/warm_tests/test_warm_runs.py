@@ -515,7 +515,7 @@ def test_changes_made_by_an_import_to_other_packages_appear_only_with_its_module
         "test_changed.py": f"import changes\n{CHANGED_TESTS}def test_changed(): assert found() == [1] * 13\n",
         "test_unchanged.py": f"{CHANGED_TESTS}def test_unchanged(): assert found() == [0] * 13\n",
     }
-    # One module has imported a container by name.
+    # One of the modules has imported a container by name.
     packages = {"library": LIBRARY, "alias": "from library import LISTED\n", "changes": f"import alias\n{CHANGES}"}
     project(act, files, packages=packages)
 
@@ -541,7 +541,7 @@ except ImportError:
 def test_an_import_uses_objects_that_a_test_replaced_before_it(project, how):
     async def act(made):
         assert (await made.run()).report.counts.passed == 1
-        for _ in range(3):  # one is not finished, and the next one plain
+        for _ in range(3):  # one run is not finished, and the next one is plain
             warm = await made.run()
         assert warm.is_warm, made.status
         assert differences(await made.plain(), warm) == []
@@ -727,7 +727,7 @@ def test_an_attribute_loaded_lazily_by_a_package_is_loaded_again(project, enviro
 
 
 def test_the_first_run_of_a_new_server_is_warm(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(starter, "MIN_FIRST_WAIT_S", LIMIT_S)  # a slow machine takes its time to start a warm process
+    monkeypatch.setattr(starter, "MIN_FIRST_WAIT_S", LIMIT_S)  # a slow machine needs more time to start a warm process
 
     async def first(made):
         await made.run()

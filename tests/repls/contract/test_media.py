@@ -1,6 +1,4 @@
-"""The best media type of a value is displayed as text. Types that text cannot show are named with a way to read
-them.
-"""
+"""The best media type of a value is displayed as text. For other types, the text names a way to read them."""
 
 import pytest
 

@@ -43,11 +43,11 @@ def test_the_jvm_frames_of_one_clojure_call_are_merged():
         ("clojure.lang.RestFn", "applyTo"),
         ("clojure.core$apply", "invokeStatic"),
         ("clojure.core$apply", "invoke"),
-        ("shop$f", "invokeStatic"),  # another arity of it, as it is static again
+        ("shop$f", "invokeStatic"),  # another arity of the function, because it is static again
         ("shop$f", "invokeStatic"),
         ("shop$f", "invoke"),
         ("shop$g$fn__12", "invoke"),
-        ("shop$g$fn__12", "invoke"),  # a function within, that calls itself
+        ("shop$g$fn__12", "invoke"),  # a nested function that calls itself
         ("java.lang.Thread", "run"),
     ]
     assert call_start_indexes(reported) == [0, 3, 5, 6, 8, 9, 10]

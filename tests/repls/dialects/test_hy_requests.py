@@ -34,7 +34,7 @@ def answered(connection, ids):
 
 async def test_all_requests_sent_in_one_packet_are_answered(hy):
     async with connect_nrepl(str(hy.endpoint), listener=lambda _id, _event: None, workspace=None, is_remote=False):
-        pass  # it mends the server
+        pass  # it applies the fix to the server
     with socket.create_connection((hy.endpoint.host, hy.endpoint.port), WAIT_S) as connection:
         ids = {str(number) for number in range(5)}
         # The last is longer than the kilobyte that the server reads at once.

@@ -120,7 +120,7 @@ async def test_an_unchanged_port_file_does_not_trigger_an_early_reconnect(tmp_pa
     async with finding(tmp_path) as shell:
         await until(shell.connections)
         shell.do(ReplLost(f"file:{file}", "nobody listens"))
-        # That it has looked again is seen by what it says of another file.
+        # Another reported file shows that discovery has scanned again.
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / ".nrepl-port").write_text("no port")
         await until(lambda: any("cannot be used" in text for text in shell.log_texts()))

@@ -54,7 +54,7 @@ def test_an_unusable_environment_is_reported_with_its_error(workspace, break_it,
 
 def test_a_missing_active_environment_is_reported(workspace):
     made = find_recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "gone")})
-    assert made.caution is None  # there is nothing left of it
+    assert made.caution is None  # nothing of it remains
     fault = dangling(workspace, "mine")
     made = find_recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "mine")})
     assert f"the active environment {workspace / 'mine'} is broken ({fault})" in made.caution

@@ -1,4 +1,4 @@
-"""An agent is told that the REPL that Codriver started is not the application running next to it."""
+"""An agent is warned that the REPL started by Codriver is not the application running next to it."""
 
 import subprocess
 import sys
@@ -77,7 +77,7 @@ def test_each_client_is_warned_once_that_the_repl_is_not_part_of_the_application
 
 @pytest.fixture
 def core():
-    """Return a core that knows a Python of ours, and its key."""
+    """Return a core that knows a Python REPL started by Codriver, and the key of that REPL."""
     made = Core(
         state=State(), settings=None, now=int, handlers=HANDLERS,
         performers=lambda _: dict.fromkeys(EFFECTS, lambda _: None),

@@ -38,7 +38,7 @@ for descriptor in map(int, sys.argv[1].split(",")):
 
 @asynccontextmanager
 async def program(clients):
-    """Run a program that serves its REPL over several streams, one after the other; return our ends of them."""
+    """Run a program that serves its REPL over several streams in turn, and return their other ends."""
     pairs = [socket.socketpair() for _ in range(clients)]
     theirs = [theirs.fileno() for _, theirs in pairs]
     words = [sys.executable, "-c", PROGRAM, ",".join(map(str, theirs)), WORKER]

@@ -64,7 +64,7 @@ def ends(texts):
 async def test_output_is_sent_line_by_line_and_completely_before_the_value(server, code, messages):
     received = await printed(server, code)
     assert "".join(received) == "".join(messages)
-    assert ends(received) <= ends(messages)  # messages that come at once are read as one
+    assert ends(received) <= ends(messages)  # messages that arrive together are read as one
 
 
 async def test_output_of_a_failing_evaluation_precedes_its_error(server):

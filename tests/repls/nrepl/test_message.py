@@ -95,7 +95,7 @@ async def test_other_tasks_run_while_a_flood_of_output_is_received_without_loss(
     assert isinstance(events[-1], Value)
     output = [event for event in events if isinstance(event, Output)]
     assert "".join(event.text for event in output) == "".join(texts)
-    # What one read of the socket brings is far more than a tenth of the flood.
+    # One read of the socket returns far more than a tenth of the flood.
     assert len({seen for seen in turns if 0 < seen < len(events)}) > 10, "nobody had a turn before all was filed"
 
 
@@ -105,7 +105,7 @@ async def test_the_time_limit_for_handling_messages_spans_several_received_chunk
     monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.MAX_TURN_S / 5)
     transport, filed, seen = TcpTransport(), [], []
     connection = NreplConnection(transport, filed.append)
-    # Of each piece so little is taken apart between two looks at the clock that it is over before a turn is.
+    # So little of each chunk is parsed between two checks of the clock that the chunk ends before the turn does.
     messages = DECODED_SLICE_BYTES * 2 // 1000
     for _ in range(PIECES):
         transport.on_bytes(encode({"value": "x" * 1000}) * messages)

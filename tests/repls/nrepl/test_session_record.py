@@ -78,7 +78,7 @@ async def real(request):
 
 
 async def settled(others, count):
-    """Wait until there are so many sessions."""
+    """Wait until there are `count` sessions."""
     with anyio.fail_after(30):
         while len(await others()) != count:
             await anyio.sleep(0.01)
@@ -105,7 +105,7 @@ async def test_the_next_connection_closes_only_sessions_left_by_a_killed_server(
             await record.record_opened(str(endpoint), session)
         await record.record_opened("elsewhere:1", left[2])
     async with connect(endpoint, listener=nobody, record=SessionRecord(path)):
-        await settled(others, 2)  # its own, and the one that is not recorded for this address
+        await settled(others, 2)  # the session of the connection, and the one that is not recorded for this address
         assert left[2] in await others()
     assert await others() == {left[2]}
     assert read_record(path) == {"elsewhere:1": [left[2]]}
@@ -137,7 +137,7 @@ async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_conn
             proxy.cut()
             await adapter.wait_closed()
         async with connect(near, listener=nobody, record=record):
-            await settled(others, 2)  # its own, and the one that code runs in
+            await settled(others, 2)  # the session of the connection, and the one in which code runs
             idle -= set(await others())
             assert len(idle) == 1
     assert (await others(), read_record(path)) == (set(), {})

@@ -32,7 +32,7 @@ def test_threads_that_install_the_same_modules_concurrently_share_the_module_obj
     threads[0].start()
     assert gate.entered.acquire(timeout=60)
     threads[1].start()
-    gate.entered.acquire(timeout=0.2)  # time to begin a second time
+    gate.entered.acquire(timeout=0.2)  # time to start a second time
     gate.opened.set()
     for thread in threads:
         thread.join(60)

@@ -96,4 +96,4 @@ def test_a_call_that_may_affect_something_else_counts_as_a_side_effect(shop, sta
 def test_a_finished_analysis_keeps_no_references_to_objects(shop):
     _, analysis = shop
     assert effects_of(shop, "A = PRICES").objects
-    assert analysis._interpreter.runs.found.objects == {}  # whatever it refers to looks used
+    assert analysis._interpreter.runs.found.objects == {}  # everything it refers to appears to be used

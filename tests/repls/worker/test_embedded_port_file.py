@@ -101,7 +101,8 @@ def test_a_forked_child_does_not_take_over_the_repl_or_the_port_file_of_its_pare
 
 
 def test_a_process_forked_by_an_evaluation_prints_to_the_programs_output(program):
-    # The program's own thread may still hold its stream, as it told its port by it, and the child would wait for ever.
+    # The program's own thread may still hold the lock of the stream, because it printed its port, and the child would
+    # wait forever.
     code = "import os, sys\nsys.__stdout__.flush()\n"
     code += "if not os.fork():\n    print('child', flush=True)\n    os._exit(0)\n_ = os.wait()"
     assert text(program.evaluate(code), "out") == ""

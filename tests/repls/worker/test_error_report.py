@@ -170,7 +170,7 @@ def test_lisp_errors_include_their_chain_with_data(lisp):
     (link,) = parts["chain"]
     assert [link[key] for key in ("relation", "type", "message", "data")] == ["cause", "ExceptionInfo", "low", "{:a 1}"]
     assert [frame.partition(" ")[0] for frame in link["trace"][:2]] == ["low", "high"]
-    # By the way in which Python has it, too.
+    # An error raised while another one is handled, without naming it as the cause.
     lisp.evaluate('(defn by-the-way [] (try (low) (catch python/Exception _ (throw (ex-info "way" {})))))')
     (parts,) = texts(lisp.evaluate("(by-the-way)"), "codriver/error")
     assert [(part["relation"], part["message"]) for part in parts["chain"]] == [("context", "low")]

@@ -1,4 +1,4 @@
-"""A load is compared with a fresh import: values that differ in this process are found, and nothing else."""
+"""Code evaluated in a frame of the last error: the names that it can read, and those that it can change."""
 
 import pytest
 from worker_client import texts

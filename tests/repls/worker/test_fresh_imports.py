@@ -1,4 +1,4 @@
-"""Leaves of modules, the rules for their leaves, and text of code: the parts of a comparison with fresh imports."""
+"""A load is compared with a fresh import: values that differ in this process are found, and nothing else."""
 
 import contextlib
 import itertools
@@ -195,7 +195,7 @@ def test_filled_caches_whose_functions_call_changed_code_are_reported(project):
     project.write(m=source)
     project.evaluate("<m>.f(1), <m>.other(1)\ninstance = <m>.C()\ninstance.v")
     project.edit("m", "def low(x): return x\n", "def low(x): return x * 2\n")
-    project.edit("m", "return x\n", "return (x)\n")  # a load that nobody waits for is compared, too
+    project.edit("m", "return x\n", "return (x)\n")  # a load that no caller waits for is also compared
     project.edit("m", "import functools\n", "import functools\nK = 1\n")
     found = project.rows()
     assert ("cache", "<m>.C.v", "<m>.low", "1") in found

@@ -1,4 +1,4 @@
-"""Leaves of modules, the rules for their leaves, the text of code: the parts of a comparison with fresh imports."""
+"""The parts of a comparison with fresh imports: the values of a module, the rules for comparing them, and code."""
 
 import functools
 import subprocess

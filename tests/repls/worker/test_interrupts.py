@@ -1,4 +1,4 @@
-"""Interrupts end what they are meant for, also at a prompt, and nothing else."""
+"""Interrupts end the evaluation they are sent for, also at a prompt, and nothing else."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from worker_client import WAIT_S, Repl, text, texts, wait_for_input_request, wai
         "import threading\nlock = threading.Lock(); lock.acquire(); lock.acquire()",
         "import threading, time\nt = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()",
         "import subprocess\nsubprocess.run(['sleep', '100'])",
-        # An interrupt that is swallowed comes again.
+        # An interrupt that is swallowed is sent again.
         "import time\ntry: time.sleep(100)\nexcept KeyboardInterrupt: pass\nwhile True: pass",
         "import time\nclass Slow:\n    def __del__(self): time.sleep(100)\nslow = Slow()\ndel slow\nwhile True: pass",
     ],
@@ -113,7 +113,7 @@ def test_an_interrupt_that_code_sends_to_itself_is_an_ordinary_error(tmp_path, s
         answer = repl.evaluate(f"{send}\ntime.sleep(60)")
         assert texts(answer, "codriver/error")[0]["type"] == "KeyboardInterrupt"
         assert "interrupted" not in answer[-1]["status"], "nobody asked for it"
-        # After an interrupt that code with a handler of its own took, too.
+        # Also after an interrupt that was handled by a signal handler of the code.
         own = (
             "signal.signal(signal.SIGINT, lambda *_: (print('taken', flush=True), exit()))\nprint('begun', flush=True)"
         )

@@ -137,7 +137,7 @@ del helper
 
 
 def test_names_removed_by_the_file_or_a_metaclass_are_not_reported_as_a_difference(project):
-    """Such as the `Meta` of each Django model, and a method that is only called under other names."""
+    """For example the `Meta` of a Django model, and a method that is only called under other names."""
     project.load("low_r", REMOVED)
     assert project.rows() == set()
     project.edit("low_r", ("def kept", "def other"))

@@ -1,4 +1,4 @@
-"""`tests/bench/real_commits.py` judges the commits of a repository, here one with six commits."""
+"""`tests/bench/real_commits.py` checks the commits of a repository, here one with six commits."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A registry of another module is filled again after an edit, unless something was added to it at run time."""
+"""A registry in another module is filled again after an edit, unless entries were added to it at run time."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""What user code prints and reads, in every way it can."""
+"""Everything that user code can print and read, by every available means."""
 
 import pytest
 from live_server import until
@@ -95,7 +95,7 @@ def test_output_that_bypasses_python_is_captured(python, code):
 
 def test_code_that_forks_gets_exactly_one_answer(python):
     messages = python.evaluate("import os\npid = os.fork()\nprint('parent' if pid else 'child')\npid and os.wait()[1]")
-    # Both print at the same time, so the end of one's line may come after the other's word.
+    # Both print at the same time, so the end of one line may come after the word of the other.
     assert sorted(text(messages, "out").replace("parent", " parent ").split()) == ["child", "parent"]
     assert texts(messages, "value")[-1] == "0"
     assert texts(python.evaluate("'here'"), "value") == ["'here'"]
@@ -143,9 +143,7 @@ sleep.call_count
 
 
 def test_mocking_sleep_affects_only_user_code(python):
-    """The worker's own threads sleep too: their calls were counted, and one whose sleep failed never sent output
-    again.
-    """
+    """Threads of the worker sleep, too: a mock would count their calls, and a failing one would stop all output."""
     assert texts(python.evaluate(MOCKED), "value")[-1] == "0"
     running = python.send("eval", code="print('now')\nimport time\ntime.sleep(1000)")
     until(lambda: wait_for_output(python, running), "the output of code that goes on")

@@ -1,4 +1,4 @@
-"""The worker's start, its working directory and path, and its end."""
+"""How the worker starts and ends, and its working directory and path."""
 
 import contextlib
 import os

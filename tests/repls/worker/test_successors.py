@@ -1,4 +1,4 @@
-"""An object in which an application registers something behaves like its successor for all who refer to it."""
+"""An object in which an application registers entries behaves like its new version for all code that references it."""
 
 import importlib
 import sys
