@@ -99,7 +99,7 @@ def test_an_error_while_updating_dependents_is_noted_in_the_answer_to_the_load(l
     with mock.patch.object(*FAULTS[fault], side_effect=KeyError("injected")) as broken:
         shop, rows = load_edit(("RATE = 2", "RATE = 5"), ("x * RATE", "x * RATE + 1"))
     assert broken.called
-    reported = [row for row in rows if row["kind"] == "stays" and "could not be followed" in row["of"]]
+    reported = [row for row in rows if row["kind"] == "stays" and "could not be applied to everything" in row["of"]]
     assert reported, rows
     assert all("KeyError: 'injected'" in row["of"] and "`whole: true`" in row["of"] for row in reported)
     if fault != "plan":  # there, the failed step is the change itself
