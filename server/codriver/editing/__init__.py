@@ -6,7 +6,8 @@ All edits in a batch are checked before any file is written, and either all or n
 from codriver.editing.atomic_batch import BatchRecords
 from codriver.editing.batch import HY_SUFFIX, CreateFile, EditRequest, FileResult, SearchLimits
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Editor, EditTransaction, EditTransactionResult, Outcome, RestoreResult
+from codriver.editing.edit_transaction import EditTransaction, EditTransactionResult, RestoreResult
+from codriver.editing.editor import Editor, Outcome
 from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 from codriver.editing.write_errors import FilesChangedError, FilesUnwritableError

@@ -1,9 +1,4 @@
-"""The editor for a workspace, which applies batches of edits and can undo the batches of each caller.
-
-An `EditTransaction` applies a batch in several steps: write the files, load them, run tests, and then commit or
-restore. If a step fails or is refused, or the client disconnects, the remaining steps are skipped and the earlier ones
-are reverted.
-"""
+"""The editor for a workspace, which applies batches of edits and can undo the batches of each caller."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -42,7 +37,7 @@ from codriver.errors import refused
 from codriver_lisp.errors import EditError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.editing.atomic_batch import BatchRecords
@@ -369,84 +364,3 @@ class Editor:
 def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
     """Return the changes from `results`, except those that leave their file as it was."""
     return tuple(result.change for result in results if result.change.before.data != result.change.after)
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreResult:
-    """The files and names that were not restored after a failed step, because they are newer or cannot be changed.
-
-    `why` is the reason why definitions were not restored, or "".
-    """
-
-    files: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    why: str = ""
-
-
-class ReplSteps(Protocol):
-    """The steps of an edit that run in a REPL. A step records its own failure, and returns whether it succeeded."""
-
-    async def load(self, outcome: Outcome) -> bool:
-        """Load the changed files."""
-        ...
-
-    async def test(self, outcome: Outcome) -> bool:
-        """Run the tests that were requested with the edit, and return false if it broke one."""
-        ...
-
-    async def commit(self) -> None:
-        """Release the previous definitions, because all steps succeeded."""
-        ...
-
-    async def put_back(self) -> tuple[Sequence[str], str]:
-        """Restore the previous definitions, because a step failed.
-
-        Return the names that were not restored, and the reason, or "" if everything was restored. Never raises.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class EditTransactionResult:
-    """The result of applying a batch: the files written, and what was not restored if a step failed."""
-
-    outcome: Outcome
-    put_back: RestoreResult | None = None
-
-
-class EditTransaction:
-    """Writes edited files and then runs steps in a REPL. With `restores`, a failed step reverts all changes.
-
-    `put_files` restores the files, and returns those that were not restored because they have changed since.
-    """
-
-    def __init__(
-        self, put_files: Callable[[Outcome], Awaitable[Sequence[str]]], side: ReplSteps, *, restores: bool
-    ) -> None:
-        self._put_files = put_files
-        self._side = side
-        self._restores = restores
-
-    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> EditTransactionResult:
-        """Write the files with `write`, and run the steps. If `write` raises, nothing was changed.
-
-        If the caller is cancelled, the changes are reverted first, unless `restores` is false.
-        """
-        outcome = await write()
-        is_well, put_back = False, None
-        try:
-            is_well = await self._side.load(outcome) and await self._side.test(outcome)
-        finally:
-            with anyio.CancelScope(shield=True):  # a cancelled transaction must not remain unfinished
-                put_back = await self._finish(outcome, is_well=is_well)
-        return EditTransactionResult(outcome, put_back)
-
-    async def _finish(self, outcome: Outcome, *, is_well: bool) -> RestoreResult | None:
-        if is_well or not self._restores:
-            await self._side.commit()
-            return None
-        try:
-            files = await self._put_files(outcome)
-        finally:
-            names, why = await self._side.put_back()
-        return RestoreResult(tuple(files), tuple(names), why)

@@ -98,7 +98,8 @@ NOT_RESTORED_TEMPLATE: Final = "{all} as before, but definitions were not restor
 class LiveSteps:
     """Loads and tests one batch of edits, and restores the previous definitions if the edits broke a test.
 
-    Implements `codriver.editing.editor.ReplSteps`. `fields` contains the fields of the answer about tests and failures.
+    Implements `codriver.editing.edit_transaction.ReplSteps`. `fields` contains the fields of the answer about tests and
+    failures.
     """
 
     def __init__(
