@@ -54,8 +54,8 @@ def test_a_test_run_uses_a_preloaded_process_if_nothing_prevents_it():
         ({}, {"stalled": "test_a"}, {}, "test_a"),
         ({}, {"unfinished": "queue has changed"}, {}, "not finished: queue"),
         ({}, {}, {"is_ready": False}, "not ready"),
-        ({}, {}, {"runs": decisions.MAX_RUNS_PER_SEED}, "renewed"),
-        ({}, {}, {"age_s": decisions.MAX_AGE_S}, "renewed"),
+        ({}, {}, {"runs": decisions.MAX_RUNS_PER_SEED}, "replaced"),
+        ({}, {}, {"age_s": decisions.MAX_AGE_S}, "replaced"),
     ],
 )
 def test_the_decision_for_a_plain_run_states_its_reason(spec, project, state, reason):
