@@ -9,7 +9,7 @@ import anyio
 import pytest
 from live_server import Live
 
-from codriver.log import memory
+from codriver.log import run_recorder
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
 from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
 from codriver.log.output_log import OutputLog
@@ -235,7 +235,7 @@ def test_a_failing_disk_loses_no_document(tmp_path, caplog):
 
 @pytest.mark.anyio
 async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 0.05)
+    monkeypatch.setattr(run_recorder, "MIN_WRITE_PAUSE_S", 0.05)
     log = OutputLog()
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
@@ -252,7 +252,7 @@ async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
 
 @pytest.mark.anyio
 async def test_the_first_entry_is_written_without_a_pause(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 3600)
+    monkeypatch.setattr(run_recorder, "MIN_WRITE_PAUSE_S", 3600)
     stored, log = Memory(tmp_path), OutputLog()
     recorder = RunRecorder(stored, log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
@@ -272,8 +272,8 @@ async def test_the_first_entry_is_written_without_a_pause(tmp_path, monkeypatch)
 
 @pytest.mark.anyio
 async def test_the_recorder_of_a_silent_server_is_never_woken(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MIN_WRITE_PAUSE_S", 0.01)
-    monkeypatch.setattr(memory, "WRITE_PAUSE_FACTOR", 0)
+    monkeypatch.setattr(run_recorder, "MIN_WRITE_PAUSE_S", 0.01)
+    monkeypatch.setattr(run_recorder, "WRITE_PAUSE_FACTOR", 0)
     log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
     call_later = loop.call_later
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
