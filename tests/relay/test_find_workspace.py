@@ -304,7 +304,7 @@ def test_a_client_without_a_handshake_gets_an_error_that_requests_a_handshake(au
     error = relay.receive()["error"]
     assert error["code"] == -32601
     assert "--workspace DIR" in error["message"]
-    assert "in a handshake" in refusal(relay, 2)
+    assert "during a handshake" in refusal(relay, 2)
     greeted(relay).send(roots(project.as_uri()))
     assert served(relay, 3) == project
 
