@@ -1650,7 +1650,6 @@ ALL = with_expected(
         "office: a name of a kind",
         "office: a prefix of a hook",
         "library: a message of a validator object",
-        "schemas: a transformer of fields",
         "schemas: a maximum of a code",
         "lab: a name of tables",
         "settings: a number",

@@ -1787,7 +1787,6 @@ ALL = with_expected(
         "api: a parameter more of a route",
         "tool: a base of a range",
         "tool: a range of a type",
-        "tool: a function that is renamed",
         "store: an order of a relationship",
         "store: an order of a query",
         "store: another event of a listener",

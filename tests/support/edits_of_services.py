@@ -1017,7 +1017,6 @@ ALL = with_expected(
         "sqlalchemy service: a listener's event",
         "sqlalchemy service: a type of the base",
         "sqlalchemy service: a column more",
-        "click service: a name of a nested command",
         "celery service: retries by a constant",
         "celery service: a rate",
         "celery service: a name",

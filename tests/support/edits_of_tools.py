@@ -489,7 +489,6 @@ PYTEST_EDITS = edits_of(
 ALL = with_expected(
     [*PYDANTIC_EDITS, *SHAPE_EDITS, *CLICK_EDITS, *CELERY_EDITS, *PYTEST_EDITS],
     reported=[
-        "celery jobs: a base less",
         "celery jobs: a limit of a rate",
         "celery jobs: a name of a task",
         "celery jobs: an error that retries",

@@ -15,6 +15,7 @@ from ..stored_attributes import module_dict
 from .abstract_values import NO_ROOTS, Value, either, roots_of
 from .analyzed_call import AnalyzedCall
 from .constructors import CONSTRUCTING_METHODS
+from .effects import function_read
 from .iterated_values import (
     CALLING_BUILTINS,
     MAX_ITEMS,
@@ -28,6 +29,7 @@ from .pure_calls import (
     CALLED_ARGUMENTS,
     CLASS_READING_FUNCTIONS,
     CONFIGURATION_READING_METHODS,
+    CREATING_ARGUMENTS,
     IMPURE_NAMES,
     MUTATING_METHODS,
     READING_METHODS,
@@ -173,6 +175,9 @@ class LibraryCalls:
         for word in CALLED_ARGUMENTS & call.named.keys():
             if self.workspace.has_function(call.named[word].live):
                 self.runs.run(call.named[word].live, [Value()], node)
+        for word in CREATING_ARGUMENTS & call.named.keys():
+            if self.workspace.has_function(call.named[word].live):
+                self.found.reads.add(function_read(call.named[word].live, "()"))
         for argument in every:
             if argument.inner is not None and not only_stores:
                 for item in arguments_passed_to(self.found, name, argument, every):

@@ -68,11 +68,10 @@ STORING_MODULES = frozenset({
     "starlette.middleware", "starlette.routing",
 })  # fmt: skip
 """Modules whose functions and classes store a function passed to them and do not call it immediately."""
-CALLED_ARGUMENTS = frozenset({"field_transformer", "generate_unique_id_function"})
-"""Arguments that are called when a class is created or a route is registered.
-
-Source: the documentation of attrs and FastAPI.
-"""
+CALLED_ARGUMENTS = frozenset({"generate_unique_id_function"})
+"""Arguments of an application or router that it calls when a route is registered. Source: FastAPI's documentation."""
+CREATING_ARGUMENTS = frozenset({"field_transformer"})
+"""Arguments of a decorator that it calls when it creates a class. Source: the documentation of attrs."""
 IMPURE_NAMES = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",
