@@ -38,7 +38,7 @@ def test_offsets_into_a_text_stay_valid_when_its_start_is_dropped(chunks, room, 
 
 
 @given(st.text(min_size=1, max_size=200), st.integers(4, 50))
-def test_reading_on_where_each_excerpt_ended_returns_the_whole_text(text, max_bytes):
+def test_continuing_where_each_excerpt_ended_returns_the_whole_text(text, max_bytes):
     transcript = transcripts(max_stream_bytes=MIB).open("e1")
     transcript.add_value(text)
     parts, start = [], 0

@@ -225,14 +225,14 @@ def test_a_secret_in_a_client_name_is_redacted(live, client):
         ("tools/call", {"name": [SECRET]}),
     ],
 )
-def test_an_error_repeats_no_secret(client, method, params):
+def test_an_error_answer_contains_no_secret(client, method, params):
     answer = client.request(method, params)
     assert "error" in answer
     assert SECRET not in str(answer)
     assert "is wrong" in answer["error"]["message"] or MARK in str(answer)
 
 
-def test_a_prompt_repeats_no_secret(client):
+def test_a_requested_prompt_contains_no_secret(client):
     answer = client.request("prompts/get", {"name": "start_repl_session", "arguments": {"topic": SECRET}})
     assert MARK in str(answer["result"])
     assert SECRET not in str(answer)

@@ -158,7 +158,7 @@ def test_a_client_that_listed_again_is_not_notified(cold, monkeypatch):
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(9)]
 
 
-def test_the_list_is_compared_with_the_next_server_if_the_first_is_lost(cold, monkeypatch):
+def test_the_cached_tool_list_is_compared_with_the_next_server_if_the_first_is_lost(cold, monkeypatch):
     cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     queried_server(cold).close()

@@ -108,7 +108,7 @@ def test_an_id_at_the_scan_limit_is_recognized():
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda text: text.replace(b"\n", b""))), st.data())
-def test_lines_are_whole_however_they_are_split(texts, data):
+def test_lines_are_reassembled_however_they_are_split(texts, data):
     stream = b"".join(text + b"\n" for text in texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     framer = LineBuffer()

@@ -178,7 +178,7 @@ async def test_nbb_enters_a_namespace_only_by_a_plain_ns_form(form):
     ],
     ids=["jvm", "basilisp", "lisp", "nbb"],
 )
-async def test_a_namespace_applies_to_only_one_evaluation(name, code, value):
+async def test_a_namespace_argument_applies_to_only_one_evaluation(name, code, value):
     namespace = value.strip('"')
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(f"(require '{namespace})"))

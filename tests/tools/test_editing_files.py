@@ -138,7 +138,7 @@ class TestWrites:
         assert (workspace / "n.clj").read_text() == "(b)\n\n(z)\n"
         assert list(result.done) == [0, 1, 2]
 
-    async def test_edits_of_one_file_by_several_names_are_combined(self, editor, workspace):
+    async def test_edits_of_one_file_under_several_names_are_combined(self, editor, workspace):
         (workspace / "link.clj").symlink_to("a.clj")
         results = await edit(
             editor, ("a.clj", NEW_B), ("link.clj", Append("(z)")), (workspace / "x" / ".." / "a.clj", Append("(y)"))

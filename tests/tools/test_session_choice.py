@@ -159,7 +159,7 @@ CONNECTING = replace(WORKER, phase="connecting", profile=None, generation=0)
         ([OURS, KERNEL, CONNECTING], [], True),
     ],
 )
-def test_a_choice_waits_for_a_repl_that_may_be_an_application(repls, used, is_open):
+def test_choosing_a_session_waits_for_a_repl_that_may_be_an_application(repls, used, is_open):
     assert is_choice_open(state_of(*repls), [item.id for item in used]) is is_open
 
 

@@ -324,7 +324,7 @@ def test_each_file_of_a_batch_of_edits_is_listed(log):
     assert log.line("Edited") == "b (1).py (ann); src/low.py (ann)"
 
 
-def test_the_newest_of_too_many_items_are_listed_and_the_rest_counted(log):
+def test_only_the_newest_items_are_listed_and_the_rest_are_counted(log):
     for number in range(300):
         name = f"a_name_that_takes_its_room_{number}"
         log.evaluate(f"def {name}(): pass", f"d{number}", why=f"{name} is what we want, as said {'again ' * 20}")

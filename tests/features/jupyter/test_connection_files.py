@@ -160,7 +160,7 @@ def test_a_private_directory_that_links_to_an_open_one_does_not_protect_its_file
     assert not RuntimeDirectory(tmp_path / "runtime").contents().kernels
 
 
-def test_a_link_is_not_followed(tmp_path):
+def test_a_connection_file_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     write_file(tmp_path / "elsewhere", "a.json", KERNEL)
     (tmp_path / "kernel-1.json").symlink_to(tmp_path / "elsewhere" / "a.json")

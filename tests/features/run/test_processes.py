@@ -146,7 +146,9 @@ def test_both_process_tables_report_the_same_start_time(psutil_table):
         "framework",
     ],
 )
-def test_python_is_considered_ready_unless_it_was_started_without_the_handler(psutil_table, arguments, named, is_ready):
+def test_a_python_process_counts_as_ready_unless_started_without_the_signal_handler(
+    psutil_table, arguments, named, is_ready
+):
     """psutil reports no signal handlers."""
     with waiting_process(*arguments, **named) as waiting:
         assert psutil_table.find_process(waiting.pid).is_ready == is_ready

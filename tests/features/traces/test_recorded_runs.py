@@ -83,7 +83,7 @@ def test_a_run_has_a_bounded_number_of_entities(monkeypatch):
     assert [record[0] for record in records] == list(range(1, 8))
 
 
-def test_every_text_is_redacted():
+def test_every_text_of_a_recorded_run_is_redacted():
     runs = RecordedRuns(redact=lambda text: text.replace("'tax'", "<redacted>"))
     runs.store("e1", TWO_PRICES)
     assert runs.get("e1").calls[2].arguments == ("<redacted>",)
@@ -118,5 +118,5 @@ def test_plain_values_are_stored_as_numbers_or_text(text, value):
     assert type(parse_value(text)) is type(value)
 
 
-def test_every_attribute_is_in_the_schema():
+def test_every_attribute_of_a_recorded_run_is_in_the_schema():
     assert {"of", "arg", "value"} <= set(RUN_SCHEMA.attributes)

@@ -95,7 +95,7 @@ def test_a_suspected_difference_makes_the_next_run_plain():
     assert not decide_start(SPEC, replace(PROJECT, comparison=suspected), READY).is_warm
 
 
-def test_three_runs_with_little_savings_disable_warming():
+def test_three_test_runs_that_save_little_time_disable_preloading():
     project = replace(PROJECT, plain_start_s=1.0, plain_arguments=("a",))
     for _ in range(2):
         project = record_warm_start(project, ("a",), 0.9, 0.2)
@@ -120,7 +120,7 @@ def test_warming_is_disabled_for_a_project_that_repeatedly_needs_plain_processes
     assert "why" in project.off
 
 
-def test_the_run_after_one_that_was_not_finished_is_plain():
+def test_the_test_run_after_an_unfinished_one_uses_a_new_process():
     unfinished = record_obstacle(PROJECT, PLAN, "why", has_started=True)
     assert not decide_start(SPEC, unfinished, READY).is_warm
     assert decide_start(SPEC, record_obstacle(PROJECT, PLAN, "why", has_started=False), READY).is_warm

@@ -14,7 +14,7 @@ DOCTOR = "codriver-doctor"
 pytestmark = pytest.mark.skipif(not IS_FORK_SAFE, reason="processes cannot be copied safely on this system")
 
 
-def test_a_project_is_warmed_if_that_saves_at_least_200_milliseconds():
+def test_a_process_is_preloaded_if_that_saves_at_least_200_milliseconds():
     assert WarmOptions().min_saving_s == MIN_SAVING_S == 0.2
 
 

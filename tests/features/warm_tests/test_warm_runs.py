@@ -108,7 +108,7 @@ async def agree_with_a_shell_plainly(made):
     return plain
 
 
-def test_the_first_run_is_plain_and_the_next_one_warm(project):
+def test_the_first_test_run_uses_a_new_process_and_the_next_one_a_preloaded_process(project):
     async def act(made):
         first = await made.run()
         assert not first.is_warm
@@ -378,7 +378,7 @@ def test_packages_imported_under_a_replaced_clock_are_known_after_the_first_run(
     )
 
 
-def test_the_run_after_one_that_was_not_finished_is_plain(project):
+def test_the_test_run_after_an_unfinished_one_uses_a_new_process(project):
     async def act(made):
         await made.warm_up()
         made.write({"test_a.py": "def test_a(): pass\ndef test_b(frozen):\n    import first\n    import second\n"})
@@ -967,7 +967,7 @@ def test_a_run_is_unfinished_if_an_import_check_fails_after_a_test(project):
     project(act, {"test_a.py": LATE}, packages={"late": READS["variable"][0]})
 
 
-def test_a_project_with_little_savings_is_not_warmed(project):
+def test_no_process_is_preloaded_for_a_project_if_that_saves_little_time(project):
     async def act(made):
         await made.run()
         assert not (await made.run()).is_warm

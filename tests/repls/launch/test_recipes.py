@@ -215,7 +215,9 @@ def test_a_python_on_path_outside_an_untrusted_workspace_is_used(workspace_and_e
 
 
 @pytest.mark.parametrize("path", ["bin", ".", "", "{workspace}/bin", "{link}", "{linked}"])
-def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(workspace_and_environ, tmp_path, path):
+def test_a_python_on_path_inside_an_untrusted_checkout_is_not_run_even_through_links(
+    workspace_and_environ, tmp_path, path
+):
     workspace, environ = workspace_and_environ
     ran = tmp_path / "ran"
     for folder in ("bin", "."):

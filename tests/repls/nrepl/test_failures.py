@@ -108,7 +108,7 @@ def test_the_position_is_extracted_from_a_basilisp_message():
     assert parts(error) == ("basilisp.CompilerException", text.strip(), "analyzing", None, 1, 2)
 
 
-def test_a_multi_line_message_stays_whole():
+def test_a_multi_line_error_message_is_parsed_completely():
     text = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nValueError: one\n  two\nthree\n'
     assert parse_failure(SentFailure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
 
@@ -144,5 +144,5 @@ def test_an_unknown_error_format_is_kept_as_text():
     assert (error.type, error.message) == ("odd", "strange words")
 
 
-def test_a_huge_message_is_truncated():
+def test_a_huge_error_message_is_truncated():
     assert len(parse_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4000

@@ -80,7 +80,7 @@ def modules_of(path, before=()):
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_combined_python_parses_on_the_oldest_version_without_duplicate_names(path):
+def test_combined_python_programs_parse_on_the_oldest_version_without_duplicate_names(path):
     parts = modules_of(path)
     text = programs.join_python_modules(*map(name_of, parts))
     tree = ast.parse(text, feature_version=(3, 8))

@@ -53,7 +53,7 @@ def modules(request):
         sys.modules.pop(item.__name__, None)
 
 
-def test_names_callbacks_methods_and_instances_are_updated(modules):
+def test_references_in_names_callbacks_methods_and_instances_are_updated(modules):
     low, rows = modules("low", LOW)
     assert rows == set()
     high, _ = modules("high", "made = Shape()\nheld = [rate, decorated, made.area]", **low.__dict__)
@@ -77,7 +77,7 @@ def test_subclasses_in_other_modules_get_the_new_base(modules):
     assert isinstance(high.made, low.Shape)
 
 
-def test_the_state_of_a_closure_is_kept(modules):
+def test_updating_a_closure_preserves_its_state(modules):
     low, _ = modules("low", LOW)
     retained = low.counter
     assert [retained(), retained()] == [1, 2]
