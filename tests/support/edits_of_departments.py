@@ -1656,6 +1656,7 @@ ALL = with_expected(
         "settings: an application more",
     ],
     false=[
+        "lab: a body of a declared attribute",
         "clinic: what a lifespan stores",
         "clinic: a router less in a loop",
         "clinic: a function that builds a router",
