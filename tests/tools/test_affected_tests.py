@@ -11,7 +11,7 @@ from python_projects import project
 from tests_tool import PLAIN
 
 from codriver.tools.execution.affected_tests import ONLY_NAMES_NOTE
-from codriver.tools.execution.edit_transactions import FAILED_BEFORE_MESSAGE
+from codriver.tools.execution.edit_steps import FAILED_BEFORE_MESSAGE
 
 LEFT_OUT = "1 file left out that imports it but executed nothing of it"
 FILES = {

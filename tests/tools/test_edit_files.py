@@ -235,7 +235,7 @@ def test_the_edit_of_another_caller_is_reverted_only_by_name(client, greet):
     undo = {"type": "undo", "filePath": "src/greet.clj"}
     refused = client.call("edit_files", edits=[undo], who="grace")
     assert (refused["reason"], refused["message"]) == (
-        "nothing-to-undo", "the last edit of src/greet.clj is not yours, but ada's",
+        "nothing-to-undo", "the last edit of src/greet.clj was made by ada, not by you",
     )  # fmt: skip
     assert 'name: "ada"' in refused["hint"]
     assert client.call("edit_files", edits=[{**undo, "name": "bob"}], who="grace")["reason"] == "nothing-to-undo"

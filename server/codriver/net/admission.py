@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AdmittedPeer:
-    """An admitted connection: the first bytes after its introduction, and the content of the introduction."""
+    """An admitted connection: what its introduction says about the peer, and the bytes received after it."""
 
     first: bytes
     starts_server: bool = False

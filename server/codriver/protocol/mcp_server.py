@@ -189,7 +189,10 @@ JSON allows this byte as white space before the next message.
 
 
 class SdkChannel(Protocol):
-    """The interface of the part of a connection that uses the SDK. It processes messages that are not plain."""
+    """The interface of the part of a connection that uses the SDK.
+
+    It processes the messages that Codriver does not answer by itself.
+    """
 
     async def run(self) -> None:
         """Answer the accepted messages until the input ends."""

@@ -199,7 +199,7 @@ Some clients give up after five seconds.
 
 
 class Results:
-    """Creates the results of clients' requests, for the lifetime of a server."""
+    """Creates the results of clients' requests. It lives as long as the server."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ IDENTIFIES_USERS: Final = sys.platform == "linux"
 FD_ENTRY_BYTES: Final = 8
 """Size of an entry in the list of a process's descriptors: its number and its kind, 4 bytes each."""
 SOCKET_FD_KIND: Final = 2
-"""The kind of descriptor that represents a socket in macOS's lists."""
+"""The kind of a socket in the lists of file descriptors that macOS returns."""
 SOCKET_INFO_BYTES: Final = 792
 """Size of the structure that describes one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344

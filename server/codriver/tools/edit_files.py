@@ -23,7 +23,7 @@ from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, E
 from codriver.tools.edit_records import editor_caller_key, named_editor_key, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.execution.edit_loads import edit_unseen_by_watchers
-from codriver.tools.execution.edit_transactions import LiveSteps, restore_files, restored_fields
+from codriver.tools.execution.edit_steps import LiveSteps, restore_files, restored_fields
 from codriver.tools.guarded_edits import find_refusal_reason
 from codriver.tools.ledgers.file_edits import is_made_by
 
@@ -197,7 +197,7 @@ async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
             message = f"{file} has changed since the last edit, which is {other}'s, so the edit cannot be reverted"
             raise refused(NOTHING_TO_UNDO, message, hint=OTHER_EDIT_HINT) from error
         hint = f'To revert it, add name: "{other}" to the edit of type undo. {OTHER_EDIT_HINT}'
-        raise refused(NOTHING_TO_UNDO, f"the last edit of {file} is not yours, but {other}'s", hint=hint) from error
+        raise refused(NOTHING_TO_UNDO, f"the last edit of {file} was made by {other}, not by you", hint=hint) from error
     return outcome
 
 

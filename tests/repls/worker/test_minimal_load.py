@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from project_texts import ProjectTexts
 
-from codriver.repls.worker.basics.held_definitions import ABSENT
+from codriver.repls.worker.basics.definition_access import ABSENT
 from codriver.repls.worker.basics.undo_records import UndoRecords
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift

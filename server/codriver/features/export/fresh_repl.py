@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 ENDLESS_FAILURE: Final = "Endless"
 """Type of the failure recorded for code that was interrupted because it took too long."""
 COMPLETE_LIMITS: Final = PrintLimits()
-"""Print limits that print values completely."""
+"""Print limits under which values are printed in full."""
 INTERRUPT_TIMEOUT_S: Final = 10.0
 """How long to wait for an interrupted evaluation to end."""
 LEININGEN_TARGET_DIRECTORY: Final = "target"

@@ -64,7 +64,7 @@ T = TypeVar("T")
 SUFFIXES_BY_DIALECT: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """File suffixes of documents by dialect. Other dialects use `.clj`."""
 COMPLETE_LIMITS: Final = PrintLimits()
-"""Print limits that print values completely."""
+"""Print limits under which values are printed in full."""
 AGENT_LIMITS: Final = PrintLimits(25, 7)
 """The default print limits in the settings, which apply to values that agents receive."""
 INTERRUPTED_CODE_TIMEOUT_S: Final = 2.0
@@ -554,7 +554,7 @@ def repl_option(dialect: str) -> str:
 
 
 def report_differences(checked: Sequence[CheckedStep]) -> None:
-    """Print the steps that were not reproduced to standard error, with the reasons."""
+    """Print to standard error the steps that were not reproduced, with the reasons."""
     for check in checked:
         if check.note and not check.is_typo:
             head = check.step.text.strip().partition("\n")[0]

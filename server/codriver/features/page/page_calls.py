@@ -58,7 +58,7 @@ MAX_HANDOFF_BYTES: Final = 16_000
 TITLED_LINE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
 """Matches a line of the handoff. The groups are its title and its parts."""
 MAX_VALID_FRAMES: Final = 64
-"""Maximum number of tables with valid addresses."""
+"""Maximum number of tables, each in a frame of its own, whose addresses are valid at the same time."""
 FRAME_LIFETIME_S: Final = 60.0
 """How long an unused table address remains valid."""
 MAX_DISPLAY_CHARACTERS: Final = 2**18

@@ -108,7 +108,7 @@ class PageServer:
         return listeners
 
     def new_address(self, host: str) -> str:
-        """Return an address that opens the page once. Its host is the loopback address or the page's random name."""
+        """Return an address that opens the page once, at the loopback address or the page's random host name."""
         host = LOOPBACK_HOST if host == LOOPBACK_HOST else self._access.random_host
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 

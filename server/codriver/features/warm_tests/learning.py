@@ -12,7 +12,6 @@ from anyio import to_thread
 from codriver.errors import format_count
 from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes_by_test
-from codriver.features.warm_tests.observations import COLLECTION_NAME, RunObservations
 from codriver.features.warm_tests.plans import (
     Obstacle,
     RunRecord,
@@ -20,6 +19,7 @@ from codriver.features.warm_tests.plans import (
     extend_plan,
     plan_from_run,
 )
+from codriver.features.warm_tests.run_observations import COLLECTION_NAME, RunObservations
 from codriver.features.warm_tests.stamps import (
     digest_packages,
     digest_sources,

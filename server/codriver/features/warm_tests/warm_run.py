@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
-from codriver.features.warm_tests.observations import RunObservations
 from codriver.features.warm_tests.plans import Obstacle
+from codriver.features.warm_tests.run_observations import RunObservations
 from codriver.features.warm_tests.warm_process import RECORDER_SCRIPT, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import start_in_process
 from codriver.testing.running_process import open_plain_process

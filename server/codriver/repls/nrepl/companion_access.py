@@ -1,4 +1,4 @@
-"""The interface that an nREPL server offers to companions, with which features extend REPLs."""
+"""The interface through which companions, the extensions of REPLs by features, use an nREPL server."""
 
 from __future__ import annotations
 

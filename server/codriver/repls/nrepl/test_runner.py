@@ -340,7 +340,7 @@ SOURCE_DIRECTORIES: Final = ("test", "tests", "src", "src/test/clojure", "src/te
 """Directories in which projects keep source files, relative to the workspace. Test directories come first."""
 SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 MAX_TEST_FILES: Final = 2000
-"""Maximum number of test files."""
+"""Maximum number of test files that one search returns."""
 MAX_SCANNED_ENTRIES: Final = 50_000
 """Maximum number of directory entries that are scanned."""
 TEST_FILE_RULES: Final = files.FileRules(files.Links.WITHIN, files.MEBIBYTE)

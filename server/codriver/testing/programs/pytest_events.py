@@ -310,7 +310,7 @@ class EventsPlugin:
 
     @early
     def pytest_unconfigure(self, config: Any) -> None:
-        """Write the end of the run."""
+        """Write the event that ends the report of the run."""
         if self.config is None:
             return
         counts = self.counts

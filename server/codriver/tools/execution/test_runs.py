@@ -78,7 +78,7 @@ HINTS_BY_REASON = {
 FAILED_HINT = 'Errors and failures come first in results. status with about: "error" has all frames.'
 
 LOAD_HINT = "Load the test file with load_file first."
-PYTHON_HINT = "Name test files of the project as paths, such as tests/test_shop.py."
+PYTHON_HINT = "Pass the project's test files as paths, such as tests/test_shop.py."
 HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs files that are named or loaded."
 
 

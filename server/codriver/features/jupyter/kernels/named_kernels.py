@@ -98,7 +98,7 @@ class TokenSource:
             except OSError as error:
                 raise self._refusal(error.strerror or type(error).__name__) from None
             except ValueError:
-                raise self._refusal("the file is not text, or not JSON") from None
+                raise self._refusal("the file is not valid JSON text") from None
         elif self.variable:
             token = environ.get(self.variable, "").strip()
             if not token:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from .held_definitions import (
+from .definition_access import (
     HEAP,
     IMMUTABLE,
     base_of,

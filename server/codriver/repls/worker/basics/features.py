@@ -22,7 +22,7 @@ _FEATURES_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "
 
 
 class WorkerFeature:
-    """The fields, operations and ops that one feature adds to the worker."""
+    """The request fields, kernel operations and nREPL ops that one feature adds to the worker."""
 
     __slots__ = ("about", "around", "fields", "operations", "ops")
 

@@ -10,8 +10,8 @@ import os
 import sys
 from functools import partial
 
+from .definition_access import ABSENT, INSTALLED_DIRECTORIES, all_classes, defining_module_name, is_class, space_of
 from .detached_classes import detach_classes
-from .held_definitions import ABSENT, INSTALLED_DIRECTORIES, all_classes, defining_module_name, is_class, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from .fresh_imports import NO_LONGER_NEEDED_REASON, FreshImports
 from .idle_time import IdleTime
 from .leaf_rules import is_below_any
 from .leaves import LeafDescriber, split_leaf_path, undoable_names
-from .load_edits import CODE_NUMBER_PREFIX, Edit, merge_edits
 from .previous_code import previous_code
+from .uncompared_edits import CODE_NUMBER_PREFIX, Edit, merge_edits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from .collected_objects import gc_disabled
 from .import_process import HASH_SEEDS, ImportProcess
 from .leaf_rules import OTHER, compare_imports, outermost_rows, stale_leaves
 from .leaves import UNKNOWN_TEXT, LeafDescriber, module_dict, split_leaf_path
-from .load_edits import MAX_WATCHED_PATHS, Edit
+from .uncompared_edits import MAX_WATCHED_PATHS, Edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

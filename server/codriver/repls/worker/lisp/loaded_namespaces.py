@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 
-from ..basics.held_definitions import all_classes, defining_module_name, is_class, qualified_name
+from ..basics.definition_access import all_classes, defining_module_name, is_class, qualified_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

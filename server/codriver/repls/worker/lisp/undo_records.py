@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from ..basics.held_definitions import ABSENT
+from ..basics.definition_access import ABSENT
 from ..basics.undo_records import UndoRecord, UndoRecords
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 
-from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
+from ..basics.definition_access import defining_module_name, is_class, qualified_name, space_of
 from .bound_names import DEFINITION
 from .remembered_names import has_methods_of_module
 from .stored_attributes import attribute_dict, module_dict

@@ -11,7 +11,7 @@ import ast
 import re
 import types
 
-from ..basics.held_definitions import (
+from ..basics.definition_access import (
     is_class,
     space_of,
     unwrap_descriptor,

@@ -6,7 +6,7 @@ import abc
 import sys
 from typing import Generic
 
-from ..basics.held_definitions import is_class, order_of, space_of
+from ..basics.definition_access import is_class, order_of, space_of
 from .stored_attributes import module_dict
 
 TYPE_CHECKING = False

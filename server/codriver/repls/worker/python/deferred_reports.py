@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 
-from ..basics.held_definitions import ABSENT
+from ..basics.definition_access import ABSENT
 from .holders import find_holder_paths
 from .statements import assigned_names
 

@@ -9,7 +9,7 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import defining_module_name, is_class, qualified_name, unwrap_functions
+from ..basics.definition_access import defining_module_name, is_class, qualified_name, unwrap_functions
 from ..basics.source_files import source_lines
 from .stored_attributes import is_module, module_dict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..basics.held_definitions import ABSENT
+from ..basics.definition_access import ABSENT
 from .equal_values import is_alike
 from .stored_attributes import instance_dict_of, module_dict
 

@@ -10,7 +10,7 @@ import gc
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, space_of
+from ..basics.definition_access import ABSENT, space_of
 from .remembered_names import is_plain_value
 
 TYPE_CHECKING = False

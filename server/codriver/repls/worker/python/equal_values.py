@@ -7,7 +7,7 @@ import gc
 import inspect
 import types
 
-from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
+from ..basics.definition_access import ABSENT, is_class, order_of, space_of
 from .effects.pure_calls import is_immutable_kind
 from .remembered_names import is_plain_value
 from .renewal import is_same_code

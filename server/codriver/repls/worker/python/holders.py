@@ -7,7 +7,7 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
+from ..basics.definition_access import defining_module_name, is_class, qualified_name, space_of
 from .stored_attributes import instance_dict_of, module_dict
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 
-from ..basics.held_definitions import INSTALLED_DIRECTORIES
+from ..basics.definition_access import INSTALLED_DIRECTORIES
 from ..basics.source_files import read_regular_file
 from ..basics.systems import creation_ns
 

@@ -16,6 +16,7 @@ import threading
 import traceback
 
 from ..basics.connections import start_thread
+from ..basics.definition_access import ABSENT
 from ..basics.error_report import (
     MAX_TEXT_FRAMES,
     common_error_fields,
@@ -27,7 +28,6 @@ from ..basics.error_report import (
 )
 from ..basics.features import load_features
 from ..basics.frame_spaces import FrameSpaces, check_frame_code, error_frames
-from ..basics.held_definitions import ABSENT
 from ..basics.plain_values import PYTHON_PRINTER
 from ..basics.stacks import describe_failed_tasks, describe_waiting_tasks
 from ..basics.undo_records import UndoRecords

@@ -13,7 +13,7 @@ import gc
 import types
 import weakref
 
-from ..basics.held_definitions import defining_module_name, is_class, space_of
+from ..basics.definition_access import defining_module_name, is_class, space_of
 from .renewal import are_all_objects, find_referrers, is_same_code
 from .statements import CLASS, GUARD, line_range
 from .stored_attributes import attribute_dict

@@ -16,7 +16,7 @@ import weakref
 import zlib
 from importlib.machinery import ModuleSpec
 
-from ..basics.held_definitions import (
+from ..basics.definition_access import (
     defining_module_name,
     is_class,
     space_of,

@@ -9,7 +9,7 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, defining_module_name, is_class
+from ..basics.definition_access import ABSENT, defining_module_name, is_class
 from ..basics.sensitive_texts import SEAM_PACKAGE, SEAM_RELATIVE_FILE
 from ..basics.undo_records import Snapshot, UndoRecord
 from .admin_models import renew_admin_models

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from ..basics.definition_access import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .enum_members import is_enum
 from .equal_values import CONSTANT_IDS, is_alike
 from .remembered_names import is_plain_value

@@ -18,11 +18,11 @@ import traceback
 import types
 
 from ..basics import sensitive_texts
+from ..basics.definition_access import ABSENT
 from ..basics.dialect import Dialect, NamespaceMissingError
 from ..basics.displays import displayed_text
 from ..basics.error_report import add_position, common_error_fields, set_phase, trim_traceback
 from ..basics.frame_spaces import FRAME_OP, FrameSpace, check_frame_code, error_frames
-from ..basics.held_definitions import ABSENT
 from ..basics.print_limits import QUOTA_FIELD, print_limits, requested_print_limits
 from ..basics.printing import Printer, value_text
 from ..basics.source_files import Sources
@@ -203,7 +203,7 @@ class Python(Dialect):
                 self.stored_values.send_value(job, value, displayed[0], self.display_name(module), displayed[1])
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code. If it awaits or needs an event loop, use that of the session."""
+        """Run code. If it awaits or needs an event loop, run it on the session's loop."""
         return _run_code(code, space, job.session, wants_loop=wants_loop)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
@@ -504,7 +504,7 @@ async def evaluate_on_loop(code: types.CodeType, space: dict[str, Any]) -> objec
 
 
 def _run_code(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
-    """Run code. If it awaits or needs an event loop, use that of the session.
+    """Run code. If it awaits or needs an event loop, run it on the session's loop.
 
     Tasks started on the loop only make progress while a later statement awaits.
     """

@@ -13,7 +13,7 @@ import re
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, INSTALLED_DIRECTORIES, defining_module_name, is_class, qualified_name
+from ..basics.definition_access import ABSENT, INSTALLED_DIRECTORIES, defining_module_name, is_class, qualified_name
 from .bound_names import DEFINITION, BoundNames, assignment_pattern, code_file, is_evaluated
 from .deferred_reports import DeferredReports
 from .holders import find_holder_paths, is_in_use

@@ -13,8 +13,8 @@ import keyword
 import sys
 import types
 
+from ..basics.definition_access import is_class, space_of
 from ..basics.dialect import MAX_COMPLETIONS, MAX_LISTED_NAMES, first_doc_line, name_matcher, value_kind
-from ..basics.held_definitions import is_class, space_of
 from ..basics.plain_values import PYTHON_PRINTER, SECRET_NAME_PATTERN
 from ..basics.previews import describe_value
 from .definition_sources import lines_that_define, source_file, unwrap_function

@@ -6,7 +6,7 @@ import ast
 import gc
 import types
 
-from ..basics.held_definitions import ABSENT, is_class, space_of
+from ..basics.definition_access import ABSENT, is_class, space_of
 from .bound_names import BoundNames
 from .equal_values import COMPARED_SIZE_LIMIT, CONSTANT_IDS
 from .registrations import REGISTRY_TYPES

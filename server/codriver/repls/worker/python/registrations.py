@@ -6,7 +6,7 @@ import ast
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from ..basics.definition_access import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from .class_renewal import PLAIN_METACLASSES, classes_with_hooks
 from .effects.static_attributes import function_in
 from .hook_reads import CREATING_METHODS, may_read_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from ..basics.held_definitions import defining_module_name, is_class, space_of
+from ..basics.definition_access import defining_module_name, is_class, space_of
 from .stored_attributes import instance_dict_of, is_module
 
 TYPE_CHECKING = False

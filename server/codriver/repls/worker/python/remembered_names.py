@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import weakref
 
-from ..basics.held_definitions import (
+from ..basics.definition_access import (
     ABSENT,
     defining_module_name,
     is_class,

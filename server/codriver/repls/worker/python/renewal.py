@@ -14,7 +14,7 @@ import sys
 import types
 import weakref
 
-from ..basics.held_definitions import (
+from ..basics.definition_access import (
     MAX_UNWRAPPED_DECORATORS,
     defining_module_name,
     is_class,

@@ -13,7 +13,7 @@ import functools
 import sys
 import types
 
-from ..basics.held_definitions import defining_module_name, is_class, qualified_name, space_of
+from ..basics.definition_access import defining_module_name, is_class, qualified_name, space_of
 from .enum_members import is_enum
 from .equal_values import is_alike
 from .registrations import EMPTY_CELL, REGISTRY_TYPES

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 
-from ..basics.held_definitions import is_class, space_of
+from ..basics.definition_access import is_class, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

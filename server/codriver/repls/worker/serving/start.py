@@ -18,8 +18,8 @@ import socket
 import sys
 
 from ..basics.connections import start_thread
+from ..basics.definition_access import INSTALLED_DIRECTORIES
 from ..basics.error_report import CODRIVER_DIRECTORY
-from ..basics.held_definitions import INSTALLED_DIRECTORIES
 from ..basics.jobs import Interrupts
 from .nrepl_server import Server
 from .standard_streams import Output

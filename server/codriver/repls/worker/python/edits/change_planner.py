@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...basics.held_definitions import ABSENT
+from ...basics.definition_access import ABSENT
 from ..statements import (
     BODY,
     CLASS,

@@ -6,7 +6,7 @@ import ast
 import sys
 import types
 
-from ...basics.held_definitions import ABSENT, qualified_name, space_of
+from ...basics.definition_access import ABSENT, qualified_name, space_of
 from ..class_renewal import is_plain_class
 from ..statements import CLASS, FUNCTION
 from .statement_syntax import decorators

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...basics.held_definitions import defining_module_name, order_of, space_of
+from ...basics.definition_access import defining_module_name, order_of, space_of
 from ..class_renewal import can_be_created_again, is_plain_class
 from ..enum_members import is_enum
 from ..statements import CLASS, FUNCTION, GUARD, OTHER, VALUE, assigned_names, line_range

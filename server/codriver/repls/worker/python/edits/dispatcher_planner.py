@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 
-from ...basics.held_definitions import space_of
+from ...basics.definition_access import space_of
 from ..statements import DECORATORS, FUNCTION, SIGNATURE
 from .signature_updates import SIGNATURE_USED_REASON
 from .statement_syntax import decorators

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import is_class, space_of
+from ...basics.definition_access import is_class, space_of
 from ..stored_attributes import attribute_dict
 from .function_wrappers import wrappers_in
 

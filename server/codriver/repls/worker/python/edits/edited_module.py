@@ -5,7 +5,7 @@ import __future__
 
 import inspect
 
-from ...basics.held_definitions import ABSENT, defining_module_name, is_class, qualified_name, space_of
+from ...basics.definition_access import ABSENT, defining_module_name, is_class, qualified_name, space_of
 from ..bound_names import BoundNames
 from ..live_functions import FileCodes
 from ..renewal import is_same_function_code

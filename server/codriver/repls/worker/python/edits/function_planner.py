@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...basics.held_definitions import space_of
+from ...basics.definition_access import space_of
 from ..live_functions import count_instances_with
 from ..statements import DECORATORS, DOCSTRING, FUNCTION, SIGNATURE
 from .docstring_updates import DocstringUpdates, is_documented

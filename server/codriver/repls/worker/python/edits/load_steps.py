@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...basics.held_definitions import ABSENT
+from ...basics.definition_access import ABSENT
 from ..follow_failures import Reporting
 from ..statements import CLASS, assigned_names, line_range
 

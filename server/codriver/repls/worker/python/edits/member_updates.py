@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...basics.held_definitions import ABSENT, space_of
+from ...basics.definition_access import ABSENT, space_of
 from ..enum_members import update_members, update_other_attributes
 from ..holders import is_in_use
 

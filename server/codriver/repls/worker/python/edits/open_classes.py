@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...basics.held_definitions import defining_module_name, order_of, qualified_name, space_of
+from ...basics.definition_access import defining_module_name, order_of, qualified_name, space_of
 from ..class_renewal import is_plain_class
 from ..statements import FUNCTION_NODES, assigned_names
 from .statement_syntax import called_name

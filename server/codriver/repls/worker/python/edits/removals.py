@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import ABSENT, space_of
+from ...basics.definition_access import ABSENT, space_of
 from ..enum_members import is_enum
 from ..statements import FUNCTION, VALUE, assigned_names, comparable_dump
 from .statement_syntax import names_bound, setter_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import ABSENT
+from ...basics.definition_access import ABSENT
 from ..live_functions import annotation_attribute
 from ..statements import comparable_dump
 from .function_wrappers import wrappers_in

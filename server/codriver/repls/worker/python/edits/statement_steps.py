@@ -6,7 +6,7 @@ import ast
 import contextlib
 import sys
 
-from ...basics.held_definitions import ABSENT
+from ...basics.definition_access import ABSENT
 from ..celery_tasks import renewing_task
 from ..effects.pure_calls import is_registry_class
 from ..statements import FUNCTION_NODES, assigned_names, comparable_dump, line_range, makes_new_object, names_bound_by

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from ...basics.held_definitions import is_class
+from ...basics.definition_access import is_class
 from .static_attributes import UNKNOWN_OBJECT, unbound_attribute
 
 TYPE_CHECKING = False

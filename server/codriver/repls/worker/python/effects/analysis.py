@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import defining_module_name, is_class, order_of
+from ...basics.definition_access import defining_module_name, is_class, order_of
 from ..statements import FUNCTION_NODES, names_bound_by
 from ..stored_attributes import module_dict
 from .abstract_values import Value, class_value

@@ -9,7 +9,7 @@ import functools
 import sys
 import types
 
-from ...basics.held_definitions import defining_module_name, is_class, order_of, space_of
+from ...basics.definition_access import defining_module_name, is_class, order_of, space_of
 from ..stored_attributes import attribute_dict, module_dict
 from .abstract_values import UNKNOWN_ROOTS, Value, either, roots_of
 from .effects import class_read, function_read

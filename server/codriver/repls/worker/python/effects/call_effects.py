@@ -7,7 +7,7 @@ import functools
 import itertools
 import types
 
-from ...basics.held_definitions import defining_module_name, is_class
+from ...basics.definition_access import defining_module_name, is_class
 from ..stored_attributes import attribute_dict, instance_dict_of, module_dict
 from .abstract_values import MAX_NAMED, NO_ROOTS, Value, either, has_roots, roots_of
 from .analyzed_call import AnalyzedCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 
-from ...basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
+from ...basics.definition_access import defining_module_name, is_class, order_of, qualified_name, space_of
 from ..stored_attributes import attribute_dict
 from .abstract_values import Value, class_value, roots_of
 from .analyzed_call import AnalyzedCall

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import order_of, space_of
+from ...basics.definition_access import order_of, space_of
 from ..class_renewal import is_plain_class
 from ..stored_attributes import attribute_dict
 from .abstract_values import NO_ROOTS, Value, roots_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...basics.held_definitions import defining_module_name, order_of, qualified_name
+from ...basics.definition_access import defining_module_name, order_of, qualified_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 
-from ...basics.held_definitions import is_class, space_of
+from ...basics.definition_access import is_class, space_of
 from .abstract_values import MAX_NAMED, NO_ROOTS, UNKNOWN_ROOTS, Value, distinct, either, roots_of
 from .analyzed_call import AnalyzedCall
 from .assignments import Assignments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 
-from ...basics.held_definitions import is_class
+from ...basics.definition_access import is_class
 from .abstract_values import MAX_NAMED, Value
 
 TYPE_CHECKING = False

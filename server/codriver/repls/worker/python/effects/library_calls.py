@@ -10,7 +10,7 @@ import operator
 import sys
 import types
 
-from ...basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
+from ...basics.definition_access import defining_module_name, is_class, order_of, qualified_name, space_of
 from ..stored_attributes import module_dict
 from .abstract_values import NO_ROOTS, Value, either, roots_of
 from .analyzed_call import AnalyzedCall

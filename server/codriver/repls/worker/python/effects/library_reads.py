@@ -6,7 +6,7 @@ import ast
 import sys
 import types
 
-from ...basics.held_definitions import is_class, order_of, space_of
+from ...basics.definition_access import is_class, order_of, space_of
 from ..stored_attributes import attribute_dict, is_module, module_dict
 from .effects import class_read, function_read
 from .pure_calls import CONFIGURATION_READING_METHODS, SIGNATURE_READING_LIBRARIES

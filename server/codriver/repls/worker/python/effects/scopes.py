@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...basics.held_definitions import space_of
+from ...basics.definition_access import space_of
 from .abstract_values import Value, roots_of
 from .effects import class_read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import is_class, space_of
+from ...basics.definition_access import is_class, space_of
 from .iterated_values import iterated_values
 from .static_attributes import UNKNOWN_OBJECT, function_in, unbound_attribute
 

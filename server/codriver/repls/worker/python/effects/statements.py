@@ -7,7 +7,7 @@ import contextlib
 import importlib.util
 import sys
 
-from ...basics.held_definitions import is_class
+from ...basics.definition_access import is_class
 from ..statements import FUNCTION_NODES
 from ..stored_attributes import module_dict
 from .abstract_values import NO_ROOTS, Value, roots_of

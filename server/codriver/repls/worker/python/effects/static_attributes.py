@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from ...basics.held_definitions import defining_module_name, is_class, order_of, qualified_name, space_of
+from ...basics.definition_access import defining_module_name, is_class, order_of, qualified_name, space_of
 from .pure_calls import SIGNATURE_READING_LIBRARIES
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ import functools
 import sys
 import types
 
-from ...basics.held_definitions import defining_module_name, is_class, space_of
+from ...basics.definition_access import defining_module_name, is_class, space_of
 from ..stored_attributes import module_dict
 
 TYPE_CHECKING = False

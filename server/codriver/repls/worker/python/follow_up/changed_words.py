@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...basics.held_definitions import ABSENT, is_class, order_of, qualified_name
+from ...basics.definition_access import ABSENT, is_class, order_of, qualified_name
 from ..effects.pure_calls import is_registry_class
 from ..equal_values import is_equal_without_caches
 from ..statements import CLASS, DECORATORS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
@@ -26,7 +26,7 @@ NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
 
 
 class ChangedWords:
-    """The words that a statement must mention to depend on a load.
+    """The names and positions by which a statement is found to depend on the changes of a load.
 
     - `words` contains the names changed by the edit, without their module or class.
     - `touched` contains the positions of assignments whose values have been modified since they ran.

@@ -6,7 +6,7 @@ import ast
 import types
 from typing import Generic
 
-from ...basics.held_definitions import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
+from ...basics.definition_access import ABSENT, defining_module_name, is_class, order_of, qualified_name, space_of
 from ..class_renewal import can_be_created_again, classes_with_hooks, has_plain_metaclass
 from ..edits.open_classes import accepts_method
 from ..edits.statement_syntax import dotted_name

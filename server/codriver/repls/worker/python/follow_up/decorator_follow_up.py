@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import ABSENT, is_class, space_of
+from ...basics.definition_access import ABSENT, is_class, space_of
 from ..admin_models import registers_model
 from ..celery_tasks import find_task, renewing_task
 from ..effects.pure_calls import is_registry_class

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 
-from ...basics.held_definitions import ABSENT, is_class
+from ...basics.definition_access import ABSENT, is_class
 from ..dependent_modules import DependentModules
 from ..effects.analysis import Analysis
 from ..name_changes import NameChanges

@@ -6,7 +6,7 @@ import ast
 import functools
 import types
 
-from ...basics.held_definitions import space_of
+from ...basics.definition_access import space_of
 from ..edits.signature_updates import without_body
 from ..edits.statement_syntax import dotted_name
 from ..equal_values import is_alike

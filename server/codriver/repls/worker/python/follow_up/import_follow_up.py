@@ -6,7 +6,7 @@ import ast
 import sys
 import types
 
-from ...basics.held_definitions import ABSENT
+from ...basics.definition_access import ABSENT
 from ..bound_names import BoundNames
 from ..stored_attributes import module_dict
 from .import_syntax import is_bound_again, is_star, source_of_import

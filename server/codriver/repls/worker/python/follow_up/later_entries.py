@@ -10,7 +10,7 @@ import ast
 import contextlib
 import sys
 
-from ...basics.held_definitions import ABSENT, is_class, space_of
+from ...basics.definition_access import ABSENT, is_class, space_of
 from ..registrations import REGISTRY_TYPES
 from ..shared_registries import COLLECTION_TYPES, MAX_ENTRIES, definition_key, definitions_in, unwrap
 from ..statements import FUNCTION_NODES, names_bound_by

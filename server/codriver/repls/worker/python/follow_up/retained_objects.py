@@ -7,7 +7,7 @@ import collections
 import functools
 import sys
 
-from ...basics.held_definitions import ABSENT, defining_module_name, order_of, qualified_name
+from ...basics.definition_access import ABSENT, defining_module_name, order_of, qualified_name
 from ..enum_members import is_enum
 from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of, stores_more
 from ..rebuilds import refers_to_function

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from ...basics.held_definitions import ABSENT
+from ...basics.definition_access import ABSENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

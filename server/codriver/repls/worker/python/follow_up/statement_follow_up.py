@@ -9,7 +9,7 @@ import sys
 import types
 import weakref
 
-from ...basics.held_definitions import ABSENT, order_of, space_of
+from ...basics.definition_access import ABSENT, order_of, space_of
 from ..admin_models import registers_model
 from ..equal_values import is_alike
 from ..rebuilds import is_setattr
