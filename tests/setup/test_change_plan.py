@@ -404,7 +404,7 @@ def test_keys_of_two_clients_are_never_mixed_in_one_file(one, file_of, name):
     file_of(name).write_text(theirs)
     change = one(name, force=True)
     assert change.state == "skipped"
-    assert f"the file's key {key}" in change.reason
+    assert f"the file has the key {key}" in change.reason
     apply_change(change)
     assert file_of(name).read_text() == theirs
 
