@@ -1,4 +1,4 @@
-"""Kernels started by a person and discovered by a server: used only by their key, and left running."""
+"""Kernels started by a person and discovered by a server: used only by callers that name them, and left running."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ def open_notebook(tmp_path_factory):
             yield jupyter, session, client
 
 
-def test_a_discovered_notebook_kernel_is_used_only_by_its_key(open_notebook):
+def test_a_discovered_notebook_kernel_is_used_only_by_callers_that_name_it(open_notebook):
     jupyter, session, client = open_notebook
     row = rows(client)["a-ipynb"]
     file = jupyter.runtime / f"kernel-{session['kernel']['id']}.json"
@@ -39,6 +39,8 @@ def test_a_discovered_notebook_kernel_is_used_only_by_its_key(open_notebook):
         opened.execute("x = 'of the notebook'", reply=True, timeout=60)
     assert client.call("evaluate_code", code="x", replSessionKey="a-ipynb", who="ann")["result"] == "'of the notebook'"
     answer = client.call("evaluate_code", code="x", who="ann")
+    assert (answer["sessionKey"], answer["result"]) == ("a-ipynb", "'of the notebook'")
+    answer = client.call("evaluate_code", code="x", who="bob")
     assert (answer["sessionKey"].partition("/")[0], answer["error"]["class"]) == ("py", "NameError")
 
 
@@ -84,7 +86,7 @@ def test_a_kernel_with_an_unreadable_file_is_reached_through_its_server(open_not
     jupyter, _session, client = open_notebook
     (jupyter.folder / "sub").mkdir()
     (tmp_path / "workspace").symlink_to(jupyter.folder / "sub")
-    session_model = {"path": "sub/c.ipynb", "name": "c.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+    session_model = {"path": "sub/d.ipynb", "name": "d.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
     _status, session = jupyter.call("POST", "/api/sessions", session_model)
     kernel = session["kernel"]["id"]
     file = jupyter.runtime / f"kernel-{kernel}.json"
@@ -93,21 +95,21 @@ def test_a_kernel_with_an_unreadable_file_is_reached_through_its_server(open_not
     with variables(JUPYTER_RUNTIME_DIR=jupyter.runtime), serving(tmp_path) as live:
         until(live.port_file.exists, "the server in the folder below")
         with live.client() as second_client:
-            until(lambda: all_connected(second_client, ["c-ipynb"]), "the kernel of c.ipynb")
-            row = rows(second_client)["c-ipynb"]
-            assert (row["kind"], row["notebook"]) == ("server", "c.ipynb")
+            until(lambda: all_connected(second_client, ["d-ipynb"]), "the kernel of d.ipynb")
+            row = rows(second_client)["d-ipynb"]
+            assert (row["kind"], row["notebook"]) == ("server", "d.ipynb")
             assert row["origin"] == f"{jupyter.base}/api/kernels/{kernel}"
             assert (
-                second_client.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
+                second_client.call("evaluate_code", code="6*7", replSessionKey="d-ipynb", who="ann")["result"] == "42"
             )
             assert TOKEN not in json.dumps(rows(second_client))
-            restarted = second_client.call("restart_repl", replSessionKey="c-ipynb", timeoutMs=60_000)
+            restarted = second_client.call("restart_repl", replSessionKey="d-ipynb", timeoutMs=60_000)
             assert restarted["phase"] == "connected"
             assert (
-                second_client.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
+                second_client.call("evaluate_code", code="6*7", replSessionKey="d-ipynb", who="ann")["result"] == "42"
             )
     assert kernel in jupyter.kernels()
-    until(lambda: [key for key in rows(client) if key.startswith("c-ipynb")] == ["c-ipynb"], "one REPL of it")
+    until(lambda: [key for key in rows(client) if key.startswith("d-ipynb")] == ["d-ipynb"], "one REPL of it")
 
 
 def test_a_kernel_shut_down_by_its_user_is_forgotten(open_notebook):
@@ -115,7 +117,11 @@ def test_a_kernel_shut_down_by_its_user_is_forgotten(open_notebook):
     status, _ = jupyter.call("DELETE", f"/api/sessions/{session['id']}")
     assert status == 204
     until(lambda: "a-ipynb" not in rows(client), "that it is forgotten")
-    assert client.call("evaluate_code", code="1+2", who="ann")["result"] == "3"
+    refused = client.call("evaluate_code", code="1+2", who="ann")
+    assert (refused["ok"], refused["reason"]) == (False, "unknown-session")
+    assert "the REPL session a-ipynb, which you used last, has ended" in refused["message"]
+    assert client.call("evaluate_code", code="1+2", replSessionKey="py", who="ann")["result"] == "3"
+    assert client.call("evaluate_code", code="1+2", who="bob")["result"] == "3"
 
 
 def notebook(jupyter, name):
