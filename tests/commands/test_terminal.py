@@ -325,9 +325,10 @@ class Strange:
                 elif message.get("method") == "initialize":
                     connection.sendall(b'{"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"x"}}}\n')
                 elif "id" in message:
-                    connection.sendall(self.line)
-                    if not self.line.endswith(b'"result": {}}\n'):
-                        connection.shutdown(socket.SHUT_WR)
+                    with contextlib.suppress(OSError):  # the command has exited
+                        connection.sendall(self.line.replace(b'"id": 2,', b'"id": %d,' % message["id"]))
+                        if not self.line.endswith(b'"result": {}}\n'):
+                            connection.shutdown(socket.SHUT_WR)
 
 
 @pytest.mark.parametrize(

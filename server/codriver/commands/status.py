@@ -46,7 +46,9 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     try:
         with connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})
-            sessions = connection.call("list_sessions", {})["sessions"]
+            listed = connection.call("list_sessions", {})
+            with convert_field_errors("list_sessions"):
+                sessions = listed["sessions"]
     except NoServerError as error:
         is_for_good = registration.is_stopped_for_good(workspace.resolve())
         if as_json:

@@ -108,3 +108,53 @@ def test_a_removed_registration_does_not_come_back(module):
     assert module.load(MODULE.replace("@handler('second')\n", "")) == []
     assert list(module.shop.HANDLERS) == ["first"]
     assert module.shop.NAMES == ["base", "first"]
+
+
+ORDER = """\
+def first():
+    return 1
+READERS = {'csv': len, 'json': first}
+COMMANDS = {}
+def command(name):
+    return lambda function: COMMANDS.setdefault(name, function)
+@command('build')
+def build():
+    pass
+USAGE = 'commands: ' + ', '.join(COMMANDS)
+COMMANDS['make'] = COMMANDS['build']
+def score(word):
+    return len(word)
+def best_of(items):
+    best = None
+    for item in items:
+        if best is None:
+            best = item
+        elif score(item) > score(best):
+            best = item
+    return best
+NAMES = ['a', 'bb']
+BEST = best_of(NAMES)
+"""
+
+
+@pytest.fixture
+def ordered(module):
+    module.load(ORDER)
+    assert (module.shop.USAGE, module.shop.BEST) == ("commands: build", "bb")
+    return module
+
+
+def test_an_edited_order_of_a_dictionary_is_kept(ordered):
+    ordered.load(ORDER.replace("{'csv': len, 'json': first}", "{'json': first, 'csv': len}"))
+    assert list(ordered.shop.READERS) == ["json", "csv"]
+
+
+def test_entries_that_later_statements_only_read_are_not_hidden(ordered):
+    ordered.load(ORDER.replace("'commands: '", "'all: '"))
+    assert ordered.shop.USAGE == "all: build"
+    assert list(ordered.shop.COMMANDS) == ["build", "make"]
+
+
+def test_a_function_that_is_called_in_a_branch_after_a_comparison_with_none_is_followed(ordered):
+    ordered.load(ORDER.replace("return len(word)", "return -len(word)"))
+    assert ordered.shop.BEST == "a"

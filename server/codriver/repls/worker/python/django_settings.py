@@ -33,11 +33,14 @@ def outdated_settings(has_changed: Callable[[str, str], bool]) -> Iterator[tuple
     home = copied.get("SETTINGS_MODULE")
     if type(home) is not str or home not in sys.modules:
         return
-    for name, value in list(module_dict(sys.modules[home]).items()):
+    space = module_dict(sys.modules[home])
+    for name in [*space, *(name for name in copied if name not in space)]:
         if not name.isupper() or not has_changed(home, name):
             continue
-        used = cached.get(name, copied.get(name, ABSENT))
-        if used is not value and not is_alike(used, value):
+        value, used = space.get(name, ABSENT), cached.get(name, copied.get(name, ABSENT))
+        if used is ABSENT and value is not ABSENT:
+            yield home, name, f"`django.conf.settings.{name}` is not set until the process restarts"
+        elif used is not value and not is_alike(used, value):
             yield home, name, f"`django.conf.settings.{name}` keeps its previous value until the process restarts"
         elif name in SETUP_SETTINGS:
             yield home, name, "Django has already used the previous value, and reads the setting again after a restart"

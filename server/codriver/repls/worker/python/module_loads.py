@@ -215,8 +215,14 @@ class ModuleLoad:
             renewed.append((text.module, text.name, dict(text.space)))
         with Reporting(self.report_failure):
             followers.update_late_dependents(others)
+        for complete in (
+            followers.restore_orders,
+            functools.partial(followers.update_readers, others),
+            followers.run_time_entries.settle,
+        ):  # collections that were filled again, and what was computed from them
+            with Reporting(self.report_failure):
+                complete()
         with Reporting(self.report_failure):
-            followers.finish(others)
             for owner, part, why in outdated_settings(followers.changes.has_changed):
                 followers.reports.lasting.append((owner, part, why))
         with Reporting(self.report_failure):

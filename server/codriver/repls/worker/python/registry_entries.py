@@ -46,7 +46,7 @@ def named_collections(space: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def remember_entries(space: dict[str, Any]) -> Entries:
     """Return the entries of the collections in a module."""
     return {
-        name: frozenset(map(entry_key, value))
+        name: frozenset(map(entry_key, list(value)))  # another thread may change the collection
         for name, value in named_collections(space)
         if len(value) <= MAX_ENTRIES
     }  # fmt: skip

@@ -21,12 +21,13 @@ class Scope:
     - `block_names` are the targets of loops, `with` statements and `except` clauses in a module.
     - `globals` are the names that the scope declares `global` or `nonlocal`.
     - `is_class` is set in the body of a class. `kind` is that class, if it is known.
+    - `fixed_parameters` are the parameters of a function that its body never binds again.
     - `returned` and `yielded` are the values that a function has returned and yielded so far.
     """
 
     __slots__ = (
-        "block_names", "globals", "home", "is_block_target", "is_class", "is_generator", "kind", "names", "returned",
-        "space", "yielded",
+        "block_names", "fixed_parameters", "globals", "home", "is_block_target", "is_class", "is_generator", "kind",
+        "names", "returned", "space", "yielded",
     )  # fmt: skip
 
     def __init__(self, space: dict[str, Any], names: dict[str, Value] | None = None) -> None:
@@ -40,6 +41,7 @@ class Scope:
         self.is_block_target = False
         self.block_names: dict[str, Value] = {}
         self.globals: set[str] = set()
+        self.fixed_parameters: frozenset[str] = frozenset()
 
     def bind(self, name: str, value: Value, found: Effects) -> None:
         """Bind a name of the scope, or of the current block in a module, to a value."""

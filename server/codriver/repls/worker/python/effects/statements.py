@@ -233,7 +233,7 @@ def _tests_none(node: ast.expr, scope: Scope) -> bool | None:
         return None
     value = scope.names.get(node.left.id)
     operator, other = node.ops[0], node.comparators[0]
-    is_known = len(node.ops) == 1 and value is not None and value.live is None and node.left.id not in scope.globals
-    if not is_known or not isinstance(other, ast.Constant) or other.value is not None:
+    is_known = node.left.id in scope.fixed_parameters and value is not None and value.live is None
+    if not is_known or len(node.ops) != 1 or not isinstance(other, ast.Constant) or other.value is not None:
         return None
     return True if isinstance(operator, ast.Is) else False if isinstance(operator, ast.IsNot) else None

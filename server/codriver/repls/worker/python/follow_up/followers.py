@@ -198,12 +198,6 @@ class Followers:
         if not self._has_moved:
             self.objects.restore_orders()
 
-    def finish(self, others: list[Text]) -> None:
-        """Complete the collections that were filled again, and what was computed from them."""
-        self.restore_orders()
-        self.update_readers(others)
-        self.run_time_entries.settle()
-
     def update_readers(self, others: list[Text]) -> None:
         """Evaluate statements again that have read a dictionary before all modules had filled it again."""
         refilled = self.objects.refilled_dictionaries

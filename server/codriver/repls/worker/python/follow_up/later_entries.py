@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .module_sources import ModuleSources
 
 DYNAMIC_IMPORT_WORDS = frozenset({
-    "import_module", "__import__", "iter_modules", "walk_packages", "entry_points", "import_string", "load",
+    "import_module", "__import__", "iter_modules", "walk_packages", "entry_points", "import_string",
 })  # fmt: skip
 """Names of functions that import modules whose names the source may not contain."""
 
@@ -42,10 +42,12 @@ class LaterEntries:
     @contextlib.contextmanager
     def hidden(self, text: Text, node: Any) -> Iterator[None]:
         """Remove these entries from the collections that a statement reads, and restore them at the end."""
-        hidden = list(self._find(text, node))
-        for value, earlier in hidden:
-            refill(value, earlier[0])
+        hidden: list[tuple[Any, tuple[Any, Any]]] = []
+        with contextlib.suppress(Exception):  # the statement then reads the whole collections, as it did before
+            hidden = list(self._find(text, node))
         try:
+            for value, (earlier, _) in hidden:
+                refill(value, earlier)
             yield
         finally:
             for value, (earlier, whole) in hidden:
@@ -86,7 +88,7 @@ class LaterEntries:
     def _later_entries(self, text: Text, top: int, value: Any, seen: list[Any]) -> list[Any]:
         """Return the keys or items of a collection that are added later. `seen` are parts of the statement's values."""
         words = self._later_words(text, top, value)
-        rows = list(value.items()) if isinstance(value, dict) else [(item, item) for item in value]
+        rows = list(value.items()) if isinstance(value, dict) else [(item, item) for item in list(value)]
         found = []
         for key, item in rows:
             parts = [item, *_parts_of([item])]
@@ -105,10 +107,12 @@ class LaterEntries:
         found: dict[bool, set[str]] = {False: set(), True: set()}
         for number, (statement, words) in enumerate(zip(text.body, text.statement_words)):
             is_definition = isinstance(statement, (*FUNCTION_NODES, ast.ClassDef))
-            if number == top or is_definition or (number > top and names.isdisjoint(words)):
+            if number < top:
+                found[False].update(words)
+            if number <= top or is_definition or names.isdisjoint(words):
                 continue
-            if number < top or id(value) in self._analysis.statement_effects(statement, text.space).fills:
-                found[number > top].update(words)
+            if id(value) in self._analysis.statement_effects(statement, text.space).fills:
+                found[True].update(words - _words_read(statement))
         return found[True] - found[False]
 
     def _is_later(self, text: Text, top: int, definition: Any) -> bool:
@@ -170,7 +174,23 @@ class LaterEntries:
 def _dynamic_imports(text: Text) -> list[int]:
     """Return the positions of statements that may import modules whose names they do not contain."""
     found = [number for number, words in enumerate(text.statement_words) if words & DYNAMIC_IMPORT_WORDS]
-    return [number for number in found if not isinstance(text.body[number], (ast.Import, ast.ImportFrom))]
+    without_imports = (ast.Import, ast.ImportFrom, ast.ClassDef, *FUNCTION_NODES)
+    return [number for number in found if not isinstance(text.body[number], without_imports)]
+
+
+def _words_read(statement: ast.stmt) -> set[str]:
+    """Return the words in the keys that a statement only reads, such as in `X["k"]` or `X.get("k")`."""
+    found: set[str] = set()
+    for node in ast.walk(statement):
+        keys: list[ast.expr] = []
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            keys = [node.slice]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "index"):
+            keys = node.args[:1]
+        for part in (part for key in keys for part in ast.walk(key)):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                found.add(part.value)
+    return found
 
 
 def _parts_of(values: list[Any]) -> Iterator[Any]:
@@ -182,7 +202,7 @@ def _parts_of(values: list[Any]) -> Iterator[Any]:
 
 def _is_shared(value: object) -> bool:
     """Return whether a value may be the same object in other entries."""
-    return value is None or isinstance(value, (str, bytes, int, float, bool))
+    return type(value) in (str, bytes, int, float, bool, type(None))
 
 
 def _without(value: Any, later: list[Any]) -> Any:

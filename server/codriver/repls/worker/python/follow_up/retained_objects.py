@@ -45,6 +45,8 @@ class RetainedObjects:
     def __init__(self, sources: ModuleSources, analysis: Analysis, changes: NameChanges, undo: UndoRecord) -> None:
         self.sources, self.analysis, self.changes, self.undo = sources, analysis, changes, undo
         self._orders: dict[int, tuple[dict[Any, Any], list[tuple[str, object]]]] = {}
+        self.refilled_dictionaries: set[int] = set()
+        """The ids of the dictionaries that were filled again."""
         self.run_time_entries: RunTimeEntries | None = None
 
     def restore_identity(self, text: Text, name: str, old: Any, node: Any = None) -> None:
@@ -159,15 +161,12 @@ class RetainedObjects:
         before = old.copy()
         self._record_entries(old, {"": before})
         if isinstance(old, dict):
+            self.refilled_dictionaries.add(id(old))
+        if isinstance(old, dict) and not new:  # other statements and modules fill it again
             self._orders.setdefault(id(old), (old, [_source_of_entry(key, item) for key, item in before.items()]))
         self.changes.refilled[id(old)] = None
         self.undo.record_undo(refill, old, before)
         refill(old, new)
-
-    @property
-    def refilled_dictionaries(self) -> set[int]:
-        """Return the ids of the dictionaries that were filled again."""
-        return {*self._orders}
 
     def restore_orders(self) -> None:
         """Restore the previous order of the entries in dictionaries that several modules have filled again.
@@ -192,7 +191,10 @@ class RetainedObjects:
             if ordered != [*range(len(known))]:
                 keys = [ABSENT, *(known[number] for number in ordered)]
                 groups = [[key, *followers.get(key, ())] for key in keys]
-                refill(value, {key: value[key] for group in groups for key in group if key is not ABSENT})
+                whole, again = value.copy(), value.copy()  # the copies have the same type
+                again.clear()
+                again.update((key, whole[key]) for group in groups for key in group if key is not ABSENT)
+                refill(value, again)
 
     def _adopt_class(self, old: Any, new: Any) -> bool:
         """Give an object the class of its replacement if that class was re-created.
