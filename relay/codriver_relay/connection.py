@@ -71,7 +71,10 @@ class Connection:
                 message.line = b""  # such a request is never sent again
         elif message.method == b"notifications/cancelled":  # a cancelled request gets no reply
             self.in_flight.pop(cancelled_request_key(message.line), None)
-        elif message.is_request:
+
+    def record_line_sent(self, message: Message) -> None:
+        """Track a sent line that the server may refuse as a whole, with an error that has no id."""
+        if message.parts and message.is_request:
             self.refusable.append([part.key for part in message.parts if part.is_request and part.key is not None])
         elif message.is_refused_without_id:
             self.refusable.append([])

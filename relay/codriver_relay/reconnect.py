@@ -170,6 +170,7 @@ class Conversation:
             lines = [message.line for message in messages]
             for message in messages:
                 self.record_sent(message)
+                self.connection.record_line_sent(message)
             if lines:
                 self.send(lines)
 

@@ -841,11 +841,12 @@ def refusal(**members):
 
 
 # The limit is longer than the test may take, so a relay that waits for it fails the test.
+@pytest.mark.parametrize("first", [[], [1]], ids=["valid", "with an invalid part"])
 @pytest.mark.parametrize("members", [{"id": None}, {}], ids=["null", "no id"])
-def test_a_batch_that_the_server_refuses_as_a_whole_is_not_awaited(start_relay, host, members):
+def test_a_batch_that_the_server_refuses_as_a_whole_is_not_awaited(start_relay, host, members, first):
     relay = start_relay(host.port, **waiting(answers_s=600))
     peer = open_session(relay, host)
-    relay.send([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)])
+    relay.send([*first, *({"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2))])
     relay.end()
     peer.read()
     peer.send(refusal(**members))
@@ -862,6 +863,7 @@ def test_an_error_without_an_id_is_about_the_oldest_line_that_can_be_refused():
         message = classify_line(line)
         for one in (*message.parts, message):
             connection.record_sent(one)
+        connection.record_line_sent(message)
 
     def batch(*ids):
         return json.dumps([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in ids]).encode() + b"\n"

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 STOP_TIMEOUT_S = 15.0
 """Maximum time to wait for the server to stop."""
 
-EXIT_TIMEOUT_S = 15.0
-"""Maximum time to wait for the process to end after it has stopped serving, which usually takes less than a second."""
+EXIT_TIMEOUT_S = 3.0 if sys.platform == "darwin" else 15.0
+"""Maximum time to wait for the process to end after it has stopped serving, which usually takes less than a second.
+
+On macOS, an ended process that its parent has not waited for cannot be told from a running one.
+"""
 
 STARTING_TIMEOUT_S = 15.0
 """Maximum time to wait for a server that is just starting or stopping, which usually takes a second or two."""

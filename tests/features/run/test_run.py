@@ -149,7 +149,11 @@ def test_an_edit_whose_load_is_cut_off_by_a_reloader_needs_nothing_else(live, cl
         created = {"type": "create", "overwrite": True}
         edits = [
             {**created, "filePath": "stock.py", "content": RELOADED_STOCK},
-            {**created, "filePath": "price.py", "content": "B = 2\n"},
+            {
+                **created,
+                "filePath": "price.py",
+                "content": "B = 2  # longer, so no old bytecode is used\n",
+            },
         ]
         answer = client.call("edit_files", edits=edits, load=True, replSessionKey=key)
         assert answer["ok"], answer

@@ -204,6 +204,8 @@ class EditLoads:
         with anyio.move_on_after(min(RELOAD_TIMEOUT_S, max(0.0, ends_at - anyio.current_time()))):
             while True:
                 for other in self._call.state.repls.values():
+                    if other.profile is None or other.profile.process_id == repl.profile.process_id:
+                        continue
                     if (other.key, other.phase) == (repl.key, "connected") and other.generation > repl.generation:
                         self._reloaded[repl.key] = other.generation
                         self.rows[file.index] = _describe_reload(repl.key, other.generation)
@@ -315,11 +317,11 @@ def _new_forms(before: str, after: str) -> Iterator[Form]:
 
 
 def _describe_reload(key: str, generation: int) -> dict[str, object]:
-    """Return the row for a file that the application's own reloader has loaded by restarting the program."""
+    """Return the entry of the answer for a file whose program restarted, probably by its own reloader."""
     return {
         "notLoaded": (
-            f"the reloader of {key} restarted the program (generation {generation}), which imports the file again. "
-            "The edit is on disk, and nothing else is needed"
+            f"{key} restarted the program (generation {generation}), whose new process imports the file from disk. "
+            "The edit is kept, and nothing else is needed"
         )
     }
 
