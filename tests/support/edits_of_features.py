@@ -1463,7 +1463,6 @@ ALL = with_expected(
         "dispatchers: a registration is deleted",
         "descriptors: how it is named",
         "descriptors: names that it collects",
-        "descriptors: names that it is given",
         "protocols: a registration is deleted",
         "protocols: another registration",
         "logs: a level",

@@ -578,7 +578,6 @@ ALL = [
         "'An A'\n    B = 'b', 'A B'\n",
         ("m.Kind.choices", "m.Thing._meta.get_field('kind').choices"),
         needs=("django",),
-        expects="reported",
     ),
     Edit(
         "django: url patterns that grow",
@@ -634,7 +633,6 @@ ALL = [
         "name='two'",
         "sorted(one for one in m.app.tasks if not one.startswith('celery.'))",
         needs=("celery",),
-        expects="reported",
     ),
     Edit(
         "celery: a schedule",

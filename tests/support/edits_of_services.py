@@ -1019,7 +1019,6 @@ ALL = with_expected(
         "sqlalchemy service: a column more",
         "celery service: retries by a constant",
         "celery service: a rate",
-        "celery service: a name",
         "celery service: another name of the application",
     ],
 )
