@@ -74,7 +74,7 @@ def call_lines(client, code, trace="true"):
     return [
         line
         for line in traced(client, code, trace)["trace"].splitlines()[1:]
-        if not line.startswith(("not recorded", "slowest"))
+        if not line.startswith(("not recorded", "longest self times"))
     ]
 
 
@@ -87,7 +87,7 @@ def walked(client, answer, **where):
 def test_an_answer_lists_the_calls_in_few_lines(client):
     answer = traced(client, "(total (repeat 3 [{:price 2} 20]))", "traced")
     lines = answer["trace"].splitlines()
-    assert [line for line in lines if not line.startswith("slowest")] == [
+    assert [line for line in lines if not line.startswith("longest self times")] == [
         f"run {answer['evaluationId']}: 4 calls to 2 functions",
         "#1 (shop/total ([map of 1 20] [map of 1 20] [map of 1 20])) -> 96.0",
         "  #2 x3 (shop/price {:price 2} 20) -> 32.0",
