@@ -198,7 +198,7 @@ def test_a_restarted_repl_has_no_streams_and_old_streams_are_reported_as_unknown
         watch = begin(client, "error")
         session = client.call("inspect_app")["sessionId"]
         client.call("restart_repl", replSessionKey="py")
-        assert "ended: the REPL py restarts. Call watch_app again" in gained(client, watch)[0][1]
+        assert "ended because the REPL py restarts. Call watch_app again" in gained(client, watch)[0][1]
         again = client.call("evaluate_code", code=IN_REPL)
         assert again["generation"] > first["generation"]
         assert client.call("inspect_app")["sessionId"] != session
