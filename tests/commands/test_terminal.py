@@ -290,7 +290,7 @@ PAIRS = [
 
 
 class Strange:
-    """A listener that makes the handshake like a server, and answers each later request with the same line."""
+    """A listener that makes the handshake like a server, and sends the same answer to each later request."""
 
     def __init__(self, folder, line):
         self.line = line

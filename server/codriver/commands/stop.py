@@ -33,7 +33,7 @@ STOP_TIMEOUT_S = 15.0
 EXIT_TIMEOUT_S = 3.0 if sys.platform == "darwin" else 15.0
 """Maximum time to wait for the process to end after it has stopped serving, which usually takes less than a second.
 
-On macOS, an ended process that its parent has not waited for cannot be told from a running one.
+On macOS, a process that has ended but that its parent has not waited for looks like a running one.
 """
 
 STARTING_TIMEOUT_S = 15.0

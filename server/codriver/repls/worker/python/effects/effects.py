@@ -24,7 +24,7 @@ class Effects:
     - `fills` contains the ids of the existing objects that it changes.
     - `added` contains the ids of those that it changes in a way that depends on their contents, such as by adding to
       them.
-    - `attributes` contains the attributes that it sets on existing objects, by id and name. `*` stands for an unknown
+    - `attributes` contains the attributes that it sets on existing objects, by id and name. `*` means an unknown
       name.
     - `effect` is a description of the first call that may have other effects, or None.
     - `guesses` contains names that may be read, because an object or function is unknown.

@@ -109,7 +109,7 @@ class FunctionRuns:
         if arguments.kwarg is not None:
             names[arguments.kwarg.arg] = Value()
         scope = Scope(outer.space, names)
-        scope.fixed_parameters = fixed_parameters(inner)
+        scope.function = inner
         before, self.stack = self.stack, (*self.stack, id(inner))
         try:
             if isinstance(inner, ast.Lambda):
@@ -150,24 +150,3 @@ class FunctionRuns:
         found.reads |= inside.reads
         found.guesses |= inside.guesses
         found.nodes = inside.nodes
-
-
-def fixed_parameters(function: Any) -> frozenset[str]:
-    """Return the parameters that the body of a function, given by its syntax node, never binds again."""
-    arguments = function.args
-    parameters = {part.arg for part in (*getattr(arguments, "posonlyargs", []), *arguments.args, *arguments.kwonlyargs)}
-    stored: set[str] = set()
-    for part in ast.walk(function):
-        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-            stored.add(part.id)
-        elif isinstance(part, (ast.Global, ast.Nonlocal)):
-            stored.update(part.names)
-        elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and part is not function:
-            stored.add(part.name)
-        elif isinstance(part, (ast.Import, ast.ImportFrom)):
-            stored.update(alias.asname or alias.name.partition(".")[0] for alias in part.names)
-        elif isinstance(part, ast.ExceptHandler) and part.name is not None:
-            stored.add(part.name)
-        elif type(part).__name__ in ("MatchAs", "MatchStar", "MatchMapping"):  # Python 3.10 has added them
-            stored.add(str(getattr(part, "name", None) or getattr(part, "rest", None)))
-    return frozenset(parameters - stored)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from ...basics.definition_access import space_of
 from .abstract_values import Value, roots_of
 from .effects import class_read
@@ -21,12 +23,12 @@ class Scope:
     - `block_names` are the targets of loops, `with` statements and `except` clauses in a module.
     - `globals` are the names that the scope declares `global` or `nonlocal`.
     - `is_class` is set in the body of a class. `kind` is that class, if it is known.
-    - `fixed_parameters` are the parameters of a function that its body never binds again.
+    - `function` is the syntax node of the function whose body this is.
     - `returned` and `yielded` are the values that a function has returned and yielded so far.
     """
 
     __slots__ = (
-        "block_names", "fixed_parameters", "globals", "home", "is_block_target", "is_class", "is_generator", "kind",
+        "block_names", "function", "globals", "home", "is_block_target", "is_class", "is_generator", "kind",
         "names", "returned", "space", "yielded",
     )  # fmt: skip
 
@@ -41,7 +43,7 @@ class Scope:
         self.is_block_target = False
         self.block_names: dict[str, Value] = {}
         self.globals: set[str] = set()
-        self.fixed_parameters: frozenset[str] = frozenset()
+        self.function: Any = None
 
     def bind(self, name: str, value: Value, found: Effects) -> None:
         """Bind a name of the scope, or of the current block in a module, to a value."""
@@ -66,3 +68,24 @@ def class_names(kind: Any) -> dict[str, Value]:
         found[name] = Value(live=value, roots=roots_of(value))
         found[name].read = class_read(kind, name)
     return found
+
+
+def fixed_parameters(function: Any) -> frozenset[str]:
+    """Return the parameters that the body of a function, given by its syntax node, never binds again."""
+    arguments = function.args
+    parameters = {part.arg for part in (*getattr(arguments, "posonlyargs", []), *arguments.args, *arguments.kwonlyargs)}
+    stored: set[str] = set()
+    for part in ast.walk(function):
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+            stored.add(part.id)
+        elif isinstance(part, (ast.Global, ast.Nonlocal)):
+            stored.update(part.names)
+        elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and part is not function:
+            stored.add(part.name)
+        elif isinstance(part, (ast.Import, ast.ImportFrom)):
+            stored.update(alias.asname or alias.name.partition(".")[0] for alias in part.names)
+        elif isinstance(part, ast.ExceptHandler) and part.name is not None:
+            stored.add(part.name)
+        elif type(part).__name__ in ("MatchAs", "MatchStar", "MatchMapping"):  # Python 3.10 has added them
+            stored.add(str(getattr(part, "name", None) or getattr(part, "rest", None)))
+    return frozenset(parameters - stored)

@@ -14,7 +14,7 @@ from .abstract_values import NO_ROOTS, Value, roots_of
 from .expressions import MAX_VISITED_NODES
 from .iterated_values import iterated_values
 from .pure_calls import is_collection
-from .scopes import Scope
+from .scopes import Scope, fixed_parameters
 from .special_methods import OPERATOR_METHOD_NAMES
 from .static_attributes import UNKNOWN_OBJECT, unbound_attribute
 
@@ -233,7 +233,9 @@ def _tests_none(node: ast.expr, scope: Scope) -> bool | None:
         return None
     value = scope.names.get(node.left.id)
     operator, other = node.ops[0], node.comparators[0]
-    is_known = node.left.id in scope.fixed_parameters and value is not None and value.live is None
-    if not is_known or len(node.ops) != 1 or not isinstance(other, ast.Constant) or other.value is not None:
+    is_none = value is not None and value.live is None
+    if not is_none or len(node.ops) != 1 or not isinstance(other, ast.Constant) or other.value is not None:
+        return None
+    if scope.function is None or node.left.id not in fixed_parameters(scope.function):
         return None
     return True if isinstance(operator, ast.Is) else False if isinstance(operator, ast.IsNot) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 
 from ...basics.definition_access import ABSENT, is_class, order_of, qualified_name
 from ..effects.pure_calls import is_registry_class
@@ -120,15 +121,7 @@ class ChangedWords:
                     continue  # what it has registered is registered again
                 effects = self.analysis.statement_effects(old, self.sources.text.space)
                 is_pure = effects.effect is None and not effects.fills
-                value: Any = ABSENT
-                if names and is_pure:
-                    with self.later.hidden(self.sources.old_text, old):
-                        value = self.code.evaluate_or_absent(self.sources.text, old.value)
-                present = self.sources.text.space.get(names[0], ABSENT) if names else ABSENT
-                if len(names) == 1 and (
-                    value is ABSENT
-                    or not (is_equal_without_caches(value, present) or _are_classes_of_same_name(value, present))
-                ):
+                if len(names) == 1 and not (is_pure and self._gives_present_value(old, names[0])):
                     self.touched.add(top)
             elif isinstance(node, ast.If):
                 effects = self.analysis.statement_effects(old.test, self.sources.text.space)
@@ -139,6 +132,22 @@ class ChangedWords:
                 )
                 if value is not ABSENT:
                     self.truths[top] = bool(value)
+
+    def _gives_present_value(self, old: Any, name: str) -> bool:
+        """Return whether an assignment, run again, would give a name the value that it has.
+
+        Collections are only changed to hide later entries if the value is different with them.
+        """
+        text = self.sources.text
+        present = text.space.get(name, ABSENT)
+        for hiding in (contextlib.nullcontext(), self.later.hidden(self.sources.old_text, old)):
+            with hiding:
+                value = self.code.evaluate_or_absent(text, old.value)
+            if value is not ABSENT and (
+                is_equal_without_caches(value, present) or _are_classes_of_same_name(value, present)
+            ):
+                return True
+        return False
 
     def _related_classes(self, statement: Any) -> set[str]:
         """Return the names of a changed class's bases and metaclasses. Other code may use the class through them."""

@@ -162,8 +162,8 @@ class RetainedObjects:
         self._record_entries(old, {"": before})
         if isinstance(old, dict):
             self.refilled_dictionaries.add(id(old))
-        if isinstance(old, dict) and not new:  # other statements and modules fill it again
-            self._orders.setdefault(id(old), (old, [_source_of_entry(key, item) for key, item in before.items()]))
+            if not new:  # other statements and modules fill it again
+                self._orders.setdefault(id(old), (old, [_source_of_entry(key, item) for key, item in before.items()]))
         self.changes.refilled[id(old)] = None
         self.undo.record_undo(refill, old, before)
         refill(old, new)
