@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -441,7 +442,8 @@ def test_a_broken_link_to_a_main_checkout_is_ignored(workspace_and_environ, text
 def test_a_python_that_is_too_old_is_reported(tmp_path, version):
     found = [str(path) for path in Path.home().glob(f".pyenv/versions/{version}*/bin/python")]
     python = next(iter(found), None) or shutil.which(f"python{version}")
-    if python is None:
+    # pyenv's shim starts no Python unless this version is selected.
+    if python is None or subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode:
         do_without(f"python{version}, which is too old, is not installed: pyenv install it", is_expected=False)
     with serving(tmp_path, "--repl", "python", "--python", python) as live, live.client() as client:
 
