@@ -278,9 +278,11 @@ def test_a_program_that_has_ended_is_reported_with_its_final_output(live, client
 
 
 def test_error_output_is_passed_on_unchanged_and_stored_only_for_a_program_in_use(live, client):
-    text = SHOP.replace("import os,", "import atexit, os,")
+    text = SHOP.replace("import os,", "import atexit, warnings, os,")
     with program(live, text, "prints.py") as prints:
         directory = Path(prints.do("print(os.environ['CODRIVER_RUN'])")[0], "final-output")
+        # Python 3.12 and later warn of a fork in a process with several threads.
+        prints.do("warnings.simplefilter('ignore', DeprecationWarning)")
         prints.do("print('before', file=sys.stderr); atexit.register(print, 'after', file=sys.stderr)")
         assert not directory.exists()
         pid = prints.do(
