@@ -30,6 +30,10 @@ PROTOCOL_VERSION = "2025-11-25"
 NO_OTHER_FIELDS: Mapping[str, str] = MappingProxyType({})
 HANDSHAKE_TIMEOUT_S = 5.0
 """Maximum time for connecting and for the handshake, in seconds."""
+QUERY_TIMEOUT_S = 30.0
+"""Maximum time without a message while waiting for an answer that runs none of the user's code, in seconds."""
+QUERIES = frozenset({"tools/list", "server_health", "list_sessions", "repl_output_log"})
+"""MCP methods and tools that run none of the user's code, so that their answers arrive soon."""
 SERVER_START_TIMEOUT_S = 30.0
 """Maximum time for a started server to begin accepting connections, in seconds."""
 INVALID_REQUEST_CODES = frozenset({-32700, -32600, -32602})
@@ -97,6 +101,16 @@ class ConnectionClosedError(CodriverError):
 
     def __init__(self) -> None:
         super().__init__("the server closed the connection before it answered. See `codriver status`")
+
+
+class UnresponsiveServerError(CodriverError):
+    """Raised when the server accepted a request that needs little time, but did not answer it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the server accepted the request but did not answer within {QUERY_TIMEOUT_S:g} s. It may be suspended, "
+            "overloaded or another program. See `codriver doctor`"
+        )
 
 
 class CallError(CodriverError):
@@ -206,8 +220,21 @@ class Connection:
         Raises:
             CallError: the server answered with an error.
             InvalidMessageError, ConnectionClosedError: there was no valid answer.
+            UnresponsiveServerError: there was no answer in time to one of `QUERIES`. Other requests have no time limit,
+                because evaluations have their own.
         """
         self._requests += 1
+        if params.get("name", method) not in QUERIES or self.socket.gettimeout() is not None:
+            return self._exchange(method, params)
+        self.socket.settimeout(QUERY_TIMEOUT_S)
+        try:
+            return self._exchange(method, params)
+        except TimeoutError as error:
+            raise UnresponsiveServerError from error
+        finally:
+            self.socket.settimeout(None)
+
+    def _exchange(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
         for message in self.messages():
             if message.get("id") == self._requests and "method" not in message:
