@@ -1,6 +1,9 @@
 """What an edit preserves of a file besides its text, and edits that would make a file too large."""
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -26,6 +29,28 @@ def test_an_edit_and_its_undo_preserve_extended_attributes(client, live):
     assert (file.read_text(), os.getxattr(file, "user.origin")) == ("two\n", b"elsewhere")
     assert client.call("undo_edit")["ok"]
     assert (file.read_text(), os.getxattr(file, "user.origin")) == ("one\n", b"elsewhere")
+
+
+def test_quick_edits_of_the_same_length_never_leave_the_bytecode_of_an_earlier_text_valid(client, live, tmp_path):
+    file = live.workspace / "priced.py"
+    command = [sys.executable, "-c", "import priced; print(priced.PRICE)"]
+
+    def imported_price() -> str:
+        environ = {**os.environ, "PYTHONPATH": str(live.workspace), "PYTHONPYCACHEPREFIX": str(tmp_path / "cache")}
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout.strip()
+
+    file.write_text("PRICE = 1\n")
+    second = (
+        time.time_ns() // 10**9 + 60
+    )  # whatever the speed of this test, all edits come within this second or before
+    os.utime(file, ns=(second * 10**9, second * 10**9))
+    assert imported_price() == "1"
+    for old, new in ((1, 2), (2, 1), (1, 3)):
+        assert replace(client, "priced.py", f"PRICE = {old}", f"PRICE = {new}")["ok"]
+        assert imported_price() == str(new)
+    assert client.call("undo_edit")["ok"]
+    assert imported_price() == "1"
 
 
 def test_an_edit_that_makes_a_file_too_large_is_refused(client, live):

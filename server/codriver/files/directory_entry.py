@@ -32,6 +32,7 @@ PRIVATE_DIRECTORY_MODE: Final = 0o700
 _NONBLOCKING_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Flags that prevent `open` from blocking on a pipe or a terminal."""
 _CHUNK_BYTES: Final = 1 << 20
+NS_PER_S: Final = 10**9
 
 
 class DirectoryEntry:
@@ -189,8 +190,9 @@ class DirectoryEntry:
         """Write `data` to a temporary file in the directory, and return its name for `publish` or `discard`.
 
         `temporary` overrides the generated name. If `mode` is None, the umask applies. `owner` is the user and group of
-        the new file, as far as permitted. If it is given, extended attributes are copied from the existing file. If
-        `is_durable`, the data is synced to disk.
+        the new file, as far as permitted. If it is given, extended attributes are copied from the existing file, and
+        the new file gets a later modification time (see `_distinguish_time`). If `is_durable`, the data is synced to
+        disk.
         """
         temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
@@ -205,6 +207,7 @@ class DirectoryEntry:
                     set_mode(descriptor, mode)
                 if owner is not None:
                     self._copy_attributes(descriptor)
+                    self._distinguish_time(temporary, os.fstat(descriptor))
                 if is_durable:
                     sync_to_disk(descriptor)
         except BaseException:
@@ -232,6 +235,19 @@ class DirectoryEntry:
             raise
         if is_durable:
             self.sync()
+
+    def _distinguish_time(self, temporary: str, status: os.stat_result) -> None:
+        """Give a new file the next full second if it has the size of the file that it replaces and is no newer.
+
+        Python recognizes the source of compiled code only by its size and the second of its last change, so it would
+        use the code compiled from the replaced file. `status` is the `stat` result of the new file.
+        """
+        replaced = self.status()
+        if replaced is None or replaced.st_size != status.st_size:
+            return
+        second = replaced.st_mtime_ns // NS_PER_S
+        if status.st_mtime_ns // NS_PER_S <= second:
+            self._directory.set_modification_time(temporary, (second + 1) * NS_PER_S)
 
     def _copy_attributes(self, to: int) -> None:
         """Copy the extended attributes of the existing file to a new file, as far as permitted."""

@@ -226,6 +226,10 @@ class OpenDirectory:
         """Return whether this user may write to an entry."""
         return os.access(self._entry_path(name), os.W_OK, dir_fd=self._descriptor)
 
+    def set_modification_time(self, name: str, time_ns: int) -> None:
+        """Set the time of the last change of an entry's content, in nanoseconds, and that of its last access."""
+        os.utime(self._entry_path(name), ns=(time_ns, time_ns), dir_fd=self._descriptor)
+
     def replace(self, name: str, by: str) -> None:
         """Rename the entry `by` to `name`, replacing any entry of that name."""
         source = self._descriptor
