@@ -65,12 +65,12 @@ def test_the_relay_and_the_server_compute_the_same_file_stamp(tmp_path):
 # Who asks for the time of a file, and not to tell whether it is the same.
 ASKS_FOR_TIMES = {
     "files/whole_files.py": "the one shape, and what may be written again within its clock's step",
+    "files/directory_entry.py": "a replaced file in the same second",
+    "systems/file_system.py": "the last write of a file",
     "app/stored_answers.py": "the oldest goes first",
-    "testing/changed_files.py": "the files that changed during a run of tests",
     "features/warm_tests/saved_plans.py": "the plans used longest ago",
     "features/warm_tests/stamps.py": "the packages that were imported before",
     "features/warm_tests/child/process_state.py": "the files that an import read",
-    "tools/answers/file_editors.py": "who wrote a file last",
     "net/relay_install.py": "the oldest goes first",
     "features/jupyter/kernels/connection_files.py": "the newest kernel, and a folder within its clock's step",
     "features/run/final_output.py": "the newest output of an ended process",

@@ -38,7 +38,7 @@ from codriver.files.whole_files import (
     replace,
     stamp_from_status,
 )
-from codriver.systems.file_system import remove, remove_tree, rename
+from codriver.systems.file_system import last_write_ns, remove, remove_tree, rename
 from codriver.systems.machine import sync_to_disk
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "UnsafeFileError",
     "is_owned_by_user",
     "is_private_directory",
+    "last_write_ns",
     "locate",
     "open_for_writing",
     "read",

@@ -62,6 +62,15 @@ _TRAVERSE_FLAGS: Final = (
 """Flags for opening a directory only in order to reach its entries."""
 
 
+def last_write_ns(status: os.stat_result) -> int:
+    """Return when a file was last written, renamed or restored, in nanoseconds, from its `stat` result.
+
+    The modification time is set by whoever writes or restores a file, perhaps to the past or the future. The time of
+    the last status change is not, but Windows does not report it.
+    """
+    return status.st_mtime_ns if sys.platform == "win32" else status.st_ctime_ns
+
+
 def permission_bits(status: os.stat_result) -> int:
     """Return the permission bits of a file's mode, without the file type."""
     return stat.S_IMODE(status.st_mode)

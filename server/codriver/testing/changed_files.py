@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from codriver.files import last_write_ns
 from codriver.files.tree_walk import walk
 
 if TYPE_CHECKING:
@@ -39,4 +40,4 @@ def _source_changes(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tupl
             if entry.name.endswith(suffixes):
                 with suppress(OSError):
                     status = entry.stat()
-                    yield entry.path, max(status.st_mtime_ns, status.st_ctime_ns) // 10**6
+                    yield entry.path, last_write_ns(status) // 10**6

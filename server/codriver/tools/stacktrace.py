@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from codriver.errors import format_count
+from codriver.files import last_write_ns
 from codriver.repls.contract.queries import LastError
 from codriver.repls.contract.stack_frames import fold_repeated_frames, parse_frame
 from codriver.repls.contract.stack_trace_values import StackFrame, StackTrace
@@ -152,7 +153,7 @@ async def _source_field(call: Call, failed: Evaluation, trace: StackTrace) -> di
 def _is_changed_since(file: Path, timestamp_ms: int) -> bool:
     """Return whether a file was changed after a time, or cannot be read."""
     try:
-        return file.stat().st_mtime * 1000 > timestamp_ms
+        return last_write_ns(file.stat()) // 1_000_000 > timestamp_ms
     except OSError:
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codriver.files import last_write_ns
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.tools.answers.drift_notes import may_be_file_of_module
 from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_made_by
@@ -65,7 +66,7 @@ def _is_unchanged_since(path: Path, at_ms: int) -> bool:
         status = path.stat()
     except OSError:
         return False
-    return max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000 <= at_ms
+    return last_write_ns(status) // 1_000_000 <= at_ms
 
 
 async def add_editor(call: Call, who: str, note: str) -> str:
