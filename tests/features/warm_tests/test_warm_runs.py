@@ -158,6 +158,15 @@ def test_modules_that_the_build_of_python_generates_are_preloaded(project):
     project(act, {"test_a.py": "import known\ndef test_a(): pass\n"}, packages=packages, unknown=generated)
 
 
+def test_a_package_that_imports_the_implementation_of_importlib_is_preloaded(project):
+    async def act(made):
+        await agree(made)
+        assert "known" in made.preloaded
+
+    packages = {"known": "import importlib._bootstrap\n"}  # as `pydoc` does, which pandas imports
+    project(act, {"test_a.py": "import known\ndef test_a(): pass\n"}, packages=packages)
+
+
 def test_a_known_package_sees_changes_made_by_an_unknown_package(project):
     async def act(made):
         await agree(made)

@@ -96,7 +96,10 @@ class Revealer:
                 self.record.imported_s = before + perf_counter() - started_s
             return module
 
-        bootstrap._find_and_load_unlocked = hide_frames(_find_and_load_unlocked)
+        replacement = hide_frames(_find_and_load_unlocked)
+        bootstrap._find_and_load_unlocked = replacement
+        # `check_modules` must not take this for a replacement by the run.
+        self.preloaded.namespaces.get("importlib._bootstrap", {})["_find_and_load_unlocked"] = replacement
 
     # Checks
 
