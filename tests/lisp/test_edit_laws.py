@@ -234,7 +234,7 @@ def test_any_batch_of_edits_changes_only_the_edited_forms_of_balanced_text(text,
 
 @settings(max_examples=rounds(500, 200))
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
-def test_a_broken_text_is_edited_only_before_its_error(text, seed):
+def test_unbalanced_text_can_be_edited_before_the_position_of_its_error_only(text, seed):
     document = Document(text)
     if document.reading.imbalance is None or not document.units:
         return

@@ -46,7 +46,7 @@ class TaskSet:
         await self.join()
 
     async def _run(self, work: Coroutine[object, object, None]) -> None:
-        # A callback of the task instead would take another iteration of the event loop.
+        # Using a callback of the task instead would take another iteration of the event loop.
         try:
             await work
         except Exception as failure:  # noqa: BLE001 - it is logged, and must not affect other tasks

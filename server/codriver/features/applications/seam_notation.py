@@ -56,11 +56,10 @@ def string_literal(dialect: str, text: str) -> str:
 
 
 def read_string(dialect: str, printed: str) -> str:
-    """Parse a string literal that a dialect printed.
+    """Parse a string literal in the notation of a dialect.
 
     Raises:
-        ValueError: the text is not a string literal.
-        SyntaxError: the text is not a string literal.
+        ValueError, SyntaxError: the text is not a string literal.
     """
     # Clojure prints control characters in strings unescaped, which strict JSON forbids.
     return str(ast.literal_eval(printed) if dialect in PYTHON_HOSTED_DIALECTS else json.loads(printed, strict=False))

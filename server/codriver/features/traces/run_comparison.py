@@ -159,9 +159,10 @@ def _call_number(call: CallRecord | None) -> int:
 
 
 def _pair_calls(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
-    """Pair the calls that a function made in two runs: the first calls to each other function, the second, and so on.
+    """Pair the calls that a function made in two runs.
 
-    The pairs are in the order of the new run, followed by calls that exist only in the old run.
+    For each called function, the first calls are paired, then the second ones, and so on. The pairs are in the order of
+    the new run, followed by calls that exist only in the old run.
     """
     waiting: dict[str, list[CallRecord]] = {}
     for call in before:

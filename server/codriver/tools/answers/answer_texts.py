@@ -283,7 +283,7 @@ def _head_and_tail(
 
 
 def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
-    """Remove an incomplete last line from the head, and an incomplete first line from the tail.
+    """Remove an incomplete last line from the beginning, and an incomplete first line from the end.
 
     Text with long lines is returned unchanged.
     """

@@ -67,7 +67,7 @@ class LiveSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallHooks:
-    """Functions with which features take part in calls of base tools."""
+    """Functions that let features take part in calls to base tools."""
 
     before: tuple[Callable[[Call, Arguments], Awaitable[None]], ...] = ()
     """Called before a tool that uses a REPL, to connect to REPLs that the call may refer to.

@@ -65,7 +65,7 @@ class RecordingSeedSource:
 
 
 def find_generators(objects: Iterable[Any]) -> list[Any]:
-    """Return NumPy's bit generators that were seeded randomly. Their seeds have more than 64 bits."""
+    """Return those objects that are bit generators of NumPy with a random seed, which has more than 64 bits."""
     kind: Any = getattr(sys.modules.get("numpy.random.bit_generator"), "BitGenerator", None)
     found = [candidate for candidate in objects if kind is not None and issubclass(type(candidate), kind)]
     return [

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
 TRACE_FIELD = "codriver/trace"
-"""The request field that starts a recording. It lists names, or is empty for all of the project's functions."""
+"""The request field that starts a recording.
+
+It lists the functions to record, or is empty to record all of the project's functions.
+"""
 RUN_FIELD = "codriver/run"
 """The reply field with the recording as JSON. See `Recording.report`.
 

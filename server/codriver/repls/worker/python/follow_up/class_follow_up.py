@@ -34,7 +34,7 @@ STANDARD_BASE_MODULES = (
     "logging",
     "unittest.case",
 )
-"""Modules of base classes that do not read the bodies of subclasses, or whose subclasses are updated in other ways."""
+"""Modules whose classes do not process the body of a subclass, or whose subclasses are updated in other ways."""
 
 
 class ClassFollowUp:
