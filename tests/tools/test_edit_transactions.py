@@ -194,3 +194,33 @@ def test_undoing_a_loaded_edit_reports_where_its_code_is_still_in_effect(live, c
     path = f"src/shop/{file.name}"
     assert client.call("edit_files", edits=[{**change, "filePath": path}])["ok"]
     assert "note" not in client.call("undo_edit"), "it was never loaded"
+
+
+@pytest.fixture
+def tests_pass_afterwards(client, core):
+    """Leave the tests with a passing last run, which other edits of this module start from."""
+    yield
+    core.write_text(SHOP)
+    assert client.call("load_file", filePath=str(core))["ok"]
+    assert client.call("run_tests", paths=["shop.core-test"])["ok"]
+
+
+def test_failing_tests_of_an_edit_that_is_not_reverted_are_not_called_flaky(client, core, tests_pass_afterwards):
+    answer = edit(client, core, DEARER, test=["shop.core-test"])
+    assert (answer["ok"], answer["reason"], "flaky" in answer) == (False, "tests-failed", False), answer
+    assert core.read_text() != SHOP
+
+
+def test_a_failure_before_the_last_change_of_a_file_says_nothing_about_the_current_code(
+    client, core, tests_pass_afterwards
+):
+    assert not edit(client, core, DEARER, test=["shop.core-test"])["ok"]
+    core.write_text(SHOP)
+    assert client.call("load_file", filePath=str(core))["ok"]
+    answer = edit(client, core, DEARER, test=["shop.core-test"], onFailure="restore")
+    assert (answer["ok"], "failedBefore" in answer, [row["test"] for row in answer["results"]]) == (
+        False,
+        False,
+        ["totals"],
+    ), answer
+    assert answer["kept"] == "the edit is kept: no failed test is known to have passed before the edit", answer

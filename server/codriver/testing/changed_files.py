@@ -28,9 +28,12 @@ def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = TE
     return tuple(sorted(path.removeprefix(f"{workspace}{os.sep}") for path in found))
 
 
-def newest_change_ms(workspace: Path) -> int:
-    """Return the time of the latest change to a file in epoch milliseconds, or 0 if there are no files. Blocks."""
-    return max((changed_ms for _, changed_ms in _source_changes(workspace, TEST_INPUT_SUFFIXES)), default=0)
+def newest_change_ms(workspace: Path, suffixes: tuple[str, ...] = TEST_INPUT_SUFFIXES) -> int:
+    """Return the time of the latest change to a file in epoch milliseconds, or 0 if there are no files. Blocks.
+
+    Only files with one of the suffixes are considered.
+    """
+    return max((changed_ms for _, changed_ms in _source_changes(workspace, suffixes)), default=0)
 
 
 def _source_changes(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:

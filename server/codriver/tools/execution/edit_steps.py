@@ -128,6 +128,8 @@ class LiveSteps:
         self._verdict = Verdict()
         self._load_started_ms = 0
         """Start time of the load."""
+        self._changed_before_ms = 0
+        """Time of the last change to a source file before the edit, in epoch milliseconds."""
         self._runs: list[str] = []
         """Ids of the test runs of these edits."""
         self._known_before: dict[str, str] = {}
@@ -195,8 +197,8 @@ class LiveSteps:
             location = await choose_test_location(self._call, arguments, self._who)
             if isinstance(location, TestEnvironment) and len(of_python) == len(files):
                 await self._check_tests(location, files)
-        if self._tests and self._restores:
-            self._known_before = await self._current_outcomes()
+        if self._tests:
+            await self._read_state_before()
 
     async def _check_tests(self, environment: TestEnvironment, edited: Sequence[str]) -> None:
         """Check that the files of the requested Python tests exist or may be created by the edits.
@@ -213,6 +215,14 @@ class LiveSteps:
                 f"`test` names {join_first(missing)}, which does not exist, so nothing was written",
                 hint='Correct the path, or pass test: ["affected"].',
             )
+
+    async def _read_state_before(self) -> None:
+        """Record when the files were last changed and, if the edit may be reverted, the outcomes of their tests."""
+        services = self._call.services
+        find = partial(newest_change_ms, services.workspace, tuple(dialects_by_suffix()))
+        self._changed_before_ms = await services.work.files.run(self._call.client, find)
+        if self._restores:
+            self._known_before = await self._current_outcomes()
 
     async def _current_outcomes(self) -> dict[str, str]:
         """Return the outcomes of tests that ran with the current files.
@@ -459,18 +469,15 @@ class LiveSteps:
                 }
                 continue
             again = await self._run_in_repl(run, left_s) if failed and self._restores and not is_late else {}
-            again_rows = mappings_or_empty(again.get("results"))
+            again_rows = [row for row in mappings_or_empty(again.get("results")) if row.get("outcome") != "pass"]
             verdict = self._verdict
+            repeated = dict.fromkeys(failed, "passed") if "passed" in again else {}
             self._verdict = Verdict(
                 verdict.passed + (int_or_none(found.get("passed")) or 0),
                 (*verdict.failed, *failed),
                 (*verdict.unfinished, *([run.label] if is_late else [])),
-                {**verdict.before, **{name: before.get(name, "passed") for name in failed}},
-                {
-                    **verdict.again,
-                    **dict.fromkeys(failed, "passed"),
-                    **{_qualified_test_name(row): "failed" for row in again_rows},
-                },
+                {**verdict.before, **{name: known for name in failed if (known := before.get(name, "passed"))}},
+                {**verdict.again, **repeated, **{_qualified_test_name(row): "failed" for row in again_rows}},
             )
             if failed:
                 self.fields.setdefault("evaluationId", found.get("evaluationId"))
@@ -481,12 +488,16 @@ class LiveSteps:
                 ]
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
-        """Return the last outcome of each test that ran in a REPL, "passed" or "failed"."""
+        """Return the last outcome of each test that ran in a REPL, "passed" or "failed".
+
+        A failure before the last change to a file is an empty string, because that change may have fixed the test.
+        """
         repl = next((candidate for candidate in self._call.state.repls.values() if candidate.key == run.repl), None)
         found: dict[str, str] = {}
-        for _, report in await repl_runs(self._call, repl.id) if repl is not None else ():
+        for evaluation, report in await repl_runs(self._call, repl.id) if repl is not None else ():
+            failed = "failed" if (evaluation.started_at or 0) >= self._changed_before_ms else ""
             for row in report["results"]:
-                found.setdefault(_qualified_test_name(row), "passed" if row["outcome"] == "pass" else "failed")
+                found.setdefault(_qualified_test_name(row), "passed" if row["outcome"] == "pass" else failed)
         return found
 
     async def _run_in_repl(self, run: TestsRun, left_s: float) -> dict[str, object]:
