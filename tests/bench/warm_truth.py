@@ -94,7 +94,8 @@ async def compare(made, arguments, *, times=1, extra=0, variables=None, before=N
             plain_runs.append(await shell(made, prepare, arguments, variables))
             prepare()
             again = await made.run(*arguments, **variables)
-            warm_texts.append((again.report.exit_status, comparable(again.output)))
+            if again.is_warm == warm.is_warm:  # Codriver compares, too, and repeats a suspicious run plainly
+                warm_texts.append((again.report.exit_status, comparable(again.output)))
         if len(plain_runs) > 1:
             plain, ours = plain_runs[0], warm_texts[0]
             text = f"exit {plain[0]} {ours[0]}: {first_difference(plain[1], ours[1])}"

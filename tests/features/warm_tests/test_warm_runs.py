@@ -54,12 +54,14 @@ def project(environment, tmp_path):
     def install(**modules):
         for name, text in modules.items():
             path = site / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
             installed.append(path)
             path.write_text(text)
 
     def run(act, files, *, packages=None, unknown=(), **options):
         install(**(packages or {}))
-        known = KNOWN_PACKAGES | {path.stem for path in installed} - {*unknown}
+        names = {path.relative_to(site).parts[0].removesuffix(".py") for path in installed}
+        known = KNOWN_PACKAGES | names - {*unknown}
 
         @asynccontextmanager
         async def opened():
@@ -79,6 +81,8 @@ def project(environment, tmp_path):
     yield run
     for path in installed:
         path.unlink(missing_ok=True)
+        if path.parent != site:
+            shutil.rmtree(path.parent, ignore_errors=True)
 
 
 async def agree(made, *arguments, **variables):
@@ -716,23 +720,42 @@ def __getattr__(name):
 """
 
 
-def test_an_attribute_loaded_lazily_by_a_package_is_loaded_again(project, environment):
+def test_an_attribute_loaded_lazily_by_a_package_is_loaded_again(project):
     async def act(made):
         await made.warm_up()
+        assert "lazy.part" in made.preloaded
         assert (await agree(made, "test_b.py")).report.counts.passed == 1
 
-    _, site = environment
-    (site / "lazy").mkdir()
-    (site / "lazy" / "__init__.py").write_text(LAZY)
-    (site / "lazy" / "part.py").write_text("V = 1\n")
-    try:
-        tests = {
-            "test_a.py": "import lazy, uses\ndef test_a(): assert lazy.part == 1\n",
-            "test_b.py": "import sys, lazy\ndef test_b(): assert 'part' not in vars(lazy)\n",
-        }
-        project(act, tests, packages={"uses": "import lazy\nlazy.part\n"})
-    finally:
-        shutil.rmtree(site / "lazy")
+    packages = {"lazy/__init__": LAZY, "lazy/part": "V = 1\n", "uses": "import lazy\nlazy.part\n"}
+    tests = {
+        "test_a.py": "import lazy, uses\ndef test_a(): assert lazy.part == 1\n",
+        "test_b.py": "import sys, lazy\ndef test_b(): assert 'part' not in vars(lazy)\n",
+    }
+    project(act, tests, packages=packages)
+
+
+def test_an_attribute_with_the_name_of_a_submodule_exists_until_the_submodule_is_imported(project):
+    async def act(made):
+        await made.warm_up()
+        assert (await agree(made, "test_a.py")).report.counts.passed == 1
+        assert (await agree(made, "test_b.py")).report.counts.passed == 2
+        assert {"named.decoder", "named.tool", "uses"} <= made.preloaded
+
+    packages = {
+        # joblib's loky imports `synchronize` from multiprocessing, and has a submodule of this name.
+        "named/__init__": "from json import decoder\ndef tool(): return decoder.__name__\n",
+        "named/decoder": "",
+        "named/tool": "",
+        "uses": "import named\n",
+    }
+    imports = "import named.decoder, named.tool, uses"
+    check = "assert (named.decoder.__name__, named.tool.__name__) == ('named.decoder', 'named.tool')"
+    tests = {
+        "test_a.py": f"{imports}\ndef test_a(): {check}\n",
+        "test_b.py": "import named\ndef test_b(): assert named.tool() == 'json.decoder'\n"
+        f"def test_c():\n    {imports}\n    {check}\n",
+    }
+    project(act, tests, packages=packages)
 
 
 def test_the_first_run_of_a_new_server_is_warm(project, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .effects import withdraw_effect
+from .effects import MISSING_VALUE, withdraw_effect
 from .module_attributes import is_definition, namespace_of
 from .process_state import file_stat
 
@@ -62,7 +62,11 @@ class PreloadedModules:
             parent, _, child = name.rpartition(".")
             owner = self.hidden.get(parent) or sys.modules.get(parent)
             if owner is not None and getattr(owner, "__dict__", {}).get(child) is module:
-                delattr(owner, child)
+                previous = self.preloader.imports.record(name).parent_attribute
+                if previous is MISSING_VALUE or previous is module:
+                    delattr(owner, child)
+                else:
+                    setattr(owner, child, previous)
                 self.detached.add(name)
         self._forget_cached_attributes()
         self.loaded.update(sys.modules | self.hidden)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from .effects import MISSING_VALUE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -24,7 +26,7 @@ class ImportRecord:
 
     __slots__ = (
         "directory", "effects", "environment", "files", "imports", "loader", "missed", "native", "obstacle", "origin",
-        "stat", "whole_environment",
+        "parent_attribute", "stat", "whole_environment",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -49,6 +51,8 @@ class ImportRecord:
         self.loader = ""
         self.origin = ""
         self.stat: tuple[int, int, int] | None = None
+        self.parent_attribute: Any = MISSING_VALUE
+        """What the parent had under the module's name until the import replaced it, or `MISSING_VALUE`."""
 
 
 class ImportRecords:

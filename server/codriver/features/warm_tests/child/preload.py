@@ -20,7 +20,7 @@ from .effects import (
     warning_filters,
 )
 from .import_record import ImportRecord, ImportRecords, current_environment, native_variables
-from .module_attributes import attribute_value, changed_attributes, module_contents
+from .module_attributes import attribute_value, changed_attributes, module_contents, namespace_of
 from .process_state import (
     TRIAL_FORK_FILE,
     changed_settings,
@@ -222,6 +222,8 @@ class Preloader:
             self._record_present_state()
             self.imports.in_progress.pop()
         mine.loader, mine.origin = type(spec.loader).__name__, spec.origin if spec.has_location else ""
+        parent, _, child = name.rpartition(".")
+        mine.parent_attribute = namespace_of(sys.modules.get(parent)).get(child, MISSING_VALUE)
         for other in (
             sys.modules.keys() - known - self.imports.by_name.keys()
         ):  # such as six.moves, which is inserted manually

@@ -312,6 +312,7 @@ class Revealer:
             hook._rewritten_names[name] = sys.modules["pathlib"].Path(record.origin)
         if name in self.preloaded.detached:
             setattr(sys.modules[parent], child, module)
+            self.set_attributes[parent, child] = module
         for effect in record.effects:
             repeat_effect(*effect, sys.modules)
             if effect[0] == "attribute":
