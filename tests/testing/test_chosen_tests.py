@@ -9,9 +9,10 @@ from process_runs import write_project
 
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import RecordedExecutions, without_parameters
-from codriver.testing.runs import ChosenTests, Recorded
+from codriver.testing.runs import ChosenTests, OutcomeCounts, Recorded, TestFailure, TestFinished, TestReport
 from codriver.testing.test_paths import is_skipped, skipped_directories
 from codriver.testing.test_paths import test_paths as paths_of
+from codriver.tools.execution.edit_verdict import find_failed_tests
 
 MODULE = """import os
 
@@ -217,6 +218,35 @@ def test_chosen_tests_run_once_and_first_in_their_order(tmp_path):
         "test_one.py::test_a",
     ]
     assert (report.counts.deselected, report.exit_status) == (1, 0)
+
+
+PACKAGES = {
+    "libs/one/pytest.ini": "[pytest]\n",
+    "libs/one/tests/test_it.py": "def test_a(): pass\n",
+    "libs/two/pytest.ini": "[pytest]\n",
+    "libs/two/tests/test_it.py": "def test_a(): assert 0\n",
+}
+"""Two packages that have their own configuration and test files of the same name."""
+
+
+def test_chosen_tests_of_several_packages_may_be_in_files_of_the_same_name(tmp_path):
+    files = [name for name in PACKAGES if name.endswith(".py")]
+    chosen = ChosenTests((), tuple(files))
+    ran = process_runs.run(write_project(tmp_path, PACKAGES), *files, chosen=chosen)
+    assert ran.outcomes == {f"{files[0]}::test_a": "passed", f"{files[1]}::test_a": "failed"}
+
+
+def test_the_ids_of_tests_in_several_packages_include_their_files(tmp_path):
+    files = {name.replace("two/tests/test_it", "two/tests/test_other"): text for name, text in PACKAGES.items()}
+    names = [name for name in files if name.endswith(".py")]
+    ran = process_runs.run(write_project(tmp_path, files), *names)
+    assert ran.outcomes == {f"{names[0]}::test_a": "passed", f"{names[1]}::test_a": "failed"}
+
+
+def test_a_failed_collection_without_an_id_is_a_failure():
+    failure = TestFailure(phase="collect", type="OSError", message="the directory cannot be read")
+    collected = TestFinished(nodeid="", outcome="error", failures=(failure,), is_collector=True)
+    assert find_failed_tests(TestReport(counts=OutcomeCounts(errors=1), results=(collected,))) == ("",)
 
 
 @pytest.mark.parametrize(

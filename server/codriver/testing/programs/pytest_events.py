@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -60,6 +61,8 @@ except OSError:
 """Code that an xdist worker runs before it configures pytest."""
 WORKER_START_LINE = 'if __name__ == "__channelexec__":\n'
 """Line that starts an xdist worker in its program. Source: xdist, `remote.py`."""
+SYS_PATH_IMPORT_MODES = ("prepend", "append")
+"""Values of pytest's option `--import-mode` with which the names of test files must be unique."""
 COUNT_NAMES = {
     "passed": "passed",
     "failed": "failed",
@@ -253,6 +256,7 @@ class EventsPlugin:
     @early
     def pytest_load_initial_conftests(self, early_config: Any) -> None:
         """Register the plugin that turns off `--pdb` after all installed plugins, so that its hook runs first."""
+        include_arguments_in_root(early_config)
         early_config.pluginmanager.register(DebuggerOptionPlugin(), "codriver-debugger-option")
 
     def write_usage_error(self, error: Any) -> None:
@@ -544,11 +548,23 @@ class ChosenPlugin:
     def __init__(self, functions: list[str], files: list[str]) -> None:
         self.ranks = {name: rank for rank, name in enumerate(functions)}
         self.files = frozenset(files)
+        self.import_mode = ""
 
     @early
     def pytest_configure(self, config: Any) -> None:
         """Set pytest's option to continue after collection errors."""
         config.option.continue_on_collection_errors = True
+        self.import_mode = str(getattr(config.option, "importmode", ""))
+
+    @early
+    def pytest_collectstart(self, collector: Any) -> None:
+        """Import a file under another module name if its name is that of a file of another package.
+
+        The caller did not choose to run the tests of both packages in one process, which pytest refuses.
+        """
+        if self.import_mode in SYS_PATH_IMPORT_MODES and isinstance(collector, pytest.Module):
+            is_taken = has_taken_module_name(real_file(collector))
+            collector.config.option.importmode = "importlib" if is_taken else self.import_mode
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
@@ -565,6 +581,34 @@ class ChosenPlugin:
         items[:] = [item for _, item in sorted(chosen.values(), key=lambda entry: entry[0])]
         if left:
             config.hook.pytest_deselected(items=left)
+
+
+def include_arguments_in_root(config: Any) -> None:
+    """Choose a root directory for pytest that contains all files and directories of the command line.
+
+    If several packages have their own configuration, pytest uses that of the first one as the root. Files in the other
+    packages then have no path in their ids, so tests of the same name in different files have the same id.
+    """
+    given = config.known_args_namespace
+    if getattr(given, "rootdir", None) or getattr(given, "numprocesses", None) or not hasattr(config, "_rootpath"):
+        return  # workers of pytest-xdist determine their root themselves
+    start = str(config.invocation_params.dir)
+    names = [str(name).partition("::")[0] for name in getattr(given, "file_or_dir", ())]
+    paths = [path for path in (os.path.normpath(os.path.join(start, name)) for name in names) if os.path.exists(path)]
+    root = str(config.rootpath)
+    with suppress(ValueError):  # several drives
+        if os.path.commonpath([root, *paths]) != root and os.path.commonpath([start, root, *paths]) == start:
+            config._rootpath = type(config.rootpath)(start)
+
+
+def has_taken_module_name(file: str) -> bool:
+    """Return whether a test file outside packages has the name of a module that was imported from another file."""
+    folder, name = os.path.split(file)
+    module = sys.modules.get(os.path.splitext(name)[0])
+    other = getattr(module, "__file__", None)
+    if not other or os.path.exists(os.path.join(folder, "__init__.py")):
+        return False
+    return bool(os.path.realpath(other) != os.path.realpath(file))
 
 
 def insert_program(source: Any, program: str) -> Any:

@@ -476,7 +476,7 @@ class LiveSteps:
                 verdict.passed + (int_or_none(found.get("passed")) or 0),
                 (*verdict.failed, *failed),
                 (*verdict.unfinished, *([run.label] if is_late else [])),
-                {**verdict.before, **{name: known for name in failed if (known := before.get(name, "passed"))}},
+                {**verdict.before, **{name: last for name in failed if (last := before.get(name, "passed"))}},
                 {**verdict.again, **repeated, **{_qualified_test_name(row): "failed" for row in again_rows}},
             )
             if failed:

@@ -77,7 +77,7 @@ class Verdict:
 
 def find_failed_tests(report: TestReport) -> tuple[str, ...]:
     """Return the names of failed tests and of files that could not be collected, without duplicates."""
-    stopped = report.interruption.nodeid if report.interruption is not None else ""
+    stopped = report.interruption.nodeid if report.interruption is not None else None
     return tuple(dict.fromkeys(failure.nodeid for failure in report.failures if failure.nodeid != stopped))
 
 
