@@ -563,8 +563,8 @@ class ChosenPlugin:
         The caller did not choose to run the tests of both packages in one process, which pytest refuses.
         """
         if self.import_mode in SYS_PATH_IMPORT_MODES and isinstance(collector, pytest.Module):
-            is_taken = has_taken_module_name(real_file(collector))
-            collector.config.option.importmode = "importlib" if is_taken else self.import_mode
+            is_shared = shares_module_name(real_file(collector))
+            collector.config.option.importmode = "importlib" if is_shared else self.import_mode
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
@@ -589,11 +589,15 @@ def include_arguments_in_root(config: Any) -> None:
     If several packages have their own configuration, pytest uses that of the first one as the root. Files in the other
     packages then have no path in their ids, so tests of the same name in different files have the same id.
     """
-    given = config.known_args_namespace
-    if getattr(given, "rootdir", None) or getattr(given, "numprocesses", None) or not hasattr(config, "_rootpath"):
+    arguments = config.known_args_namespace
+    if (
+        getattr(arguments, "rootdir", None)
+        or getattr(arguments, "numprocesses", None)
+        or not hasattr(config, "_rootpath")
+    ):
         return  # workers of pytest-xdist determine their root themselves
     start = str(config.invocation_params.dir)
-    names = [str(name).partition("::")[0] for name in getattr(given, "file_or_dir", ())]
+    names = [str(name).partition("::")[0] for name in getattr(arguments, "file_or_dir", ())]
     paths = [path for path in (os.path.normpath(os.path.join(start, name)) for name in names) if os.path.exists(path)]
     root = str(config.rootpath)
     with suppress(ValueError):  # several drives
@@ -601,12 +605,12 @@ def include_arguments_in_root(config: Any) -> None:
             config._rootpath = type(config.rootpath)(start)
 
 
-def has_taken_module_name(file: str) -> bool:
+def shares_module_name(file: str) -> bool:
     """Return whether a test file outside packages has the name of a module that was imported from another file."""
-    folder, name = os.path.split(file)
+    directory, name = os.path.split(file)
     module = sys.modules.get(os.path.splitext(name)[0])
     other = getattr(module, "__file__", None)
-    if not other or os.path.exists(os.path.join(folder, "__init__.py")):
+    if not other or os.path.exists(os.path.join(directory, "__init__.py")):
         return False
     return bool(os.path.realpath(other) != os.path.realpath(file))
 
