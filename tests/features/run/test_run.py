@@ -11,6 +11,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import needs
@@ -490,6 +491,18 @@ def test_a_call_without_a_session_is_refused_with_the_names_of_all_running_progr
             )
             assert caller.call("evaluate_code", code="ORDERS", replSessionKey="bank", who="second")["ok"]
             assert caller.call("evaluate_code", code="'bank' in str(__file__)", who="second")["result"] == "True"
+
+
+def test_a_caller_of_another_repl_receives_one_note_about_a_program_that_was_started_later(live):
+    with live.client(name="opencode") as caller:
+        assert "notes" not in caller.call("evaluate_code", code="1 + 1", replSessionKey="py", detail=False)
+        with program(live, SHOP):
+            evaluate = partial(caller.call, "evaluate_code", code="object() and 'ORDERS' in globals()", detail=False)
+            note = "in py; replSessionKey shop selects the running program shop"
+            answers = [{}]
+            until(lambda: answers.append(evaluate()) or note in answers[-1].get("notes", []), "the note")
+            assert answers[-1]["result"] == "False"
+            assert note not in evaluate().get("notes", [])
 
 
 @pytest.mark.parametrize("replSessionKey", ["shop", None])

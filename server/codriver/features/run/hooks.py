@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from codriver.features.run.program_notes import running_program_notes
 from codriver.features.run.program_selection import connect_before_call
 from codriver.features.run.programs import RUN_PROTOCOL, Programs
 from codriver.features.run.run_directory import DIRECTORY_VARIABLE
@@ -22,5 +23,5 @@ SERVER: Final = ServerHooks(
             start_advice="start it with `codriver run --` before its command",
         ),
     ),
-    calls=CallHooks(before=(connect_before_call,), sessions=(find_programs,)),
+    calls=CallHooks(before=(connect_before_call,), sessions=(find_programs,), notes=(running_program_notes,)),
 )

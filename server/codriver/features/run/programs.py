@@ -26,7 +26,7 @@ from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
@@ -47,6 +47,8 @@ FEWER_PROCESSES_TIMEOUT_S: Final = 4.0
 
 It is longer than the time after which slots are reassigned, so that another process can take over the slot first.
 """
+SEARCH_INTERVAL_S: Final = 1.0
+"""Minimum time between two searches for programs whose REPL has not been started."""
 MAX_FINISHED: Final = 50
 """Maximum number of sessions of finished programs to remember."""
 
@@ -108,6 +110,8 @@ class Programs:
     """The last output of the finished runs of known REPLs, by run, until these REPLs are forgotten."""
     _finished: dict[str, str] = field(default_factory=dict)
     """Descriptions of how programs that an agent had used ended, by session key."""
+    _next_search: float = 0.0
+    """The earliest time of the next search for unused programs, in monotonic seconds."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
     _directory: Path = field(init=False)
     _directory_path: str = field(init=False)
@@ -127,6 +131,26 @@ class Programs:
     async def find_members(self) -> list[Member]:
         """Return the processes of all programs that `codriver run` has started in the workspace."""
         return await anyio.to_thread.run_sync(self._find_members)
+
+    async def find_unused(self, is_candidate: Callable[[str], bool]) -> list[Member]:
+        """Return the serving process of each program whose REPL has not been started.
+
+        `is_candidate` is called with the name of a run's directory, and returns whether to consider the run. Because
+        this is used after evaluations, processes are searched at most once per second.
+        """
+        if monotonic() < self._next_search:
+            return []
+        runs = await anyio.to_thread.run_sync(read_runs, self.services.workspace)
+        if not any(is_candidate(run.directory.name) for run in runs):
+            return []
+        self._next_search = monotonic() + SEARCH_INTERVAL_S
+        found: dict[str, Member] = {}
+        used = {run_directory_name(repl) for repl in self._program_repls()}
+        for member in await self.find_members():
+            name, process = member.run.directory.name, member.named.process
+            if process.is_ready and member.named.role == "serves" and name not in used and is_candidate(name):
+                found.setdefault(name, member)
+        return list(found.values())
 
     def _find_members(self) -> list[Member]:
         found: list[Member] = []

@@ -80,6 +80,10 @@ class ReplNotes:
         first = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
         return first == evaluation.id
 
+    def may_be_new(self, evaluation: Evaluation, note: str) -> bool:
+        """Return what `is_new` would return, without recording the note."""
+        return self.notes.get((self.client_or_none(evaluation), evaluation.who, note)) in (None, evaluation.id)
+
 
 @dataclass(slots=True)
 class NoteRecords:
