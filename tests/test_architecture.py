@@ -299,7 +299,7 @@ def test_the_relay_uses_only_the_standard_library():
 # The modules of the relay. Each may import those before it.
 RELAY_MODULES = (
     "durations", "windows", "messages", "streams", "safe_files", "workspace_search", "peer", "hosts", "target",
-    "connection", "starter", "stored_answers", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
+    "connection", "starter", "stored_answers", "roots", "main_loop", "command_line", "__init__", "hook", "__main__",
 )  # fmt: skip
 
 
@@ -660,7 +660,7 @@ REDACTING_PACKAGES = {"log", "protocol", "protocol/sdk", "features/applications"
 # Modules that create a redactor and pass it on.
 REDACTOR_CREATORS = {
     "app/wiring.py": "for a server",
-    "app/first_session.py": "for the first answers that `init` stores",
+    "app/first_answers.py": "for the first answers that `init` stores",
     "features/export/fresh_runs.py": "for a REPL without a server, whose output is not logged",
 }
 

@@ -34,7 +34,7 @@ from codriver.repls import kinds
 from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl import probe
 from codriver.repls.worker.basics import features as worker_features
-from codriver.settings import durations, model, trust
+from codriver.settings import acceptance_records, durations, model
 from codriver.tools import manifest
 from codriver.tools.calls import argument_reading, caller_slugs
 from codriver.tools.calls.arguments import ArgumentModel
@@ -248,7 +248,7 @@ def state_files() -> frozenset[str]:
     found = {codriver_paths.server_directory(workspace), codriver_paths.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
     redirect = import_module("codriver.features.page.page_redirect").redirect_file(workspace)
-    state = {codriver_paths.history_file(workspace).name, redirect.name, trust.ACCEPTANCE_FILE}
+    state = {codriver_paths.history_file(workspace).name, redirect.name, acceptance_records.ACCEPTANCE_FILE}
     own = {codriver_paths.relay_file().name, codriver_paths.hook_file(codriver_paths.relay_file()).name}
     return frozenset(
         inside | state | own | {codriver_paths.user_settings_file().name, "/".join(safe_files.SERVER_DIRECTORY)}

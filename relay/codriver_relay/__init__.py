@@ -4,10 +4,10 @@
 
     MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message per line──> codriver serve
 
-It forwards complete lines unchanged, and reconnects if the server is restarted. `reconnect` contains the main loop.
+It forwards complete lines unchanged, and reconnects if the server is restarted. `main_loop` contains the main loop.
 Each module may import only from those before it::
 
-    durations  messages  streams  safe_files  peer  target  connection  reconnect  command_line
+    durations  messages  streams  safe_files  peer  target  connection  main_loop  command_line
 
 `starter`, `stored_answers`, `roots` and `windows` are imported only when they are needed. `hook` is the program for
 clients' hooks, which needs only the modules up to `target`.

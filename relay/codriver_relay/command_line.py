@@ -6,7 +6,7 @@ import os
 import sys
 
 from codriver_relay.durations import WrongDurationError, from_environment
-from codriver_relay.reconnect import Conversation, Relay
+from codriver_relay.main_loop import Conversation, Relay
 from codriver_relay.safe_files import SERVER_DIRECTORY
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, discard_message, open_streams, print_to_stderr
 from codriver_relay.target import Target, workspace_from_port_file

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codriver_datalog.entity_store import Schema
     from codriver_datalog.rows import Rows
-from codriver_datalog.query import parse_rules
+from codriver_datalog.query_parser import parse_rules
 
 MAX_INPUT_ROWS = 100_000
 """Maximum total number of rows that the inputs of a query bind."""

@@ -27,9 +27,9 @@ from codriver_datalog.clause_readiness import find_bound_variables
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 from codriver_datalog.functions import explain_failure
-from codriver_datalog.query import parse_pull
 from codriver_datalog.query_context import Context, Scope
 from codriver_datalog.query_inputs import Inputs, read_inputs
+from codriver_datalog.query_parser import parse_pull
 from codriver_datalog.query_plan import Plan, plan_clauses
 from codriver_datalog.syntax_tree import (
     Aggregate,

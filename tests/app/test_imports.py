@@ -15,7 +15,7 @@ LATER = (
     "codriver.features.page.page_server",
     "codriver.features.page.watch_options",
     "codriver.setup",
-    "codriver_datalog.query",
+    "codriver_datalog.query_parser",
     "codriver.commands.watch",
     "codriver.features.jupyter.kernels.jupyter_adapter",
     "cryptography",

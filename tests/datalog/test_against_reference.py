@@ -14,7 +14,7 @@ from codriver_datalog.budget import Budget
 from codriver_datalog.edn import from_json
 from codriver_datalog.entity_store import EntityStore
 from codriver_datalog.errors import QueryError
-from codriver_datalog.query import parse_query, parse_rules
+from codriver_datalog.query_parser import parse_query, parse_rules
 from codriver_datalog.solve import solve
 from datalog.reference import Reference, UnboundError
 

@@ -5,7 +5,7 @@ import pytest
 from codriver.log.log_entries import ENTRY_SCHEMA, UNASSIGNED_LINE, Entry
 from codriver.log.output_log import OutputLog
 from codriver_datalog.edn import Text, read_form
-from codriver_datalog.query import parse_pull
+from codriver_datalog.query_parser import parse_pull
 from codriver_datalog.solve import pull_entity
 
 

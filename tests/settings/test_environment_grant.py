@@ -13,7 +13,7 @@ from live_server import RELAY, WAIT_S, Relayed, environ
 from other_user import needs_root
 
 from codriver.repls.launch.recipes import find_recipe
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 
 OTHER_USER = 65534
 
@@ -84,7 +84,7 @@ def run(*words, cwd):
 
 def chosen_python(workspace):
     """Return the interpreter that a server started by a client uses, and what it says about it."""
-    made = find_recipe("python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance)
+    made = find_recipe("python", workspace, {"PATH": ""}, acceptance_of=acceptance_records.environment_acceptance)
     return made.command[0], made.caution
 
 
@@ -170,10 +170,14 @@ def test_accepting_the_workspace_accepts_the_environment_named_by_the_python_set
     (workspace / "codriver.toml").write_text('python = "tools/env/bin/python"\n')
     accept(workspace)
     made = find_recipe(
-        "python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance, python="tools/env/bin/python"
+        "python",
+        workspace,
+        {"PATH": ""},
+        acceptance_of=acceptance_records.environment_acceptance,
+        python="tools/env/bin/python",
     )
     assert made.command[0] == str(other)
-    assert [state.path for state in trust.read_record(workspace).environments] == ["tools/env"]
+    assert [state.path for state in acceptance_records.read_record(workspace).environments] == ["tools/env"]
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from codriver.files import toml_file
 from codriver.files.codriver_paths import workspace_state_directory
 from codriver.repls.kinds import kinds_by_word
 from codriver.repls.launch.recipes import RecipeError, find_recipe
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 from codriver.settings.layers import SettingsError, SettingsReloader, withheld_message
 from codriver.settings.model import Settings, name_in_files
 
@@ -189,13 +189,13 @@ def test_harmless_settings_never_affect_an_acceptance(workspace, name, value):
     loaded = load_workspace_settings(workspace, environ={})
     expected = tuple(value) if isinstance(value, list) else value
     assert (loaded.settings.watch, getattr(loaded.settings, name), loaded.withheld) == (True, expected, ())
-    assert trust.environment_acceptance(workspace).is_given
+    assert acceptance_records.environment_acceptance(workspace).is_given
 
 
 def test_only_values_that_grant_access_are_stored_in_the_acceptance(workspace):
     (workspace / "codriver.toml").write_text('toolset = "full"\nrepl = ["python", "sh -c x"]\nwatch = true\n')
     accept(workspace)
-    assert dict(trust.read_record(workspace).settings) == {"repl": ("sh -c x",), "watch": (True,)}
+    assert dict(acceptance_records.read_record(workspace).settings) == {"repl": ("sh -c x",), "watch": (True,)}
 
 
 def test_an_unreadable_settings_file_suspends_the_acceptance_of_settings_and_environment(workspace):
@@ -205,18 +205,18 @@ def test_an_unreadable_settings_file_suspends_the_acceptance_of_settings_and_env
     (workspace / "codriver.toml").symlink_to(workspace.parent / "moved.toml")
     with pytest.raises(SettingsError, match=r"codriver\.toml"):
         load_workspace_settings(workspace, environ={})
-    acceptance = trust.environment_acceptance(workspace)
+    acceptance = acceptance_records.environment_acceptance(workspace)
     assert not acceptance.is_given
     assert str(workspace / "codriver.toml") in acceptance.lapsed
 
 
 def test_a_workspace_stays_accepted_until_it_is_forgotten(workspace):
-    assert not trust.is_accepted(workspace)
+    assert not acceptance_records.is_accepted(workspace)
     accept(workspace)
-    assert trust.is_accepted(workspace)
-    assert trust.revoke_acceptance(workspace)
-    assert not trust.revoke_acceptance(workspace)
-    assert not trust.is_accepted(workspace)
+    assert acceptance_records.is_accepted(workspace)
+    assert acceptance_records.revoke_acceptance(workspace)
+    assert not acceptance_records.revoke_acceptance(workspace)
+    assert not acceptance_records.is_accepted(workspace)
 
 
 def test_an_acceptance_covers_one_workspace(workspace, tmp_path):
@@ -225,16 +225,16 @@ def test_an_acceptance_covers_one_workspace(workspace, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     write_setting(other, "watch", value=True)
-    assert not trust.is_accepted(other)
+    assert not acceptance_records.is_accepted(other)
     folder = next((tmp_path / "state" / "codriver" / "workspaces").iterdir())
     folder.rename(workspace_state_directory(other))
-    assert not trust.is_accepted(other)
+    assert not acceptance_records.is_accepted(other)
     assert not load_workspace_settings(other, environ={}).settings.watch
 
 
 def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, tmp_path):
     accept(workspace)
-    record = next((tmp_path / "state").rglob(trust.ACCEPTANCE_FILE))
+    record = next((tmp_path / "state").rglob(acceptance_records.ACCEPTANCE_FILE))
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
     assert list(workspace.iterdir()) == []
@@ -244,7 +244,7 @@ def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, t
 def test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_reported(workspace, tmp_path, shape):
     write_setting(workspace, "watch", value=True)
     accept(workspace)
-    record = next((tmp_path / "state").rglob(trust.ACCEPTANCE_FILE))
+    record = next((tmp_path / "state").rglob(acceptance_records.ACCEPTANCE_FILE))
     if shape == "writable":
         record.chmod(0o666)
     elif shape == "no-json":
@@ -254,7 +254,7 @@ def test_an_unreadable_acceptance_record_suspends_both_acceptances_and_is_report
     else:
         record.unlink()
         posix_only.make_pipe(record) if shape == "pipe" else record.symlink_to("/dev/zero")
-    acceptance = trust.environment_acceptance(workspace)
+    acceptance = acceptance_records.environment_acceptance(workspace)
     assert (acceptance.is_given, str(record) in acceptance.lapsed) == (False, True)
     loaded = load_workspace_settings(workspace, environ={})
     assert not loaded.settings.watch
@@ -341,7 +341,7 @@ def test_a_running_server_applies_acceptance_at_every_reload(workspace):
     news = reloader.check()
     assert news.settings.watch
     assert reloader.withheld == ()
-    trust.revoke_acceptance(workspace)
+    acceptance_records.revoke_acceptance(workspace)
     assert reloader.check().settings.watch is Settings().watch
 
 
@@ -378,7 +378,7 @@ def test_config_show_and_doctor_name_ignored_values_and_the_command_that_accepts
 def test_init_accepts_the_workspace_it_sets_up(workspace):
     (workspace / "deps.edn").write_text("{}")
     assert run("init", "--client", "claude-code", cwd=workspace).returncode == 0
-    assert trust.is_accepted(workspace)
+    assert acceptance_records.is_accepted(workspace)
 
 
 def test_init_accepts_the_repl_it_writes_itself(workspace):
@@ -392,7 +392,7 @@ def test_init_accepts_the_repl_it_writes_itself(workspace):
 def test_init_does_not_accept_granting_settings_that_were_already_there(workspace):
     write_setting(workspace, "repl", ["sh -c x"])
     done = run("init", "--client", "claude-code", cwd=workspace)
-    assert not trust.is_accepted(workspace)
+    assert not acceptance_records.is_accepted(workspace)
     assert "sh -c x" in done.stderr
     assert "codriver trust" in done.stderr
 
@@ -400,7 +400,7 @@ def test_init_does_not_accept_granting_settings_that_were_already_there(workspac
 def test_init_accepts_nothing_in_a_dry_run_or_a_removal(workspace):
     for option in ("--dry-run", "--remove"):
         run("init", "--client", "claude-code", option, cwd=workspace)
-        assert not trust.is_accepted(workspace)
+        assert not acceptance_records.is_accepted(workspace)
 
 
 def test_no_command_runs_a_program_that_an_unaccepted_checkout_names(workspace, tmp_path):

@@ -24,7 +24,7 @@ from codriver.files.file_locks import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.repls.contract.capabilities import CAPABILITIES
 from codriver.repls.nrepl.probe import missing_capability_hint
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import known_clients
 from codriver.setup.doctor import diagnose
@@ -567,7 +567,7 @@ def test_without_a_server_a_python_without_the_projects_packages_is_reported(lau
     python.symlink_to(sys.executable)
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
     assert f"not in the project's own environment, because you have not accepted {launch.workspace}" in note.text
-    assert note.fix == trust.accept_command(launch.workspace)
+    assert note.fix == acceptance_records.accept_command(launch.workspace)
     accept(launch.workspace)
     assert of(diagnose(launch, nobody, machine), "REPLs") == []
 

@@ -8,7 +8,7 @@ import pytest
 from process_runs import write_project
 
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
-from codriver.testing.executions import RecordedExecutions, without_parameters
+from codriver.testing.executed_functions import RecordedExecutions, without_parameters
 from codriver.testing.runs import ChosenTests, OutcomeCounts, Recorded, TestFailure, TestFinished, TestReport
 from codriver.testing.test_paths import is_skipped, skipped_directories
 from codriver.testing.test_paths import test_paths as paths_of

@@ -26,7 +26,7 @@ import anyio
 
 from codriver import __version__
 from codriver.app import features
-from codriver.app.first_session import watch_languages
+from codriver.app.first_answers import watch_languages
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, run_step
 from codriver.app.wiring import build_server_parts, disk_error_reporter, history_error_actions, now_ms

@@ -21,7 +21,7 @@ from codriver import files
 from codriver.files.codriver_paths import state_directory
 from codriver.net.background_writes import BackgroundWrites
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
-from codriver.settings import layers, machine_policy, trust
+from codriver.settings import acceptance_records, layers, machine_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,7 @@ def remove_stored_lists(workspace: Path) -> None:
 
 def validity_conditions(workspace: Path) -> dict[str, object]:
     """Return everything that must be unchanged for stored lists to be valid, as JSON."""
-    stamped_files = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
+    stamped_files = (acceptance_records.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     all_files = (*layers.settings_files(workspace), *stamped_files)
     variables = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
     compared = {name: value for name, value in variables.items() if not name.endswith(EXCLUDED_VARIABLE_SUFFIX)}

@@ -18,7 +18,7 @@ import anyio
 
 from codriver import __version__
 from codriver.app import features
-from codriver.app.first_session import instructions_for
+from codriver.app.first_answers import instructions_for
 from codriver.app.hot_reload import SavedFileLoader
 from codriver.app.live_settings import enabled_skills
 from codriver.app.stored_answers import StoredLists
@@ -55,7 +55,7 @@ from codriver.repls.launch.recipes import Recipe, RecipeError, find_recipe, is_e
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_record import SessionRecord
 from codriver.repls.supervisor import ReplSupervisor
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.skills import SkillLibrary
 from codriver.testing.changed_files import changed_files
@@ -177,7 +177,7 @@ def build_server_parts(
         )  # fmt: skip
         services = _create_services(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,
-            lambda: is_user_started or trust.is_accepted(workspace), clients, tasks, durations,
+            lambda: is_user_started or acceptance_records.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
         services = replace(services, grants=grants, learn_secret=redactor.add_secret)
         features.attach_features(services, tasks)
@@ -235,7 +235,7 @@ def _find_recipe(
         embedded_recipe = find_recipe(words, workspace, os.environ, is_requested=requested, python=python)
         if grants.allows(embedded_recipe.command[0]):
             return embedded_recipe
-    acceptance_of = trust.environment_acceptance
+    acceptance_of = acceptance_records.environment_acceptance
     return find_recipe(
         words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python,
         added_kinds=features.repl_kinds(),

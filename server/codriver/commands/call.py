@@ -338,11 +338,11 @@ def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], wo
 
 
 def _not_accepted(workspace: Path) -> str:
-    from codriver.settings import trust  # noqa: PLC0415  # only needed here
+    from codriver.settings import acceptance_records  # noqa: PLC0415  # only needed here
 
-    lapsed = trust.environment_acceptance(workspace).lapsed
+    lapsed = acceptance_records.environment_acceptance(workspace).lapsed
     why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed ({lapsed})"
-    command = trust.accept_command(workspace)
+    command = acceptance_records.accept_command(workspace)
     return (
         f"nothing was run, because {why} and the command would run the project's code. Review the project, then run "
         f"`{command}`"

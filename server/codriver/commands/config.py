@@ -56,16 +56,16 @@ def config_check(*, workspace: Path) -> None:
     The exit status is 1 if anything is wrong.
     """
     from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # only this command needs it
-    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import acceptance_records  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import SettingsError, withheld_message  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     try:
         loaded = load_workspace_settings(workspace, environ=os.environ)
-        lapsed = trust.environment_lapse_reason(workspace, os.environ, loaded.settings.python)
+        lapsed = acceptance_records.environment_lapse_reason(workspace, os.environ, loaded.settings.python)
         sentences = [withheld_message(setting, workspace) for setting in loaded.withheld]
         if lapsed is not None:
-            sentences.append(trust.lapse_message(lapsed, workspace))
+            sentences.append(acceptance_records.lapse_message(lapsed, workspace))
         findings = (*loaded.warnings, *sentences)
         usable = True
     except SettingsError as error:

@@ -187,10 +187,10 @@ def _find_withheld(workspace: Path) -> tuple[tuple[WithheldSetting, ...] | None,
 
 def _revoke_acceptance(workspace: Path) -> None:
     from codriver.app import stored_answers  # noqa: PLC0415  # only needed here
-    from codriver.settings import trust  # noqa: PLC0415  # as above
+    from codriver.settings import acceptance_records  # noqa: PLC0415  # as above
 
     stored_answers.remove_stored_lists(workspace)
-    if trust.revoke_acceptance(workspace):
+    if acceptance_records.revoke_acceptance(workspace):
         echo(f"{escape_to_one_line(str(workspace))}: no longer accepted. To accept it again, run `codriver trust`")
 
 
@@ -208,8 +208,8 @@ def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> No
 
 def _store_lists(workspace: Path, report: Report) -> None:
     """Store the answers that the configured clients request first, so that their first session has the tools."""
-    from codriver.app import first_session  # noqa: PLC0415  # only needed here
+    from codriver.app.first_answers import store_first_answers  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 
     with suppress(SettingsError, OSError):  # already reported, and no server can start
-        first_session.store_first_answers(workspace, report.greetings)
+        store_first_answers(workspace, report.greetings)

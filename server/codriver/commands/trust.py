@@ -33,14 +33,14 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
 
     Exit status: 0 ok, 1 a file cannot be read or written, 2 wrong usage.
     """
-    from codriver.settings import trust  # noqa: PLC0415  # only needed here
+    from codriver.settings import acceptance_records  # noqa: PLC0415  # only needed here
 
     if remove and is_listing:
         raise click.UsageError("--remove and --list cannot be used together")
     if is_listing:
         _list_accepted()
     elif remove:
-        was_accepted = trust.revoke_acceptance(workspace)
+        was_accepted = acceptance_records.revoke_acceptance(workspace)
         echo(
             f"{escape_to_one_line(str(workspace.resolve()))}: "
             f"{'no longer accepted' if was_accepted else 'was not accepted'}"
@@ -50,9 +50,9 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
 
 
 def _list_accepted() -> None:
-    from codriver.settings import trust  # noqa: PLC0415  # only needed here
+    from codriver.settings import acceptance_records  # noqa: PLC0415  # only needed here
 
-    accepted = trust.list_accepted()
+    accepted = acceptance_records.list_accepted()
     for entry in accepted:
         echo(
             escape_to_one_line(entry.workspace)

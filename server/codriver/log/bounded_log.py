@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from codriver_datalog.eviction import BoundedStore
+from codriver_datalog.bounded_store import BoundedStore
 
 if TYPE_CHECKING:
     from codriver_datalog.entity_store import Schema, Snapshot

@@ -36,7 +36,7 @@ from codriver.log.history_reading import check_existing, max_read_bytes, read_ne
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.log_entries import ENTRY_SCHEMA, Entry
 from codriver.log.transit_format import EntryEncoder, NewerFormatError, UnreadableError
-from codriver_datalog.eviction import BoundedStore
+from codriver_datalog.bounded_store import BoundedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

@@ -24,7 +24,7 @@ from codriver_datalog.entity_store import Record, Snapshot, utf8_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codriver_datalog.eviction import BoundedStore
+    from codriver_datalog.bounded_store import BoundedStore
     from codriver_datalog.solve import QueryAnswer
 
 logger = logging.getLogger(__name__)

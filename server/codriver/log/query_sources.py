@@ -105,7 +105,7 @@ class QuerySources:
         Raises:
             QueryError: the text is not a valid query.
         """
-        from codriver_datalog.query import parse_query  # noqa: PLC0415  # delays the start, and is not needed before the first query
+        from codriver_datalog.query_parser import parse_query  # noqa: PLC0415  # delays the start, and is not needed before the first query
 
         named = tuple(rules for name, rules in self.rules.items() if name in text)
         return parse_query(text, schema=self.schema, rules=_parse_rules(named, self.schema) if named else None)
@@ -113,7 +113,7 @@ class QuerySources:
 
 @lru_cache(maxsize=4)
 def _parse_rules(strings: tuple[str, ...], schema: Schema) -> Rules:
-    from codriver_datalog.query import parse_rules  # noqa: PLC0415  # as above
+    from codriver_datalog.query_parser import parse_rules  # noqa: PLC0415  # as above
 
     known: Rules = {}
     for text in strings:

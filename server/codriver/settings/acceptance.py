@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 from codriver.settings.environments import directories_to_accept
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ def accept_workspace(workspace: Path, loaded: LoadedSettings, environ: Mapping[s
     python = loaded.settings.python
     if loaded.origins["python"].layer in {"default", "user", "workspace"}:
         python = next((str(setting.value) for setting in loaded.withheld if setting.setting == "python"), python)
-    trust.record_acceptance(workspace, loaded.granting, directories_to_accept(workspace, environ, python))
+    acceptance_records.record_acceptance(workspace, loaded.granting, directories_to_accept(workspace, environ, python))

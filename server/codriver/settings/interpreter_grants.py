@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.launch.projects import is_inside
+from codriver.settings.acceptance_records import environment_acceptance
 from codriver.settings.environments import (
     EnvironmentState,
     describe_revoking_change,
     environment_directory,
     inspect_directory,
 )
-from codriver.settings.trust import environment_acceptance
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,7 +25,7 @@ from codriver.files.toml_file import TomlFileError
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout
 from codriver.repls.launch.projects import TRUST_COMMAND
-from codriver.settings import granting, machine_policy, trust
+from codriver.settings import acceptance_records, granting, machine_policy
 from codriver.settings.model import (
     VARIABLE_PREFIX,
     Settings,
@@ -181,7 +181,7 @@ def load_settings(
     withheld: list[WithheldSetting] = []
     granted: dict[str, tuple[object, ...]] = {}
     tables = _read_or_raise(read_tables, workspace)
-    record = trust.read_record(workspace)
+    record = acceptance_records.read_record(workspace)
     for layer in _read_layers(workspace, tables, environ, overrides or {}, model):
         for given, nearest in layer.unknown.items():
             hint = f"; did you mean {nearest}?" if nearest else ""
@@ -221,7 +221,7 @@ def load_settings(
 
 def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
     """Return the message about a withheld setting, with the command that accepts it if the workspace is given."""
-    command = f"`{TRUST_COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
+    command = f"`{TRUST_COMMAND}` there" if workspace is None else f"`{acceptance_records.accept_command(workspace)}`"
     return f"{withheld} is ignored, {withheld.change}. Review the setting, then run {command}"
 
 
@@ -374,7 +374,8 @@ class SettingsReloader:
         # needs.
         self._files = settings_files(workspace)
         self._records = [
-            (trust.record_path(directory), partial(trust.read_record, directory)) for directory in self._accepting
+            (acceptance_records.record_path(directory), partial(acceptance_records.read_record, directory))
+            for directory in self._accepting
         ]
         self._read_or_raise: ReadCache[object] = ReadCache()
         self._seen = self._read_files()
@@ -425,7 +426,7 @@ class SettingsReloader:
             elif is_new:
                 changes.append(f"setting {words} takes effect now")
         self.settings = loaded.settings.model_copy(update=effective)
-        accepted = is_trust_changed and any(trust.is_accepted(directory) for directory in self._accepting)
+        accepted = is_trust_changed and any(acceptance_records.is_accepted(directory) for directory in self._accepting)
         return SettingsChange(self.settings, tuple(changes), tuple(warnings), accepted=accepted)
 
     def _read_files(self) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ from codriver.net.server_record import is_claimed, locate_server_file, read_port
 from codriver.repls import kinds
 from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_clause
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 from codriver.settings.layers import SettingsError, load_settings, withheld_message
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
@@ -165,12 +165,14 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
     for setting in loaded.withheld:
-        yield Check("settings", "note", withheld_message(setting), trust.accept_command(workspace))
+        yield Check("settings", "note", withheld_message(setting), acceptance_records.accept_command(workspace))
     if loaded.policy is not None and loaded.policy.off:
         yield _policy_check(loaded.policy)
-    lapsed = trust.environment_lapse_reason(workspace, environment.variables, loaded.settings.python)
+    lapsed = acceptance_records.environment_lapse_reason(workspace, environment.variables, loaded.settings.python)
     if lapsed is not None:
-        yield Check("acceptance", "note", trust.lapse_message(lapsed), trust.accept_command(workspace))
+        yield Check(
+            "acceptance", "note", acceptance_records.lapse_message(lapsed), acceptance_records.accept_command(workspace)
+        )
     if not loaded.warnings and not loaded.withheld:
         files_read = sorted({origin.source for origin in loaded.origins.values() if origin.source})
         yield Check("settings", "ok", f"from {', '.join(files_read)}" if files_read else "all defaults")
@@ -430,11 +432,11 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
     """
     with contextlib.suppress(SettingsError):
         chosen = load_settings(workspace, environ=environment.variables, model=model).settings.python
-        found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
+        found = find_safe_python(workspace, environment.variables, chosen, acceptance_records.environment_acceptance)
         if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
             text = f"agents' code runs in {found.path} and not in the project's own environment"
             why = f"you have not accepted {found.waits_for}" if found.lapsed is None else lapse_clause(found.lapsed)
-            yield Check("REPLs", "note", f"{text}, because {why}", trust.accept_command(found.waits_for))
+            yield Check("REPLs", "note", f"{text}, because {why}", acceptance_records.accept_command(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 

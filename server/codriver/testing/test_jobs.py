@@ -20,7 +20,7 @@ from codriver.core.evaluations import TEST_JOBS_REPL, Failure
 from codriver.core.records import Recent
 from codriver.errors import CodriverError, format_count, join_first
 from codriver.log.log_entries import UNASSIGNED_LINE, Entry
-from codriver.testing.executions import RecordedExecutions
+from codriver.testing.executed_functions import RecordedExecutions
 from codriver.testing.recordings import executed_functions
 from codriver.testing.retained_failure import FrameCode, RetainedFailure
 from codriver.testing.runs import (

@@ -10,7 +10,7 @@ from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.caller_slugs import client_slug
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.tool import Tool
-from codriver.tools.execution.test_starts import start_row
+from codriver.tools.execution.start_rows import start_row
 from codriver.tools.session_rows import running_evaluation, running_field, session_row
 
 if TYPE_CHECKING:

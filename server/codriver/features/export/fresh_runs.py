@@ -40,7 +40,7 @@ from codriver.repls.kinds import NREPL_PROTOCOL, PYTHON_KIND, REPL_KINDS, find_k
 from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.programs import join_python_modules
-from codriver.settings import machine_policy, trust
+from codriver.settings import acceptance_records, machine_policy
 from codriver.settings.layers import load_settings
 from codriver.settings.model import Settings
 from codriver.testing.plain_process import start_plain
@@ -172,7 +172,7 @@ class FreshRuns:
         if machine_policy.EVALUATION_KEY in policy.off:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
-        acceptance_of = trust.environment_acceptance
+        acceptance_of = acceptance_records.environment_acceptance
         return find_recipe(
             repl, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
             added_kinds={KERNEL_KIND: launch_kernel},
@@ -288,7 +288,7 @@ class FreshRuns:
         # Random order and the cache of failures are not useful here.
         arguments = ["-p", "no:randomly", "-p", "no:cacheprovider"]
         environment = how.env
-        is_accepted = trust.environment_acceptance(self.workspace).is_given
+        is_accepted = acceptance_records.environment_acceptance(self.workspace).is_given
         if not is_accepted:
             # Nothing from the checkout may run unless the document itself imports it. The metadata of packages in the
             # checkout could name plugins of pytest.
@@ -320,7 +320,7 @@ class FreshRuns:
             arguments=(UNITTEST_MODULE,),
             environment=how.env,
             runner="unittest",
-            is_isolated=not trust.environment_acceptance(self.workspace).is_given,
+            is_isolated=not acceptance_records.environment_acceptance(self.workspace).is_given,
             sources=sources,
         )
 

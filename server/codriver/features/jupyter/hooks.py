@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import refused
 from codriver.features.jupyter import list_cells, run_cell
-from codriver.features.jupyter.arguments import CellOfEdit, StatusArguments
+from codriver.features.jupyter.cell_arguments import CellOfEdit, StatusArguments
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest, describe_cell
 from codriver.features.jupyter.configured_kernels import check_configured_kernels, configured_kernels, configured_repls
 from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL

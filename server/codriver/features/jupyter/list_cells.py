@@ -11,7 +11,7 @@ from pydantic import Field
 from codriver import files
 from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.errors import format_count, truncate
-from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
+from codriver.features.jupyter.cell_arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook

@@ -19,7 +19,7 @@ from codriver.editing.editable_paths import NotEditableError, editable_path, pat
 from codriver.editing.file_changes import UnreadableError, read_snapshot
 from codriver.editing.vscode import find_open_editor
 from codriver.errors import RefusedError, refused, truncate
-from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
+from codriver.features.jupyter.cell_arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, content_digest
 from codriver.features.jupyter.kernel_origins import KERNEL_FILE
 from codriver.features.jupyter.list_cells import kernel_for_notebook

@@ -25,7 +25,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError, format_count, j
 from codriver.files.tree_walk import walk_files
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
-from codriver.testing.executions import without_parameters
+from codriver.testing.executed_functions import without_parameters
 from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import is_skipped, skipped_directories, test_paths
 from codriver.tools.calls.session_choice import find_serving_repl
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.editing import FileResult
     from codriver.editing.import_graph import ImportGraph
-    from codriver.testing.executions import RecordedExecutions
+    from codriver.testing.executed_functions import RecordedExecutions
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call

@@ -20,8 +20,8 @@ from codriver.tools.execution.failure_groups import failure_groups
 from codriver.tools.execution.failure_sources import MAX_DETAILED_ERRORS, failure_sources
 from codriver.tools.execution.pytest_usage_errors import describe_usage_error, is_usage_error
 from codriver.tools.execution.python_failure_rows import MAX_FRAMES, detailed_row, failure_rows
+from codriver.tools.execution.start_rows import repeat_command
 from codriver.tools.execution.test_frames import FRAMES_HINT, no_frames_reason
-from codriver.tools.execution.test_starts import repeat_command
 from codriver.tools.execution.unfinished_tests import find_unfinished_tests, stopped_run_fields
 from codriver.wire.untrusted import int_or_none, mappings_or_empty
 

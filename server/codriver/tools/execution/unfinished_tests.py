@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.errors import format_count
-from codriver.testing.executions import without_parameters
+from codriver.testing.executed_functions import without_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

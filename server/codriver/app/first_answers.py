@@ -33,7 +33,7 @@ from codriver.repls.kinds import find_kind
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.projects import suggested_repl
 from codriver.repls.launch.recipes import find_recipe
-from codriver.settings import trust
+from codriver.settings import acceptance_records
 from codriver.skills import DescribedRepl, SkillLibrary, build_instructions
 from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.gate import describe_repl_setup
@@ -90,8 +90,8 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         named=features.named_repls(settings, os.environ),
         port_files=settings.port_files,
         recipe_of=partial(
-            find_recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance,
-            is_requested=False,
+            find_recipe, workspace=workspace, environ=os.environ,
+            acceptance_of=acceptance_records.environment_acceptance, is_requested=False,
             python=settings.python, added_kinds=features.repl_kinds(),
         ),
         added_kinds=features.repl_kinds(),
@@ -196,7 +196,7 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
     missing = {name: suffixes for name, suffixes in languages.items() if name not in known}
     found = find_file_kinds(workspace, missing, max_entries=MAX_SCANNED_ENTRIES) if missing else frozenset()
     repl = suggested_repl(workspace)
-    is_accepted = trust.is_accepted(workspace)
+    is_accepted = acceptance_records.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)
     return LanguagesFound(known | found, repl, needs_trust=needs_trust, is_accepted=is_accepted)
 

@@ -8,7 +8,7 @@ import pytest
 
 from codriver.testing.runs import ChosenTests, ReportBuilder, RunFinished, RunSpec, StartState, TestFinished
 from codriver.testing.test_jobs import JobReport, TestJob
-from codriver.tools.execution.test_starts import repeat_command, start_row
+from codriver.tools.execution.start_rows import repeat_command, start_row
 
 NAMES = ("test_b.py::test_two", "test_a.py::test_one")
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from client_starts import STARTS
 
-from codriver.app import first_session, stored_answers
+from codriver.app import stored_answers
+from codriver.app.first_answers import store_first_answers
 from codriver.setup.clients import known_clients
 from codriver_relay.stored_answers import read_stored
 
@@ -39,14 +40,14 @@ def first_answers(workspace, name):
 
 @pytest.mark.parametrize("name", GREETS)
 def test_the_relay_answers_a_clients_first_lines_with_the_tools_of_a_starting_repl(workspace, name):
-    first_session.store_first_answers(workspace, GREETS.values())
+    store_first_answers(workspace, GREETS.values())
     instructions, tools = first_answers(workspace, name)
     assert "py (python, starting)" in instructions
     assert "evaluate_code" in tools
 
 
 def test_a_client_that_lists_tools_only_once_gets_the_tools_of_a_repl_in_advance(workspace):
-    first_session.store_first_answers(workspace, GREETS.values())
+    store_first_answers(workspace, GREETS.values())
     assert "symbol_info" in first_answers(workspace, "codex")[1]
     assert "symbol_info" not in first_answers(workspace, "gemini")[1]
 
@@ -58,7 +59,7 @@ def test_the_first_instructions_for_an_untrusted_project_explain_why_its_repl_is
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ntouch {workspace}/ran\n")
     program.chmod(0o700)
-    first_session.store_first_answers(workspace, GREETS.values())
+    store_first_answers(workspace, GREETS.values())
     instructions, tools = first_answers(workspace, "gemini")
     assert "nbb is stopped: " in instructions
     assert "codriver trust" in instructions
@@ -71,19 +72,19 @@ def test_the_tool_list_stored_by_a_server_is_not_overwritten(workspace):
     name, protocol = GREETS["codex"]
     mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
     stored_answers.store_client_entry(workspace, {**mine, "tools": {"tools": []}})
-    first_session.store_first_answers(workspace, GREETS.values())
+    store_first_answers(workspace, GREETS.values())
     assert first_answers(workspace, "codex") == ("mine", [])
     assert "evaluate_code" in first_answers(workspace, "opencode")[1]
 
 
 def test_changing_settings_later_invalidates_the_cached_list(workspace):
-    first_session.store_first_answers(workspace, GREETS.values())
+    store_first_answers(workspace, GREETS.values())
     (workspace / "codriver.toml").write_text('toolset = "full"\n')
     assert first_answers(workspace, "codex") is None
 
 
 def test_forgetting_the_cached_list_twice_is_harmless(workspace):
-    first_session.store_first_answers(workspace, GREETS.values())
+    store_first_answers(workspace, GREETS.values())
     stored_answers.remove_stored_lists(workspace)
     stored_answers.remove_stored_lists(workspace)
     assert first_answers(workspace, "codex") is None
