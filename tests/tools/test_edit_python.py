@@ -256,6 +256,18 @@ class TestRollback:
         assert (answer["ok"], answer["flaky"]) == (True, [f"{tests.name}::test_rate"]), answer
         assert "return 3" in shop.read_text()
 
+    def test_an_edit_that_breaks_tests_in_files_of_the_same_name_is_reverted(self, client, shop, tests):
+        text = f"from {shop.stem} import rate\n\n\ndef test_rate():\n    assert rate(None) == 2\n"
+        names = [f"{package}_{shop.stem}/test_same.py" for package in ("one", "two")]
+        for file in map(shop.parent.joinpath, names):
+            file.parent.mkdir()
+            file.with_name("pytest.ini").write_text("[pytest]\n")
+            file.write_text(text)
+        answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore")
+        assert (answer["ok"], answer["tests"]["failed"], "restored" in answer) == (False, 2, True), answer
+        assert {row["test"] for row in answer["results"]} >= {f"{name}::test_rate" for name in names}, answer
+        assert shop.read_text() == SHOP
+
     @pytest.mark.parametrize("how", ["keep", "restore"])
     def test_an_edit_is_not_ok_while_a_chosen_test_fails(self, client, shop, tests, how):
         tests.write_text(f"{tests.read_text()}\n\ndef test_wrong():\n    assert rate(None) == 8\n")

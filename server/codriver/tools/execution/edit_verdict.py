@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.testing.runs import FAILING_OUTCOMES
+from codriver.testing.executions import without_parameters
+from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -124,9 +125,15 @@ def verification_jobs(
             arguments=tuple(paths),
             sources=sources or {},
             retains_failed_process=False,
-            chosen=None,
+            chosen=_select(paths) if job.spec.chosen is not None else None,
             recorders={},
         )
         yield replace(
             job, spec=spec, limit_s=CHECK_TIME_LIMIT_S, purpose="check" if job.purpose == "tests" else job.purpose
         )
+
+
+def _select(names: Sequence[str]) -> ChosenTests:
+    """Return the selection of tests and files by name, which may be in different packages."""
+    functions = tuple(dict.fromkeys(without_parameters(name) for name in names if "::" in name))
+    return ChosenTests(functions, tuple(name for name in names if "::" not in name))
