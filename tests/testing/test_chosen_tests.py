@@ -236,10 +236,10 @@ def test_chosen_tests_of_several_packages_may_be_in_files_of_the_same_name(tmp_p
     assert ran.outcomes == {f"{files[0]}::test_a": "passed", f"{files[1]}::test_a": "failed"}
 
 
-def test_the_ids_of_tests_in_several_packages_include_their_files(tmp_path):
+def test_the_ids_of_chosen_tests_in_several_packages_include_their_files(tmp_path):
     files = {name.replace("two/tests/test_it", "two/tests/test_other"): text for name, text in PACKAGES.items()}
     names = [name for name in files if name.endswith(".py")]
-    ran = process_runs.run(write_project(tmp_path, files), *names)
+    ran = process_runs.run(write_project(tmp_path, files), *names, chosen=ChosenTests((), tuple(names)))
     assert ran.outcomes == {f"{names[0]}::test_a": "passed", f"{names[1]}::test_a": "failed"}
 
 

@@ -256,7 +256,6 @@ class EventsPlugin:
     @early
     def pytest_load_initial_conftests(self, early_config: Any) -> None:
         """Register the plugin that turns off `--pdb` after all installed plugins, so that its hook runs first."""
-        include_arguments_in_root(early_config)
         early_config.pluginmanager.register(DebuggerOptionPlugin(), "codriver-debugger-option")
 
     def write_usage_error(self, error: Any) -> None:
@@ -549,6 +548,11 @@ class ChosenPlugin:
         self.ranks = {name: rank for rank, name in enumerate(functions)}
         self.files = frozenset(files)
         self.import_mode = ""
+
+    @early
+    def pytest_load_initial_conftests(self, early_config: Any) -> None:
+        """Choose a root directory that contains all chosen files."""
+        include_arguments_in_root(early_config)
 
     @early
     def pytest_configure(self, config: Any) -> None:

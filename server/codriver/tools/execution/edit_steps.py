@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.profiles import PYTHON
 from codriver.core.requests import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -217,10 +218,15 @@ class LiveSteps:
             )
 
     async def _read_state_before(self) -> None:
-        """Record when the files were last changed and, if the edit may be reverted, the outcomes of their tests."""
+        """Record what the verdict on the edit needs to know about the files as they are before it.
+
+        This is the time of their last change, if tests may run in a REPL, and the outcomes of their tests, if the edit
+        may be reverted.
+        """
         services = self._call.services
-        find = partial(newest_change_ms, services.workspace, tuple(dialects_by_suffix()))
-        self._changed_before_ms = await services.work.files.run(self._call.client, find)
+        if any(repl.dialect != PYTHON or not repl.is_owned for repl in self._call.state.repls.values()):
+            find = partial(newest_change_ms, services.workspace, tuple(dialects_by_suffix()))
+            self._changed_before_ms = await services.work.files.run(self._call.client, find)
         if self._restores:
             self._known_before = await self._current_outcomes()
 
