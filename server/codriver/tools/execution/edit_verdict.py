@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.testing.executions import without_parameters
+from codriver.testing.executed_functions import without_parameters
 from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 
 if TYPE_CHECKING:
