@@ -540,6 +540,18 @@ def test_a_directory_without_a_repl_is_explained_with_advice(tmp_path):
         assert not [word for word in ("capability", "session", "list_sessions", "is in use") if word in output]
 
 
+def test_a_configured_repl_that_was_not_started_is_explained_with_advice(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("repl = ['python']\n")
+    with serving(tmp_path, "--repl", "none") as live:
+        output = live.run("status").stdout
+        assert "repl = ['python'] is started together with the server" in output
+        assert "codriver init" not in output
+        live.run("stop")
+        assert live.run("eval", "--start", "6 * 7").stdout == "42\n"
+        live.run("stop")
+
+
 def test_an_unknown_repl_fails_the_start_before_it_is_announced(tmp_path):
     done = run(tmp_path, "serve", "--repl", "nothing", "--port", "0")
     assert (done.returncode, done.stdout) == (1, "")

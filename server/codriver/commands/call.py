@@ -304,11 +304,20 @@ def list_repls(connection: client.Connection) -> list[dict[str, Any]]:
 
 def no_repl_message(workspace: Path) -> str:
     """Explain that no REPL is running in a workspace, and how to start one for its project."""
-    from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
+    from codriver.app.workspace_settings import load_workspace_settings  # noqa: PLC0415  # only needed here
+    from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # as above
+    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 
+    try:
+        configured = load_workspace_settings(workspace, environ=os.environ).settings.repl
+    except SettingsError:  # reported by `codriver config check`
+        configured = ()
     project = next(iter(find_projects(workspace)), None)
     why = "no REPL is connected, because none is running in this workspace. The server starts one on its own only for"
     found = "start an nREPL in the workspace, which the server finds within a second"
+    if configured and "none" not in configured:
+        why = f"no REPL is connected. repl = {list(configured)} is started together with the server, and only if no"
+        return f"{why} nREPL is running then. Run `codriver stop`, so that the next server starts it, or {found}"
     if project is None:
         named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"
         return f"{why} Python, Basilisp, or a directory without sources in another language. {named}, or {found}"

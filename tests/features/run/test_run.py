@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import platform
+import pty
 import shlex
 import signal
 import subprocess
@@ -105,6 +106,25 @@ def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live
         assert (row["phase"], row["generation"]) == ("connected", 1)
         assert shop.end() == 3, "the exit status is the program's"
         until(lambda: not rows(client, "shop"), "the ended program to be forgotten")
+
+
+def test_variables_of_an_interactive_prompt_are_shared(live, client):
+    """The main thread of the program waits in the C function that reads a line from the terminal."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(live.workspace)
+        os.execvpe(CODRIVER[0], [*live.run_command("--name", "prompt"), sys.executable], live.environ)
+    try:
+        until(lambda: b">>>" in os.read(terminal, 4096), "the prompt")
+        os.write(terminal, b"orders = [1, 2]\n")
+        until(lambda: [row["phase"] for row in rows(client, "prompt")] == ["ready"], "the program to be listed")
+        code = "import __main__, time\nwhile not hasattr(__main__, 'orders'): time.sleep(0.1)\norders"
+        answer = client.call("evaluate_code", code=code, replSessionKey="prompt")
+        assert answer.get("result") == "[1, 2]", answer
+    finally:
+        os.write(terminal, b"exit()\n")
+        os.close(terminal)
+        os.waitpid(pid, 0)
 
 
 @either_process_table
