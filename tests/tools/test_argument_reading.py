@@ -113,6 +113,8 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
     ("tool", "written", "meant"),
     [
         ("load_file", "path", "filePath"),
+        ("status", "filePath", "file"),
+        ("run_tests", "filePath", "paths"),
         ("load_file", "file_path", "filePath"),
         ("load_file", "file", "filePath"),
         ("load_file", "session", "replSessionKey"),

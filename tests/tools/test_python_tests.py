@@ -205,7 +205,17 @@ def test_a_run_whose_process_ends_early_lists_the_tests_that_did_not_finish(live
     file.unlink()
     assert (answer["ok"], answer["exitStatus"], answer["unfinished"]) == (False, 3, 2)
     assert answer["notFinished"] == ["test_exits.py"]
-    assert "ended with status 3" in answer["message"]
+    assert answer["message"] == (
+        "the process ended with status 3 before the test run had finished, while test_exits.py::test_exits was running"
+    )
+
+
+def test_a_run_that_pytest_exit_ends_after_a_failure_returns_the_reason(live, client):
+    file = live.workspace / "test_stops.py"
+    file.write_text("import pytest\n\ndef test_one(): assert 0\n\ndef test_two(): pytest.exit('no database')\n")
+    answer = client.call("run_tests", paths=["test_stops.py"])
+    file.unlink()
+    assert (answer["failed"], answer["problem"]) == (1, "pytest.exit ended the run: no database"), answer
 
 
 def test_the_time_limit_stops_a_run_and_names_the_running_test(client):

@@ -61,6 +61,8 @@ def test_an_untrusted_project_names_the_python_it_uses_until_it_is_trusted(tmp_p
             refused = client.call(tool, **given)
             assert refused["reason"] == "capability-missing", refused
             assert TRUST.format(workspace) in refused["hint"]
+            assert refused["message"].endswith(", so nothing was written") == (tool == "edit_files"), refused
+        assert (workspace / "app.py").read_text() == "answer = 42\n"
         assert run("trust").returncode == 0
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the project's own REPL")
         (row,) = client.call("list_sessions")["sessions"]

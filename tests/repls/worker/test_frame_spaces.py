@@ -127,6 +127,11 @@ def test_an_unknown_frame_is_refused_with_the_number_of_frames(failed):
     assert parts["message"] == "there is no frame 9: the error has 3 frames, and 0 is the innermost"
 
 
+def test_a_frame_is_refused_if_there_was_no_error(python):
+    (parts,) = texts(at(python, 0, "1"), "codriver/error")
+    assert parts["message"] == "there is no frame to evaluate in, because no error with frames has occurred"
+
+
 def test_code_is_evaluated_in_frames_of_generators_and_modules(python):
     python.evaluate("def gen():\n    y = 1\n    yield 1 / 0")
     python.evaluate("next(gen())")

@@ -41,6 +41,7 @@ Position: TypeAlias = tuple[str | int, ...]
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
     {
         "path": ("filePath", "paths", "file"),
+        "filePath": ("paths", "file"),
         "file": ("filePath", "paths"),
         "file_path": ("filePath", "paths", "file"),
         "filename": ("filePath", "file"),

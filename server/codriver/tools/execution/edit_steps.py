@@ -194,12 +194,24 @@ class LiveSteps:
                     hint="Start a REPL (see list_sessions), or omit test and onFailure.",
                 )
         if self._tests and (of_python := [file for file in files if file.endswith(PYTHON_SUFFIX)]):
-            arguments = TestArguments(paths=of_python[:1], who=self._given_who)
-            location = await choose_test_location(self._call, arguments, self._who)
+            location = await self._find_test_location(of_python[0])
             if isinstance(location, TestEnvironment) and len(of_python) == len(files):
                 await self._check_tests(location, files)
         if self._tests:
             await self._read_state_before()
+
+    async def _find_test_location(self, file: str) -> TestEnvironment | Target:
+        """Return where the Python tests for an edited file run.
+
+        Raises:
+            RefusedError: they cannot run.
+        """
+        arguments = TestArguments(paths=[file], who=self._given_who)
+        try:
+            return await choose_test_location(self._call, arguments, self._who)
+        except CapabilityMissingError as error:
+            message = f"{error.message}, so nothing was written"
+            raise CapabilityMissingError(error.capability, error.hint, message=message) from error
 
     async def _check_tests(self, environment: TestEnvironment, edited: Sequence[str]) -> None:
         """Check that the files of the requested Python tests exist or may be created by the edits.

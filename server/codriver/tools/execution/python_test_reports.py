@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from codriver.errors import join_first
 from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_size, leading_rows
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.evaluations import Evaluation
-    from codriver.testing.runs import Interruption, RunError
+    from codriver.testing.runs import Interruption, RunError, TestReport
     from codriver.testing.test_jobs import JobReport
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
@@ -201,7 +202,7 @@ def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[
     elif job.status == "interrupted":
         fields["reason"] = "interrupted"
     elif error is not None and not report.failures:
-        fields |= _error_fields(error, call.services.workspace)
+        fields |= _error_fields(error, call.services.workspace) | _death_fields(report, "message")
     elif report.exit_status == NO_TESTS_STATUS:
         fields |= {
             "reason": "no-tests",
@@ -210,7 +211,10 @@ def _failure_fields(call: Call, job: Evaluation, job_report: JobReport) -> dict[
         }
     else:
         fields["reason"] = "tests-failed"
-        fields |= {"problem": error.message} if error is not None else {}
+        if error is not None:
+            fields |= {"problem": error.message} | _death_fields(report, "problem")
+        elif report.interruption is not None and report.interruption.reason:
+            fields["problem"] = f"pytest.exit ended the run: {report.interruption.reason}"
     if (job.status == "interrupted" or error is not None) and (unfinished := find_unfinished_tests(report)):
         fields |= {"unfinished": len(unfinished), "notFinished": list(test_files(unfinished)[:MAX_NAMED_FILES])}
     if job.status == "interrupted" and report.interruption is not None:
@@ -228,6 +232,13 @@ def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
         reason = "capability-missing"
     hint = error.hint or "See the last lines of stdout."
     return {"reason": reason, "message": error.message, "hint": hint}
+
+
+def _death_fields(report: TestReport, key: str) -> dict[str, object]:
+    """Return the field `key`, which names the test that was running when the process ended, if one was."""
+    if report.error is None or report.error.kind != "died" or not report.running:
+        return {}
+    return {key: f"{report.error.message}, while {join_first(report.running, MAX_NAMED_FILES)} was running"}
 
 
 def _no_tests_message(job_report: JobReport) -> str:

@@ -121,8 +121,10 @@ class FrameSpaces:
         """Return the namespace for a frame, creating it on first use.
 
         Raises:
-            FrameError: the error has fewer frames.
+            FrameError: there is no error, or it has fewer frames.
         """
+        if not frames:
+            raise FrameError("there is no frame to evaluate in, because no error with frames has occurred")
         if not 0 <= number < len(frames):
             raise FrameError(f"there is no frame {number}: the error has {len(frames)} frames, and 0 is the innermost")
         if number not in self._of:
