@@ -170,6 +170,14 @@ def test_other_assignments_must_be_replaced_as_text(name, words):
     assert words in refused(VALUES, ReplaceDef(name, f"{name} = 9"))[0]
 
 
+def test_an_insertion_next_to_a_missing_definition_is_refused_with_the_meaning_of_name():
+    message = refused(VALUES, InsertDef("total", "def total(): ..."))[0]
+    assert message.startswith("there is no definition named total")
+    assert message.endswith(
+        "For insert_def, name is an existing definition. Without name, code is added to the end of the file"
+    )
+
+
 def test_an_unparsable_file_must_be_corrected_as_text():
     assert "the file does not parse at line 1" in refused("def f(:\n", Append("x = 1"))[0]
 

@@ -106,6 +106,13 @@ def test_a_definition_removed_from_the_file_is_removed_from_the_module(client, s
     assert evaluate(client, "hasattr(shop, 'Order'), shop.rate(1)") == "(False, 2)"
 
 
+def test_the_answer_names_decorators_that_were_removed_with_a_definition(client, shop):
+    shop.write_text(SHOP.replace("def rate", "@staticmethod\n@callable\ndef rate"))
+    answer = edit(client, shop, RATE)
+    assert answer["notes"] == ["rate no longer has @staticmethod, @callable: code has no decorators"], answer
+    assert "notes" not in edit(client, shop, {**RATE, "code": "@callable\ndef rate(order):\n    return 4"})
+
+
 def test_a_refused_edit_lists_valid_names_and_changes_nothing(client, shop):
     refused = edit(client, shop, RATE, {**HALF, "name": "Ordr"}, load=True)
     assert refused["reason"] == "edits-refused"

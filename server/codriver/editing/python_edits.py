@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply_python_edits"]
 
+NO_ANCHOR_HINT = ". For insert_def, name is an existing definition. Without name, code is added to the end of the file"
+"""End of the message about an insertion next to a definition that does not exist."""
 MODULE_LEVEL_BLANK_LINES = 2
 """Number of blank lines between the definitions in a module."""
 
@@ -119,7 +121,7 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
         raise EditFailedError(EditError("the new text is blank. Pass the code to insert"))
     if isinstance(edit, Append) or edit.name is None:
         return _insertion(source, code, len(source.lines), "", MODULE_LEVEL_BLANK_LINES, number)
-    found = source.find(edit.name, edit.line)
+    found = source.find(edit.name, edit.line, missing=NO_ANCHOR_HINT)
     if edit.side == "in":
         return _append_to_class(source, found, code, number)
     at = _comment_start(source, found) if edit.side == "before" else _comment_end(source, found.last, found.margin)

@@ -144,8 +144,10 @@ class PythonSource:
                     return inner[len(outer) :]
         return ""
 
-    def find(self, name: str, line: int | None) -> Definition:
+    def find(self, name: str, line: int | None, *, missing: str = "") -> Definition:
         """Return the definition with this name. If there are several, `line` selects one.
+
+        `missing` is added to the message if there is none.
 
         Raises:
             EditFailedError: there is no such definition, or more than one.
@@ -153,7 +155,7 @@ class PythonSource:
         found = [definition for definition in self.definitions if definition.name == name]
         found = found or [assignment for assignment in self.assignments if assignment.name == name]
         if not found:
-            raise EditFailedError(EditError(self._missing_message(name)))
+            raise EditFailedError(EditError(self._missing_message(name) + missing))
         matching = [candidate for candidate in found if line is None or candidate.first <= line <= candidate.last]
         if len(matching) == 1:
             return self._require_separate_lines(matching[0])

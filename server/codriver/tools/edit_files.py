@@ -26,6 +26,7 @@ from codriver.tools.execution.edit_loads import edit_unseen_by_watchers
 from codriver.tools.execution.edit_steps import LiveSteps, restore_files, restored_fields
 from codriver.tools.guarded_edits import find_refusal_reason
 from codriver.tools.ledgers.file_edits import is_made_by
+from codriver.tools.removed_decorators import removed_decorator_notes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -243,7 +244,9 @@ async def _record_and_describe(
     who = call.who(arguments.who)
     found = call.services.ledger.tests.pop_differences(who)
     of_features = await collect_edit_notes(call, edited_files(call, who, outcome.files))
-    if notes := [*call.services.editor.pop_recovery_notes(), *found, *of_features]:
+    find_removed = partial(removed_decorator_notes, outcome.files, arguments.edits)
+    removed = await call.services.work.files.run(call.client, find_removed) if not arguments.is_undo else []
+    if notes := [*call.services.editor.pop_recovery_notes(), *removed, *found, *of_features]:
         fields["notes"] = notes
     return rows, fields
 
