@@ -1,6 +1,7 @@
 """The retained process of a failed run, which answers queries about the failure."""
 
 import sys
+from functools import partial
 
 import anyio
 import process_runs
@@ -76,6 +77,28 @@ def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
 
     anyio.run(use_retained, project, use)
     assert (project / "exited").exists()
+
+
+@pytest.mark.slow
+def test_code_in_a_frame_does_not_query_the_database_that_replaced_the_test_database(tmp_path, environment):
+    settings = (
+        "SECRET_KEY = 'k'\nINSTALLED_APPS = ['django.contrib.auth', 'django.contrib.contenttypes']\n"
+        "DATABASES = {'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': 'development.sqlite3',\n"
+        "                         'TEST': {'NAME': 'test.sqlite3'}}}\n"
+    )
+    tests = (
+        "import pytest\nfrom django.contrib.auth.models import User\n\n"
+        "@pytest.mark.django_db\ndef test_users():\n    count = User.objects.count()\n    assert count == 1\n"
+    )
+    configuration = "[pytest]\nDJANGO_SETTINGS_MODULE = settings\npythonpath = .\n"
+    write_project(tmp_path, {"settings.py": settings, "test_users.py": tests, "pytest.ini": configuration})
+
+    async def use(retained, _ran):
+        assert (await retained.evaluate("count", 0, timeout_s=30))["value"] == "0"
+        failed = await retained.evaluate("User.objects.count()", 0, timeout_s=30)
+        assert "Django no longer uses the test database" in failed["error"]
+
+    anyio.run(partial(use_retained, tmp_path, use, python=environment("3.12", "django", "pytest-django")))
 
 
 def test_the_process_is_stopped_between_queries(project):

@@ -43,6 +43,7 @@ class FailureKeeper:
         self._nodeid = ""
         self._frames: list[FrameType] = []
         self._frame_values: list[dict[str, Any]] = []
+        self._databases: dict[str, str] = {}
         self._spaces = FrameSpaces()
         self.obstacle = ""
         """The reason why there are no frames to retain, if that is known before the end."""
@@ -53,6 +54,7 @@ class FailureKeeper:
             self._nodeid = nodeid
             self._frames = [frame for frame, _ in test_frames(trace)]
             self._frame_values = frame_values(trace)
+            self._databases = database_names()
 
     def discard(self, nodeid: str) -> None:
         """Discard the stored failure of a test, because the test is run again."""
@@ -68,6 +70,7 @@ class FailureKeeper:
         if obstacle:
             self._events.write("not-kept", reason=obstacle)
             return
+        refuse_queries_of_replaced_databases(self._databases)
         self._events.write("kept", nodeid=self._nodeid, frames=self._frame_values)
         number = 0
         while True:
@@ -129,6 +132,33 @@ class FailureKeeper:
         finally:
             space.write_back()
         return {"value": "" if value is None else repr(value)}
+
+
+def database_names() -> dict[str, str]:
+    """Return the name of Django's database for each alias, or an empty dict if Django is not set up."""
+    module = sys.modules.get("django.db")
+    if module is None:
+        return {}
+    try:
+        return {alias: str(module.connections[alias].settings_dict["NAME"]) for alias in module.connections}
+    except Exception:  # the settings are missing or invalid
+        return {}
+
+
+def refuse_queries_of_replaced_databases(previous: dict[str, str]) -> None:
+    """Make Django refuse queries of databases whose names differ from those in `previous`.
+
+    When a run ends, Django destroys its test databases and uses the databases in the settings again. SQLite's
+    connections to a database in memory remain open, but code could close them.
+    """
+    for alias, name in database_names().items():
+        if previous.get(alias) != name:
+            sys.modules["django.db"].connections[alias].execute_wrappers.append(_refuse_query)
+
+
+def _refuse_query(*_: object) -> None:
+    """Refuse a query. Django calls this function instead of executing the query."""
+    raise RuntimeError("Django no longer uses the test database, so this query could use the database in the settings")
 
 
 def stop_obstacle(pid: int) -> str:
