@@ -38,6 +38,7 @@ TABLES = (
     "combinations",
     "mixtures",
     "assortments",
+    "branches",
     "departments",
     "dependents",
 )

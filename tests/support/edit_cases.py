@@ -101,11 +101,11 @@ def with_expected(edits, **names):
     return [replace(edit, expects=expected.get(edit.name, edit.expects)) for edit in edits]
 
 
-def edits_of(prefix, text, rows, *, others=None, needs=(), edited="m", setup="", hold=""):
+def edits_of(prefix, text, rows, *, others=None, needs=(), edited="m", setup="", hold="", use=""):
     """Return the edits of a program: rows of a name, the old and new text, expressions, and optional arguments."""
     found = []
     for name, old, new, probe, *more in rows:
-        words = {"others": others or {}, "needs": needs, "edited": edited, "setup": setup, "hold": hold}
+        words = {"others": others or {}, "needs": needs, "edited": edited, "setup": setup, "hold": hold, "use": use}
         words.update(more[0] if more else {})
         words["more"] = tuple(words.get("more", ()))
         words["then"] = tuple(map(tuple, words.get("then", ())))

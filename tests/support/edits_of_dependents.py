@@ -217,6 +217,49 @@ LISTED = "LIMIT = 3\ndef load(*parts):\n    return [part.size for part in parts]
 WRAPPED = "import functools\ndef audit(level=1):\n    def decorate(function):\n        @functools.wraps(function)\n        def wrapper(*args):\n            return level, function(*args)\n        wrapper.level = level\n        return wrapper\n    return decorate\n"
 AUDITED = "from n import audit\nclass Worker:\n    @audit()\n    def rest(self):\n        return 'rest'\n"
 SIGNED = "import inspect\nROUTES = {}\ndef route(path):\n    def keep(function):\n        ROUTES[path] = str(inspect.signature(function))\n        return function\n    return keep\n@route('/a')\ndef a(size=1):\n    return size\n"
+HOOK_TABLE = """\
+TABLE = {}
+def on(*names, order=0):
+    def add(function):
+        for name in names:
+            TABLE.setdefault(name, []).append((order, function))
+            TABLE[name].sort(key=lambda pair: pair[0])
+        function.names = names
+        return function
+    return add
+def fire(name):
+    return [function() for _, function in TABLE.get(name, [])]
+"""
+PLAIN_TABLE = HOOK_TABLE.replace("        function.names = names\n", "")
+HOOKED = "from n import on\n@on('start')\ndef a():\n    return 'a'\n@on('start', order=1)\ndef b():\n    return 'b'\n"
+GRADES = """\
+import enum, functools
+RATES = {'a': 1}
+class Grade(enum.Enum):
+    J = 'j', RATES['a']
+    S = 's', 5
+    def __init__(self, label, rate):
+        self.label, self.rate = label, rate
+@functools.lru_cache(None)
+def yearly(grade):
+    return grade.rate * 12
+def pay(grade):
+    return grade.rate
+TABLE = {grade.name: pay(grade) for grade in Grade}
+ONE = pay(Grade.J)
+"""
+GRADED = """\
+import functools
+from grades import Grade, pay
+@functools.lru_cache(None)
+def monthly(grade):
+    return grade.rate * 3
+class Person:
+    grade = Grade.J
+    def pay(self):
+        return pay(self.grade)
+PAID = Person().pay()
+"""
 ALL = [
     Edit("a default of a decorator that fills an imported defaultdict", CONNECTED, "RANK = 1", "RANK = 2", "[(rank, f.__name__) for rank, f in m.HANDLERS['a']], m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
     Edit("a factory of an imported defaultdict", CONNECTED, "defaultdict(list)", "defaultdict(list, b=[])", "sorted(m.HANDLERS), m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
@@ -264,4 +307,10 @@ ALL = [
     Edit("values that are updated by name", LEVELS, "limit=3", "limit=4", "m.CONF"),
     Edit("a name less that is updated", LEVELS, "limit=3, ", "", "m.CONF"),
     Edit("a registered function that a factory copies", COPIED, "@filter_\ndef a", "@filter_\ndef b():\n    return 2\n@filter_\ndef a", "sorted(m.ENV), m.LOG.made", {"n": FILTERS}, edited="n"),
+    Edit("an order of a hook whose results are kept", HOOKED + "import n\nSTARTED = n.fire('start')\n", "order=1", "order=-1", "m.STARTED, n.fire('start')", {"n": PLAIN_TABLE}),
+    Edit("how hooks are sorted whose results are kept elsewhere", "import hooked, n\nSTARTED = n.fire('start')\n", "pair[0])", "-pair[0])", "m.STARTED, n.fire('start')", {"n": PLAIN_TABLE, "hooked": HOOKED}, edited="n"),
+    Edit("a decorator less that has set an attribute", HOOKED, "@on('start')\n", "", "n.fire('start')", {"n": HOOK_TABLE}, expects="reported"),
+    Edit("an attribute of a member that a function reads", GRADES, "'a': 1", "'a': 2", "m.yearly(m.Grade.J), m.TABLE, m.ONE", use="m.yearly(m.Grade.J)"),
+    Edit("an attribute of a member that a method elsewhere reads", GRADED, "J = 'j', RATES['a']", "J = 'j', 7", "m.monthly(m.Grade.J), m.PAID", {"grades": GRADES}, edited="grades", use="m.monthly(m.Grade.J)"),
+    Edit("a constructor of members", GRADES, "label, rate\n", "label, rate * 2\n", "m.yearly(m.Grade.J), m.TABLE, m.ONE", use="m.yearly(m.Grade.J)"),
 ]  # fmt: skip

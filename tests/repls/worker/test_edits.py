@@ -10,6 +10,7 @@ import sys
 
 import edits_of_applications
 import edits_of_assortments
+import edits_of_branches
 import edits_of_classes
 import edits_of_combinations
 import edits_of_commits
@@ -47,6 +48,7 @@ EVERY = rounds(6, 36)
 TABLES = {
     "values": edits_of_values.ALL[::EVERY],
     "assortments": edits_of_assortments.ALL[::EVERY],
+    "branches": [*edits_of_branches.KINDS, *edits_of_branches.ALL[len(edits_of_branches.KINDS) :: 2 * EVERY]],
     "classes": edits_of_classes.ALL[::EVERY],
     "combinations": edits_of_combinations.ALL[::EVERY],
     "frameworks": edits_of_frameworks.ALL[::EVERY],

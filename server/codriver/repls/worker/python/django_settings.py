@@ -1,10 +1,10 @@
-"""Find the settings that Django has copied from a settings module and no longer reads from it."""
+"""Find what Django has used when it was set up: copied settings, and the `ready` methods of applications."""
 
 from __future__ import annotations
 
 import sys
 
-from ..basics.definition_access import ABSENT
+from ..basics.definition_access import ABSENT, space_of
 from .equal_values import is_alike
 from .stored_attributes import instance_dict_of, module_dict
 
@@ -44,3 +44,14 @@ def outdated_settings(has_changed: Callable[[str, str], bool]) -> Iterator[tuple
             yield home, name, f"`django.conf.settings.{name}` keeps its previous value until the process restarts"
         elif name in SETUP_SETTINGS:
             yield home, name, "Django has already used the previous value, and reads the setting again after a restart"
+
+
+def outdated_applications(has_changed: Callable[[str, str], bool]) -> Iterator[tuple[str, str, str]]:
+    """Yield the module, the name and the reason for each changed application class whose `ready` has already run."""
+    registry: Any = getattr(sys.modules.get("django.apps"), "apps", None)
+    for config in list(registry.app_configs.values()) if registry is not None else ():
+        kind = type(config)
+        parts = [f"{kind.__name__}.{part}" for part in ("=", "ready()")]
+        if "ready" in space_of(kind) and any(has_changed(kind.__module__, part) for part in parts):
+            why = "Django has already called the method, and calls it again only after a restart"
+            yield kind.__module__, f"{kind.__name__}.ready", why

@@ -12,6 +12,7 @@ import types
 
 from ..basics.definition_access import ABSENT, space_of
 from .remembered_names import is_plain_value
+from .stored_attributes import attribute_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ def is_enum(kind: object) -> bool:
     """Return whether an object is an enumeration with members."""
     library: Any = sys.modules.get("enum")
     return library is not None and issubclass(type(kind), library.EnumMeta) and bool(space_of(kind)["_member_map_"])
+
+
+def names_of_member_attributes(kind: object) -> set[str]:
+    """Return the names of the attributes that `__init__` or `__new__` of an enumeration gives to its members."""
+    members = space_of(kind)["_member_map_"].values() if is_enum(kind) else ()
+    return {name for member in members for name in attribute_dict(member) if name[:1] != "_"}
 
 
 def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from .live_functions import LRU_CACHE_TYPE
 from .stored_attributes import instance_dict_of, module_dict
 
 TYPE_CHECKING = False
@@ -17,6 +18,17 @@ def clear_url_caches(modules: Iterable[str], has_changed: Callable[[str, str], b
     urls: Any = sys.modules.get("django.urls")
     if urls is not None and any(has_changed(name, "urlpatterns") for name in modules):
         urls.clear_url_caches()
+
+
+def clear_kinds_of_dependencies() -> None:
+    """Make FastAPI check again which dependencies are generators or asynchronous.
+
+    Source: the functions with `lru_cache` in `dependencies/models.py` of FastAPI 0.165, which has no public function.
+    """
+    library: Any = sys.modules.get("fastapi.dependencies.models")
+    for value in list(module_dict(library).values()) if library is not None else ():
+        if type(value) is LRU_CACHE_TYPE:
+            value.cache_clear()
 
 
 def clear_openapi_schemas(modules: Iterable[str]) -> None:

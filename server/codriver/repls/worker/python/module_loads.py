@@ -16,7 +16,7 @@ from .admin_models import renew_admin_models
 from .assigned_modules import AssignedModules
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
-from .django_settings import outdated_settings
+from .django_settings import outdated_applications, outdated_settings
 from .edits.load_steps import LoadStep
 from .edits.member_updates import PREVIOUS_MEMBER_REASON
 from .edits.minimal_load import MinimalLoad
@@ -25,7 +25,12 @@ from .enum_members import is_enum
 from .follow_failures import Reporting, explain_unfollowed_change
 from .follow_up.followers import Followers
 from .holders import find_holder_paths, is_in_use
-from .library_caches import clear_openapi_schemas, clear_url_caches, renew_celery_applications
+from .library_caches import (
+    clear_kinds_of_dependencies,
+    clear_openapi_schemas,
+    clear_url_caches,
+    renew_celery_applications,
+)
 from .load_records import MAX_PARSED_BYTES
 from .name_changes import are_versions_of_class
 from .receiver_order import sort_receivers
@@ -170,6 +175,7 @@ class ModuleLoad:
         self._followers = Followers(minimal, self._drift, name, self._undo)
         try:
             steps = minimal.update_functions(self._followers)
+            clear_kinds_of_dependencies()
         except Exception as error:
             self.report_failure(explain_unfollowed_change(error) + "; the whole file ran")
             self._minimal = self._followers = None
@@ -223,8 +229,8 @@ class ModuleLoad:
             with Reporting(self.report_failure):
                 complete()
         with Reporting(self.report_failure):
-            for owner, part, why in outdated_settings(followers.changes.has_changed):
-                followers.reports.lasting.append((owner, part, why))
+            for find_outdated in (outdated_settings, outdated_applications):
+                followers.reports.lasting += find_outdated(followers.changes.has_changed)
         with Reporting(self.report_failure):
             for changed, source, before in renewed:  # what dependents have bound again after its importers were updated
                 self.renewed += self._renew_importers(changed, source, before)

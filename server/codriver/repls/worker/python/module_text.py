@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from .enum_members import names_of_member_attributes
 from .statements import BLOCK_STATEMENTS, FUNCTION_NODES, SourceText, assigned_names, imported_names, line_range
 
 TYPE_CHECKING = False
@@ -125,6 +126,7 @@ class Text:
             yield from (bound_name for words, bound_name in _names_imported_by(node) if not names.isdisjoint(words))
         elif isinstance(node, ast.ClassDef):
             yield node.name
+            yield from names_of_member_attributes(self.space.get(node.name))
             lines = self.source.lines
             for inner in node.body:
                 first, last = line_range(inner)

@@ -55,6 +55,7 @@ class NameChanges:
         self._filled: set[tuple[str, str]] = set()
         self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._subclasses: dict[int, set[int]] = {}
+        self._members: dict[int, dict[str, dict[str, Any]]] = {}
         self.remember_classes(module)
 
     def close(self) -> None:
@@ -82,6 +83,8 @@ class NameChanges:
                 ]
                 if is_enum(kind):
                     space["_member_names_"] = list(space["_member_names_"])
+                    members = space["_member_map_"].items()
+                    self._members[id(kind)] = {name: attribute_dict(member) for name, member in members}
 
     def remember_module(self, name: str) -> None:
         """Store the names in another module before they change."""
@@ -176,7 +179,7 @@ class NameChanges:
             changed = (code_name for _, code_name in self.codes)
             return any(code_name.endswith(name + "()") for code_name in changed) or any(
                 self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
-                if name[1:] in space or name[1:] in space_of(kind)
+                if name[1:] in space or name[1:] in space_of(kind) or id(kind) in self._members
             )  # fmt: skip
         if name == "**":
             return self.has_changed_names(module)
@@ -290,6 +293,8 @@ class NameChanges:
 
     def _has_attribute_changed(self, kind: Any, name: str) -> bool:
         first, _, rest = name.partition(".")
+        if id(kind) in self._members and self._has_member_changed(kind, first, rest):
+            return True
         for base in order_of(kind):
             known = self._classes.get(id(base))
             if known is None:
@@ -307,6 +312,20 @@ class NameChanges:
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
         return False
+
+    def _has_member_changed(self, kind: Any, name: str, attribute: str) -> bool:
+        """Return whether an attribute of an enumeration's member has changed in place, or any if `attribute` is "".
+
+        If no member has this name, it is the name of an attribute of any member.
+        """
+        before, members = self._members[id(kind)], space_of(kind)["_member_map_"]
+        if name not in before and name not in members:
+            return any(self._has_member_changed(kind, member, name) for member in before.keys() & members.keys())
+        if name not in before or name not in members:
+            return False
+        old, now = before[name], attribute_dict(members[name])
+        names = {attribute} if attribute else {*old, *now} - {"__objclass__", "_sort_order_"}
+        return any(not is_alike(old.get(each, ABSENT), now.get(each, ABSENT)) for each in names)
 
     def has_stored_signature(self, effects: Effects) -> bool:
         """Return whether a value stores a function with a changed signature, which a library reads when it is used."""

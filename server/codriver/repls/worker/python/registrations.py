@@ -202,7 +202,11 @@ class Registrations:
 
     def registry_ids(self) -> set[int]:
         """Return the ids of the named objects, and of the collections in their attributes."""
-        return self.named_objects() | set(self._registries())
+        return self.named_objects() | self.collection_ids()
+
+    def collection_ids(self) -> set[int]:
+        """Return the ids of the collections in the workspace's modules, in their classes and in their objects."""
+        return set(self._registries())
 
     def are_watched(self, keys: set[int]) -> bool:
         """Return whether any of these ids belong to collections.

@@ -165,6 +165,11 @@ class SharedRegistries:
         return {registry.text.name for registry in self._found.values()}
 
     @property
+    def module_sources(self) -> list[Text]:
+        """Return the sources of the modules that create the registries."""
+        return list({registry.text.name: registry.text for registry in self._found.values()}.values())
+
+    @property
     def ids(self) -> set[int]:
         """Return the ids of the registries, and of the collections in their attributes."""
         found = set(self._found)

@@ -249,7 +249,11 @@ class RefillPlanner:
         elif is_decorated_again and any(
             called_name(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
-            if find_task(self.edited.space.get(old.name)) is not None:
+            task = find_task(self.edited.space.get(old.name))
+            if task is not None:
+                self.followers.changes.record_filled({id(task.app)})
+                if not new.node.decorator_list:
+                    self.plan.stays.append((new.name, "the task is still registered"))
                 return
             why = "the previous effects of the decorators are not undone"
             is_weak = self.followers.signatures.are_decorators_of_libraries(old.node) and not has_registration_id(
@@ -261,8 +265,17 @@ class RefillPlanner:
             self.followers.reports.report_not_updated(
                 new.name, new.node, "registrations made when the previous class was created are not undone"
             )
+        elif DECORATORS in change.parts and self._no_longer_fills(change, fills):
+            self.plan.stays.append((new.name, "the effects of the previous decorators are not undone"))
         elif is_decorated_again or BASES in change.parts or is_decorated_otherwise(self.edited, change):
             self.followers.registrations.watch_sizes(old.name, old.node, new.node)
+
+    def _no_longer_fills(self, change: Change, fills: set[int]) -> bool:
+        """Return whether an edited definition was added to a registry to which its decorators do not add it now."""
+        if change.new is None:
+            return False
+        now = self.followers.analysis.decorator_effects(change.new.node, self.followers.text.space).fills
+        return not (fills - now).isdisjoint(self.followers.registrations.collection_ids())
 
     def _has_registered(self, change: Change) -> bool:
         """Return whether the previous statement had an effect that the new statement does not replace."""

@@ -10,6 +10,7 @@ import sys
 import types
 
 from ...basics.definition_access import defining_module_name, is_class, order_of, space_of
+from ..enum_members import is_enum
 from ..stored_attributes import attribute_dict, module_dict
 from .abstract_values import UNKNOWN_ROOTS, Value, either, roots_of
 from .effects import class_read, function_read
@@ -58,6 +59,8 @@ class AttributeAccess:
         found = unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN_OBJECT
         is_data_descriptor = self.workspace.has_function(unbound_attribute(type(found), "__set__"))
         if attributes is not UNKNOWN_OBJECT and not is_data_descriptor:
+            if is_enum(type(live)):
+                self.found.reads.add(class_read(type(live), f"{attribute_dict(live).get('_name_')}.{name}"))
             return Value(
                 roots_of(attributes) | owner.roots,
                 attributes,
@@ -91,7 +94,7 @@ class AttributeAccess:
             is_shadowed = owner.live is UNKNOWN_OBJECT and (owner.attributes is None or name in owner.attributes)
             if is_class(found) and not is_shadowed:  # such as `kind = int`, which is called as `self.kind()`
                 return Value(roots_of(found) | owner.roots, found)
-        if owner.kind is None:
+        if owner.kind is None or is_enum(owner.kind):
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
 

@@ -262,6 +262,8 @@ class LibraryCalls:
                 kind = argument.kind
                 if is_class(kind) and not is_class(argument.live) and self.workspace.has_class(kind):
                     self.found.read_class(kind)
+            if name == "task":  # Celery calls `gen_task_name`
+                self.library.read_callbacks(owner)
             self.found.record_addition(owner.roots)
             return Value(owner.roots)
         self.library.read_callbacks(owner)

@@ -38,16 +38,17 @@ class LibraryReads:
     def read_arguments(self, function: Value, expression: ast.AST, every: list[Value]) -> None:
         """Record what a library reads from functions and classes that are passed to it."""
         owner = function.bound
-        called = function.live if function.live is not UNKNOWN_OBJECT else None if owner is None else owner.kind
-        library = library_of(called)
+        live = function.live if function.live is not UNKNOWN_OBJECT else None if owner is None else owner.kind
+        library = library_of(live)
         method = expression.attr if isinstance(expression, ast.Attribute) else ""
         for argument in every if library in SIGNATURE_READING_LIBRARIES else ():
             self.read_signature(argument.live)
         for argument in every if library == "flask" or method.startswith("register") else ():
             deferred = attribute_dict(argument.live).get(DEFERRED_ATTRIBUTE) if argument.live is not None else None
             for recorded in deferred if type(deferred) is list else ():
-                if self.workspace.has_function(recorded):
-                    self.found.reads.add(function_read(recorded, "()"))
+                called = attribute_dict(recorded).get("__wrapped__", recorded)  # `record_once` wraps it
+                if self.workspace.has_function(called):
+                    self.found.reads.add(function_read(called, "()"))
         for argument in every if method in CONFIGURATION_READING_METHODS else ():
             if is_class(argument.live):
                 self.found.read_class(argument.live)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import sys
 
 from ...basics.definition_access import ABSENT, is_class, order_of, qualified_name
+from ..celery_tasks import find_task
 from ..effects.pure_calls import is_registry_class
 from ..equal_values import is_equal_without_caches
+from ..registrations import REGISTRY_TYPES
 from ..statements import CLASS, DECORATORS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
+from ..stored_attributes import module_dict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from ..effects.analysis import Analysis
     from ..module_text import Text
     from ..registrations import Registrations
+    from ..statements import Statement
     from .later_entries import LaterEntries
     from .module_code import ModuleCode
     from .module_sources import ModuleSources
@@ -67,6 +72,7 @@ class ChangedWords:
                     self.words.add(parts[0])
                 if statement.kind == CLASS or statement.owner:
                     self.words.update(self._related_classes(statement))
+                self.words.update(self._names_of_filled(statement))
                 if statement.kind not in (FUNCTION, CLASS) or statement.node.decorator_list:
                     self.words.update(self._filled_names(statement.node, self.sources.text))
         for statement in comparison.moved:
@@ -175,6 +181,19 @@ class ChangedWords:
                     more = self._filled_names(node, text) - found
                     found |= more
                     is_growing = is_growing or bool(more)
+        return found
+
+    def _names_of_filled(self, statement: Statement) -> set[str]:
+        """Return the names of collections that a function may fill, or of the Celery application of a task."""
+        if statement.kind != FUNCTION:
+            return set()
+        names = {node.id for node in ast.walk(statement.node) if isinstance(node, ast.Name)}
+        space = self.sources.text.space
+        found = {name for name in names if type(space.get(name)) in REGISTRY_TYPES}
+        task = find_task(space.get(statement.name))
+        if task is not None:
+            spaces = [module_dict(sys.modules[name]) for name in [*self.sources.loads] if name in sys.modules]
+            found |= {name for each in spaces for name, value in list(each.items()) if value is task.app}
         return found
 
     def _filled_names(self, node: Any, text: Text) -> set[str]:

@@ -60,9 +60,11 @@ class DecoratorFollowUp:
                 )
         elif not self.changes.is_affected(effects):
             return
-        if len(node.decorator_list) == 1 and find_task(text.space.get(node.name)) is not None:
+        task = find_task(text.space.get(node.name))
+        if len(node.decorator_list) == 1 and task is not None:
             with renewing_task(text.space, node.name, self.undo):
                 is_applied = self.apply_again(text, node)
+            self.changes.record_filled({id(task.app)})
             if not is_applied:
                 self.reports.report(text, node, f"the decorators used {self.changes.cause(effects)}, which has changed")
         elif self.only_connects(text, node) and self.changes.has_only_changed_classes(effects):

@@ -115,6 +115,8 @@ class Followers:
             return
         words |= self.shared_registries.find(self._minimal.edited.comparison.changes, self.sources.old_text, self.text)
         self._dependents.roots = self.shared_registries.modules - {self.name}
+        for text in self.shared_registries.module_sources:
+            text.statements_mentioning(words)  # adds the functions that read a registry
         words |= self.names.names_filled_by_decorators(self.sources.old_text, words)
         self.names.compare_values(self.drift.deferred.names_in(self.name))
 

@@ -10,9 +10,8 @@ from ...basics.definition_access import space_of
 from ..edits.signature_updates import without_body
 from ..edits.statement_syntax import dotted_name
 from ..equal_values import is_alike
-from ..live_functions import annotation_attribute, count_instances_by_class
+from ..live_functions import LRU_CACHE_TYPE, annotation_attribute, count_instances_by_class
 from ..stored_attributes import attribute_dict
-from .retained_objects import LRU_CACHE_TYPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ class FunctionFollowUp:
             before = annotation_attribute(function)
             self.signatures.annotate(function, made, text.space.get(node.name))
             self.undo.record_undo(setattr, function, *before)
+            self.changes.codes.add((text.name, function.__qualname__ + "(...)"))
         return True
 
     def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:

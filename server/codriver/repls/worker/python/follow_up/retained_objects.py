@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import collections
-import functools
 import sys
 
 from ...basics.definition_access import ABSENT, defining_module_name, order_of, qualified_name
 from ..enum_members import is_enum
 from ..equal_values import find_slots, has_only_attributes, is_alike, is_part_of, stores_more
+from ..live_functions import LRU_CACHE_TYPE
 from ..rebuilds import refers_to_function
 from ..registrations import REGISTRY_TYPES
 from ..shared_registries import definition_key, definitions_in, unwrap
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from .module_sources import ModuleSources
     from .run_time_entries import RunTimeEntries
 
-LRU_CACHE_TYPE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
-"""The type of the functions that `lru_cache` returns."""
 REFILLED_TYPES = (
     *REGISTRY_TYPES,
     collections.Counter,
