@@ -208,6 +208,17 @@ def test_a_bare_name_is_found_in_the_files_of_the_workspace(client, live):
     assert about(client, "*SHELF_of")["names"] == ["warehouse.shelves.shelf_of(item) :1"]
 
 
+def test_installed_packages_in_the_workspace_are_not_searched_for_undefined_names(client, live):
+    packages = live.workspace / ".venv" / "lib" / "site-packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    (packages / "installed_library.py").write_text("def packed(height): return height\n")
+    code = f"import sys; sys.path.append({str(packages)!r}); packed(3)"
+    failed = client.call("evaluate_code", code=code)
+    client.call("evaluate_code", code=f"sys.path.remove({str(packages)!r})")
+    assert failed["error"]["class"] == "NameError", failed
+    assert not any("packed is defined" in note for note in failed.get("notes", ())), failed
+
+
 def test_an_undefined_name_is_reported_with_the_import_from_the_workspace_that_defines_it(client, live):
     (live.workspace / "pallets.py").write_text("def stacked(height): return height\n")
     failed = client.call("evaluate_code", code="stacked(3)")

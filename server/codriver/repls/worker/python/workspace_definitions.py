@@ -59,6 +59,8 @@ def _source_files() -> Iterator[tuple[str, str]]:
     for root in roots:
         if root != workspace and not root.startswith(workspace + os.sep):
             continue
+        if not SKIPPED_DIRECTORIES.isdisjoint(os.path.relpath(root, workspace).split(os.sep)):
+            continue  # the packages of an environment inside the working directory
         for directory, names, files in os.walk(root):
             if ENVIRONMENT_FILE in files or (directory != root and directory in seen):
                 names.clear()
