@@ -210,6 +210,17 @@ def test_a_run_whose_process_ends_early_lists_the_tests_that_did_not_finish(live
     )
 
 
+def test_a_conftest_that_does_not_find_the_source_directory_is_reported_with_a_way_to_find_it(live, client):
+    for name, text in {"src/depot.py": "", "checks/conftest.py": "import depot\n", "checks/test_it.py": ""}.items():
+        (live.workspace / name).parent.mkdir(exist_ok=True)
+        (live.workspace / name).write_text(text)
+    answer = client.call("run_tests", paths=["checks"])
+    shutil.rmtree(live.workspace / "checks")
+    shutil.rmtree(live.workspace / "src")
+    assert "No module named 'depot'" in answer["message"]
+    assert answer["hint"].startswith("Only the REPL imports from src. Install the project"), answer
+
+
 def test_a_run_that_pytest_exit_ends_after_a_failure_returns_the_reason(live, client):
     file = live.workspace / "test_stops.py"
     file.write_text("import pytest\n\ndef test_one(): assert 0\n\ndef test_two(): pytest.exit('no database')\n")

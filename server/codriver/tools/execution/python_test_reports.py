@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -71,6 +72,8 @@ SILENT_OPTIONS: Final = frozenset({
     "--pdb",
 })  # fmt: skip
 """pytest options that do not request output on the terminal."""
+MISSING_MODULE_PATTERN: Final = re.compile(r"No module named '(?P<name>\w+)")
+"""Matches Python's message about a module that was not found. Source: CPython's `Lib/importlib/_bootstrap.py`."""
 STILL_RUNNING_HINT: Final = "the run continues. get_evaluation waits for it, and interrupt_evaluation stops it"
 """Hint about a test run that continues after its call."""
 
@@ -230,7 +233,7 @@ def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
     reason = "bad-arguments" if error.kind == "usage" else "evaluation-failed"
     if error.kind.startswith(("no-", "old-")):
         reason = "capability-missing"
-    hint = error.hint or "See the last lines of stdout."
+    hint = error.hint or _missing_source_hint(error.message, workspace) or "See the last lines of stdout."
     return {"reason": reason, "message": error.message, "hint": hint}
 
 
@@ -239,6 +242,17 @@ def _death_fields(report: TestReport, key: str) -> dict[str, object]:
     if report.error is None or report.error.kind != "died" or not report.running:
         return {}
     return {key: f"{report.error.message}, while {join_first(report.running, MAX_NAMED_FILES)} was running"}
+
+
+def _missing_source_hint(message: str, workspace: Path) -> str:
+    """Return a hint if a module was not found that is in the directory `src`, where only the REPL finds it."""
+    found = MISSING_MODULE_PATTERN.search(message)
+    if found is None or not any((workspace / "src" / f"{found['name']}{end}").exists() for end in ("", ".py")):
+        return ""
+    return (
+        f"Only the REPL imports from src. Install the project, set pytest's pythonpath, or pass "
+        f'env: {{"PYTHONPATH": "{workspace / "src"}"}}.'
+    )
 
 
 def _no_tests_message(job_report: JobReport) -> str:
