@@ -149,6 +149,31 @@ def test_the_name_selects_the_serving_process_and_its_successor_after_a_restart(
         assert client.call("evaluate_code", code="1", replSessionKey=str(reloads.process.pid))["result"] == "1"
 
 
+TEST_ENVIRONMENT = """\
+import os, sys
+def test_environment():
+    price = 2
+    found = {name: os.environ.get(name) for name in ("RUN_MAIN", "CODRIVER_RUN", "PYTHONPATH", "GIVEN")}
+    assert found == {"RUN_MAIN": None, "CODRIVER_RUN": None, "PYTHONPATH": "more", "GIVEN": "by the user"}
+    assert "codriver_program" not in sys.modules
+    assert price == 3
+"""
+
+
+def test_tests_run_with_the_interpreter_and_the_initial_variables_of_a_program(live, client):
+    (live.workspace / "test_environment.py").write_text(TEST_ENVIRONMENT)
+    given = {"GIVEN": "by the user", "PYTHONPATH": "more"}
+    with program(live, RELOADER, "reloads.py", environ=given) as reloads:
+        session = {"replSessionKey": "reloads"}
+        assert client.call("evaluate_code", code="LIVES", **session)["result"] == f"[{reloads.first[1]}]"
+        answer = client.call(
+            "run_tests", paths=["test_environment.py"], args=["-x", "-p", "no:cacheprovider"], **session
+        )
+        assert answer["failed"] == 1, answer
+        (failure,) = answer["results"]
+        assert "assert 2 == 3" in failure["message"], answer
+
+
 RELOADED_STOCK = """\
 import os
 A = 2

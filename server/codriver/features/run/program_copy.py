@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 PROGRAM_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 """Limits for reading one of the program's files."""
+COPIES_DIRECTORY: Final = "run"
+"""The name of the directory in the user's cache that contains the copies."""
+PACKAGE_NAME: Final = "codriver_program"
+"""The name of the package in a copy."""
 PROGRAM_DIRECTORY: Final = Path(__file__).with_name("program")
 """The directory of the program that runs in the user's processes."""
 WORKER_DIRECTORY: Final = Path(__file__).parents[2] / "repls" / "worker"
@@ -39,7 +43,7 @@ def prepare_program() -> Path:
     digest = hashlib.sha256()
     for name, data in sources.items():
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    parent = cache_directory() / "run"
+    parent = cache_directory() / COPIES_DIRECTORY
     make_private_directory(parent)
     check_private(parent)
     directory = parent / digest.hexdigest()[:16]
@@ -59,13 +63,18 @@ def prepare_program() -> Path:
     return directory
 
 
+def is_program_copy(directory: Path) -> bool:
+    """Return whether `prepare_program` of any version of Codriver created a directory."""
+    return directory.parent.name == COPIES_DIRECTORY and (directory / PACKAGE_NAME).is_dir()
+
+
 def _read_sources() -> Mapping[str, bytes]:
     """Return the contents of the files to copy, by their relative paths."""
     found = {
         "sitecustomize.py": PROGRAM_DIRECTORY / "sitecustomize.py",
-        "codriver_program/answer.py": PROGRAM_DIRECTORY / "answer.py",
+        f"{PACKAGE_NAME}/answer.py": PROGRAM_DIRECTORY / "answer.py",
         **{
-            f"codriver_program/worker/{path.relative_to(WORKER_DIRECTORY).as_posix()}": path
+            f"{PACKAGE_NAME}/worker/{path.relative_to(WORKER_DIRECTORY).as_posix()}": path
             for path in sorted(WORKER_DIRECTORY.rglob("*.py"))
         },
     }

@@ -143,11 +143,12 @@ def read_runs(workspace: Path) -> list[Run]:
         names = sorted(os.listdir(parent))  # noqa: PTH208  # called before evaluations
     except OSError:
         return []
-    found = [run for name in names if (run := _read(parent / name)) is not None]
+    found = [run for name in names if (run := read_run(parent / name)) is not None]
     return sorted(found, key=lambda run: (run.started_ms, run.pid))
 
 
-def _read(directory: Path) -> Run | None:
+def read_run(directory: Path) -> Run | None:
+    """Return the run of a directory, or None if it is missing, invalid or not private."""
     try:
         check_private(directory)
         record = json.loads(files.read(directory / RECORD_NAME, RECORD_RULES))

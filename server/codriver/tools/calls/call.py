@@ -106,6 +106,13 @@ class CallHooks:
     """Called with each file that the caller of this name changed, reverted, or reported as changed."""
     process_of: Mapping[str, Callable[[str], int | None]] = field(default_factory=lambda: MappingProxyType({}))
     """Functions, by protocol, that return the process serving a REPL at a location other than a port. They block."""
+    variables_of: Mapping[str, Callable[[Path, str], Mapping[str, str] | None]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """Functions, by protocol, that return the environment variables with which a REPL's program was started.
+
+    They are called with the workspace and the REPL's location, and return None if they are unknown. They block.
+    """
     status_subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
     """Additional values of `about` in `status`."""
     loadable: tuple[Callable[[str, Path], bool], ...] = ()

@@ -34,6 +34,7 @@ def merge_hooks(every: tuple[CallHooks, ...]) -> CallHooks:
         guards=tuple(guard for hooks in every for guard in hooks.guards),
         changed=tuple(hook for hooks in every for hook in hooks.changed),
         process_of={protocol: find for hooks in every for protocol, find in hooks.process_of.items()},
+        variables_of={protocol: find for hooks in every for protocol, find in hooks.variables_of.items()},
         status_subjects={name: subject for hooks in every for name, subject in hooks.status_subjects.items()},
         loadable=tuple(loadable for hooks in every for loadable in hooks.loadable),
         evaluation_parts={name: read for hooks in every for name, read in hooks.evaluation_parts.items()},

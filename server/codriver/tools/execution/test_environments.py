@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.core.state import Repl
-    from codriver.tools.calls.call import Call
+    from codriver.tools.calls.call import Call, CallHooks
 
 PROC_DIRECTORY: Final = Path("/proc")
 """The directory in which Linux describes running processes."""
@@ -83,23 +83,21 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
         return None
     if not await call.services.work.files.run(call.client, call.services.may_run_files):
         return None
-    hooks = call.services.hooks
-    read = partial(_read_environment, repl, profile.process_id, call.services.workspace, hooks.process_of)
+    read = partial(_read_environment, repl, profile.process_id, call.services.workspace, call.services.hooks)
     return await call.services.work.files.run(call.client, read)
 
 
-def _read_environment(
-    repl: Repl, process_id: int, workspace: Path, process_of: Mapping[str, Callable[[str], int | None]]
-) -> TestEnvironment | None:
+def _read_environment(repl: Repl, process_id: int, workspace: Path, hooks: CallHooks) -> TestEnvironment | None:
     """Read the environment of the process that serves a REPL.
 
-    Returns None if the process belongs to another user or does not serve the REPL. Reads files, so it blocks.
+    Returns None if the process belongs to another user or does not serve the REPL, or if the variables with which its
+    program was started are unknown. Reads files, so it blocks.
     """
     process_directory = PROC_DIRECTORY / str(process_id)
     with suppress(OSError, ValueError):
         if not (
             is_mine(process_directory.stat().st_uid)
-            and (repl.is_owned or _serves(process_id, repl.address or "", process_of))
+            and (repl.is_owned or _serves(process_id, repl.address or "", hooks.process_of))
         ):
             return None
         pairs = [word.partition(b"=") for word in _read_strings(process_directory / "environ") if b"=" in word]
@@ -109,6 +107,10 @@ def _read_environment(
         root = repl.profile.project_root if repl.profile is not None else None
         is_inside = bool(root) and Path(root or "").is_relative_to(workspace) and Path(root or "").is_dir()
         directory = Path(root or "") if is_inside else workspace
+        protocol, location = split_address(repl.address or "")
+        if (find := hooks.variables_of.get(protocol)) is not None and not repl.is_owned:
+            found = find(workspace, location)
+            return None if found is None else TestEnvironment(python, directory, found)
         return TestEnvironment(python, directory, variables)
     return None
 
