@@ -13,8 +13,7 @@ from codriver.tools.calls import hooks
 MAX_CALLS = 2
 """Of functions of a feature, by the base, for one evaluation. They find out that there is nothing to do."""
 CALLED = {"handoff": 2, "jupyter": 1, "run": 2}
-"""`handoff` stores the code for notes on conflicts, `jupyter` checks for a cell, and `run` for programs, before
-and after it."""
+"""`handoff` stores the code for notes on conflicts, `jupyter` checks for a cell, and `run` twice for programs."""
 CALLED_WITHIN = {"handoff": 2, "run": 1}
 """Calls of the features' own functions by those."""
 
