@@ -26,7 +26,7 @@ UNANSWERABLE_REASON = "the code is waiting for input, but its client has disconn
 
 @dataclass(frozen=True)
 class _Unwanted:
-    """An evaluation to stop because its client has disconnected, and the reason."""
+    """An evaluation that must be stopped because its client has disconnected."""
 
     evaluation: Evaluation
     why: str

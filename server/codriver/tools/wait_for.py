@@ -93,7 +93,7 @@ class _Wait:
         self._notes: list[str] = []
 
     def on_growth(self, _line: int) -> None:
-        """Wake up the wait, because a log has grown."""
+        """Wake up the task that is waiting, because a log has grown."""
         self._grown.set()
 
     @property

@@ -1,4 +1,4 @@
-"""Record who edited which file, and name the last editor other than the reader in notes about outdated modules."""
+"""Record who edited which file, so that notes about outdated modules can name another caller who edited them last."""
 
 from __future__ import annotations
 

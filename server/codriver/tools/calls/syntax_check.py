@@ -157,7 +157,7 @@ def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
 
 
 def check_brackets(code: str) -> ReadResult:
-    """Read Lisp code to its end.
+    """Return the forms of Lisp code, after checking that its brackets are balanced.
 
     Raises:
         RefusedError: the code has a syntax error or too many forms.

@@ -27,10 +27,10 @@ CALL_TIMEOUT_S: Final = 10.0
 
 
 class KernelAccess:
-    """Gives companions, the parts of features that work with one REPL, access to a connected Python kernel.
+    """Gives companions access to a connected Python kernel.
 
-    Kernels report the output of a thread as output of the expression that started the thread, even after the expression
-    has ended.
+    A companion is the part of a feature that works with one REPL. Kernels report the output of a thread as output of
+    the expression that started the thread, even after the expression has ended.
     """
 
     dialect = "python"
