@@ -269,7 +269,7 @@ def test_oversized_notebooks_of_four_clients_neither_block_others_nor_leak_memor
             listed = victim.answer(light)["result"]["structuredContent"]
             assert still_waits(victim, "hungry")
             reported += [element.answer(identity)["result"]["structuredContent"] for element, identity in calls[1:]]
-        assert listed["cells"] == ["0 code x"]
+        assert listed["cells"] == ["0 code [not run] x"]
         assert {answer["reason"] for answer in reported} == {"file-unreadable"}
         assert all("heavy.ipynb is not a notebook" in answer["message"] for answer in reported)
         assert memory_mib(live) - before < 250
@@ -292,7 +292,7 @@ def test_a_notebook_with_many_cells_is_listed_while_others_are_answered(live, vi
         until(lambda: still_waits(victim, "hungry"), "the call to be there")
         assert victim.request("ping")["result"] == {}
         answer = hungry.answer(listing)["result"]["structuredContent"]
-    assert (answer["count"], answer["cells"][0]) == (20_000, "0 code x")
+    assert (answer["count"], answer["cells"][0]) == (20_000, "0 code [not run] x")
     assert f"{20_000 - len(answer['cells'])} more" in answer["notes"][0]
 
 
