@@ -6,6 +6,7 @@ import ast
 import textwrap
 from typing import TYPE_CHECKING, Final
 
+from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.editing.python_source import DEFINITION_NODES, PythonSource
 from codriver.errors import join_first
 from codriver_lisp.errors import EditFailedError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MAX_NAMED_DECORATORS: Final = 3
 """Maximum number of decorators named in a note."""
-PYTHON_SUFFIX: Final = ".py"
 
 
 def removed_decorator_notes(files: Sequence[FileResult], edits: Sequence[EditArguments]) -> list[str]:
@@ -28,11 +28,12 @@ def removed_decorator_notes(files: Sequence[FileResult], edits: Sequence[EditArg
     """
     notes = []
     for result in files:
-        for index in result.done if result.change.path.suffix == PYTHON_SUFFIX else ():
+        for index in result.done if result.change.path.suffix in PYTHON_SUFFIXES else ():
             edit = edits[index]
             if edit.type == "replace_def" and (removed := _removed_decorators(result, edit)):
                 notes.append(
-                    f"{edit.name} no longer has {join_first(removed, MAX_NAMED_DECORATORS)}: code has no decorators"
+                    f"{edit.name} no longer has {join_first(removed, MAX_NAMED_DECORATORS)}, because the new code "
+                    "has no decorators"
                 )
     return notes
 

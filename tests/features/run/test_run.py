@@ -543,7 +543,7 @@ def test_a_caller_of_another_repl_receives_one_note_about_a_program_that_was_sta
         assert "notes" not in caller.call("evaluate_code", code="1 + 1", replSessionKey="py", detail=False)
         with program(live, SHOP):
             evaluate = partial(caller.call, "evaluate_code", code="object() and 'ORDERS' in globals()", detail=False)
-            note = "in py; replSessionKey shop selects the running program shop"
+            note = "this ran in py, not in the running program shop. To use the program, pass replSessionKey shop"
             answers = [{}]
             until(lambda: answers.append(evaluate()) or note in answers[-1].get("notes", []), "the note")
             assert answers[-1]["result"] == "False"

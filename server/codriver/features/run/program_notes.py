@@ -24,7 +24,8 @@ async def running_program_notes(call: Call, evaluation: Evaluation) -> list[str]
     notes = call.services.delivered.repls
     unused = await programs.find_unused(lambda run: notes.may_be_new(evaluation, run))
     return [
-        f"in {repl.key}; replSessionKey {member.named.key} selects the running program {member.run.name}"
+        f"this ran in {repl.key}, not in the running program {member.run.name}. To use the program, pass "
+        f"replSessionKey {member.named.key}"
         for member in unused
         if notes.is_new(evaluation, member.run.directory.name)
     ]
