@@ -19,7 +19,6 @@ from codriver.editing.file_changes import (
     too_many_lines_reason,
 )
 from codriver.editing.file_languages import (
-    DEFAULT_ENCODING,
     HY_SUFFIX,
     NO_LANGUAGES,
     ApplyText,
@@ -28,7 +27,13 @@ from codriver.editing.file_languages import (
     apply_file_edits,
     check_inserted_text,
     check_new_text,
+)
+from codriver.editing.source_encoding import (
+    BOM,
+    DEFAULT_ENCODING,
+    NOT_TEXT_ENCODING_REASON,
     detect_encoding,
+    display_name,
 )
 from codriver.errors import format_count, refused
 from codriver_lisp.edit import EditEffect, RefusedEdits
@@ -63,11 +68,7 @@ The number is small, so a change among repeated lines may be displayed a few lin
 MAX_COMPARED_LINES = 20_000
 """Maximum number of lines for which the smallest difference is computed."""
 
-BOM = b"\xef\xbb\xbf"
-"""The byte order mark of UTF-8."""
 BOM_CHARACTER = "\ufeff"
-NOT_TEXT_ENCODING_REASON = "which is not a text encoding. Declare the actual encoding, such as UTF-8"
-"""End of a message about an encoding that Python knows but cannot use to decode a file."""
 MAX_ERRORS_IN_MESSAGE = 5
 """Maximum number of errors in a refusal's message. The field `problems` contains all of them."""
 MAX_ERRORS_WITH_CONTEXT = 20
@@ -309,8 +310,7 @@ def _decode(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[b
     except EditFailedError as error:
         words = f"{name}: {error}"
     except UnicodeDecodeError as error:
-        display_name = "UTF-8" if encoding == DEFAULT_ENCODING else encoding
-        words = f"{name} is not valid {display_name}: the byte at offset {len(bom) + error.start} is invalid"
+        words = f"{name} is not valid {display_name(encoding)}: the byte at offset {len(bom) + error.start} is invalid"
     except (LookupError, UnicodeError):  # `hex` is the first, and `undefined` the second
         words = f"{name} declares {encoding}, {NOT_TEXT_ENCODING_REASON}"
     if is_replaced:

@@ -1,15 +1,12 @@
-"""Edit files by language: decode them, change their text, and check the result.
+"""Edit files by language: change their text, and check the result.
 
-Lisp files are decoded as UTF-8, and Python files with the encoding declared in their first lines. In any file, a string
-that occurs once can be replaced, leaving every other byte unchanged. The edits to a file are applied in order, each to
-the result of the previous one. Line endings in the string match line endings of any kind in the file. Source: PEP 263.
+In any file, a string that occurs once can be replaced, leaving every other byte unchanged. The edits to a file are
+applied in order, each to the result of the previous one. Line endings in the string match any line endings in the file.
 """
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -20,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.editing import python_edits
 from codriver.editing.code_fragment import CodeFragment
-from codriver.editing.editable_paths import LISP_SUFFIXES, PYTHON_SUFFIXES
+from codriver.editing.editable_paths import LISP_SUFFIXES
 from codriver.editing.python_edits import InsertDef, PythonEdit, ReplaceDef
 from codriver.editing.python_source import PythonSource, TooLongError, describe_syntax_error, parse_python
+from codriver.editing.source_encoding import is_python
 from codriver.errors import truncate
 from codriver_lisp import edit as lisp_edits
 from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits, TextEdit
@@ -251,31 +249,10 @@ FileEdit = TextEdit | PythonEdit | ReplaceText
 
 HY_SUFFIX: Final = ".hy"
 """Suffix of a Hy file."""
-DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
 """A function that returns the text of a file after string edits, or the errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 """An empty mapping, for a server whose features add no languages."""
-
-
-def is_python(path: Path) -> bool:
-    """Return whether a file is Python, judging by its suffix."""
-    return path.suffix.lower() in PYTHON_SUFFIXES
-
-
-def detect_encoding(path: Path, data: bytes) -> str:
-    """Return the encoding of a file, not counting its byte order mark.
-
-    Raises:
-        EditFailedError: the file declares an unknown encoding, or two encodings.
-    """
-    if not is_python(path):
-        return DEFAULT_ENCODING
-    try:
-        found = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
-    except SyntaxError as error:
-        raise EditFailedError(EditError(f"the file's encoding cannot be determined: {error.msg}")) from error
-    return DEFAULT_ENCODING if found == "utf-8-sig" else found
 
 
 def apply_file_edits(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.errors import format_count, refused
 from codriver.repls.contract.queries import LastError
 from codriver.tools.answers.answer_budget import cut_to_head, default_budget
-from codriver.tools.answers.source_lines import excerpt
+from codriver.tools.answers.source_lines import excerpt, split_lines
 from codriver.tools.execution.source_files import read_source
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def describe_location(call: Call, target: Target, text: str) -> dict[str, 
     else:
         return None
     path = call.services.workspace / file
-    lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
+    lines = split_lines(await call.services.work.files.run(call.client, partial(read_source, path)))
     # For the first line of a function, return all of it, and for any other line the code near it.
     is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITION_PREFIXES)
     most = default_budget(call) if is_definition else MAX_WHOLE_CHARACTERS

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.editing.python_source import DEFINITION_NODES, PythonSource
+from codriver.editing.source_encoding import decode_source
 from codriver.errors import join_first
 from codriver_lisp.errors import EditFailedError
 
@@ -44,7 +45,7 @@ def _removed_decorators(result: FileResult, edit: EditArguments) -> list[str]:
     if "@" in code:
         return []
     try:
-        before = PythonSource((result.change.before.data or b"").decode("utf-8-sig"), compiles=False)
+        before = PythonSource(decode_source(result.change.path, result.change.before.data or b""), compiles=False)
         node = before.find(edit.name or "", edit.line).node
         new = ast.parse(code).body
     except (EditFailedError, SyntaxError, ValueError, RecursionError):

@@ -20,7 +20,7 @@ import anyio
 from codriver import files
 from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.profiles import NON_LISP_DIALECTS
-from codriver.editing.file_languages import is_python
+from codriver.editing.source_encoding import is_python
 from codriver.errors import CodriverError, join_first
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codriver.editing.source_encoding import decode_with_replacement
 from codriver.files import last_write_ns
 from codriver.repls.contract.events import LOAD_IT_SUFFIX
 from codriver.tools.answers.drift_notes import may_be_file_of_module
@@ -26,7 +27,13 @@ def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[Ed
     found = []
     for result in results:
         change = result.change
-        edit = Edit(who, call.client, call.services.now(), _text(change.before.data), _text(change.after))
+        edit = Edit(
+            who,
+            call.client,
+            call.services.now(),
+            _text(change.path, change.before.data),
+            _text(change.path, change.after),
+        )
         found.append(call.services.ledger.file_edits.add(change.path, result.display_path, edit))
     return found
 
@@ -36,12 +43,10 @@ def record_written_file(call: Call, who: str, path: Path, display_path: str) -> 
     return call.services.ledger.file_edits.add(path, display_path, Edit(who, call.client, call.services.now()))
 
 
-def _text(data: bytes | None) -> str | None:
+def _text(path: Path, data: bytes | None) -> str | None:
     """Decode the content of a file. Return an empty string for a missing file, and None for a long one."""
     return (
-        None
-        if data is not None and len(data) > MAX_RECORDED_TEXT_BYTES
-        else (data or b"").decode("utf-8-sig", "replace")
+        None if data is not None and len(data) > MAX_RECORDED_TEXT_BYTES else decode_with_replacement(path, data or b"")
     )
 
 

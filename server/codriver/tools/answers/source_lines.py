@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.editing.source_encoding import decode_with_replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,8 @@ MAX_LINE_CHARACTERS: Final = 160
 """Maximum number of characters in a quoted line."""
 CLOSING_BRACKETS: Final = (")", "]", "}")
 """Closing brackets, which may start a line with any indentation."""
+LINE_ENDING_PATTERN: Final = re.compile(r"\r\n|\r|\n")
+"""Matches the end of a line."""
 COMMENT_OR_QUOTE_PATTERN: Final = re.compile(r"#|\"\"\"|'''|\"|'")
 """Matches the start of a comment or a string."""
 STRING_REST_PATTERNS: Final = {
@@ -47,9 +50,18 @@ def source_lines(file: Path) -> list[str]:
     Reads the file, so it blocks.
     """
     try:
-        return files.read_text(file, SOURCE_FILE_RULES).splitlines()
+        return split_lines(decode_with_replacement(file, files.read(file, SOURCE_FILE_RULES)))
     except (OSError, ValueError):
         return []
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a source file as Python and editors count them.
+
+    Unlike with `str.splitlines`, a form feed or another separator does not start a new line.
+    """
+    lines = LINE_ENDING_PATTERN.split(text)
+    return lines if lines[-1] else lines[:-1]
 
 
 def file_excerpt(

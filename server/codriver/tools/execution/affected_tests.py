@@ -21,6 +21,7 @@ import anyio
 from codriver.editing import HY_SUFFIX
 from codriver.editing.code_names import CONFTEST_STEM, LISP_SUFFIXES
 from codriver.editing.import_graph import PYTHON_SUFFIX
+from codriver.editing.source_encoding import decode_with_replacement
 from codriver.errors import RefusedError, ReplDisconnectedError, format_count, join_first
 from codriver.files.tree_walk import walk_files
 from codriver.repls.kinds import dialects_by_suffix
@@ -307,10 +308,11 @@ def _tests_by_execution(
     before: dict[str, bytes] = {}
     is_of_bodies = True
     for result in changed:
-        if result.change.path.suffix == PYTHON_SUFFIX:
+        path = result.change.path
+        if path.suffix == PYTHON_SUFFIX:
             old, new = result.change.before.data or b"", result.change.after or b""
-            sources = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
-            file = os.path.realpath(result.change.path)
+            sources = decode_with_replacement(path, old), decode_with_replacement(path, new)
+            file = os.path.realpath(path)
             in_bodies = functions_with_changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]

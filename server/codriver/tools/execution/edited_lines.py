@@ -9,7 +9,8 @@ from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver.tools.answers.source_lines import function_around, source_lines
+from codriver.editing.source_encoding import decode_with_replacement
+from codriver.tools.answers.source_lines import function_around, source_lines, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,13 +94,15 @@ class Edit:
 def edited_files(results: Iterable[FileResult]) -> dict[str, EditedFile]:
     """Return the lines of each changed file before and after an edit, by absolute path."""
     return {
-        str(result.change.path): _compare(_lines(result.change.before.data), _lines(result.change.after))
+        str(result.change.path): _compare(
+            _lines(result.change.path, result.change.before.data), _lines(result.change.path, result.change.after)
+        )
         for result in results
     }
 
 
-def _lines(data: bytes | None) -> tuple[str, ...]:
-    return tuple((data or b"").decode("utf-8", "replace").splitlines())
+def _lines(path: Path, data: bytes | None) -> tuple[str, ...]:
+    return tuple(split_lines(decode_with_replacement(path, data or b"")))
 
 
 def _compare(before: Sequence[str], after: Sequence[str]) -> EditedFile:
