@@ -69,13 +69,70 @@ def test_only_changed_definitions_are_loaded_and_module_state_survives(live, cli
     assert shop.read_text() == SHOP
 
 
-def test_undoing_a_loaded_edit_reports_where_its_code_is_still_in_effect(client, shop):
+@pytest.mark.parametrize("undo", ["undo_edit", "edit_files"])
+def test_undoing_a_loaded_edit_loads_the_previous_code(client, shop, undo):
     assert edit(client, shop, RATE, HALF, load=True)["ok"]
+    answer = client.call("undo_edit") if undo == "undo_edit" else edit(client, shop, {"type": "undo"})
+    assert answer["ok"], answer
+    assert not {"note", "notes"} & answer.keys(), answer
+    assert evaluate(client, "shop.rate(1), shop.sold, hasattr(order, 'half')") == "(2, 7, False)"
+
+
+def test_undoing_an_edit_that_was_not_loaded_loads_nothing(client, shop):
+    assert edit(client, shop, RATE)["ok"]
+    assert client.call("evaluate_code", code="shop.rate = lambda order: 9")["ok"]
+    assert "note" not in client.call("undo_edit"), "it was never loaded"
+    assert evaluate(client, "shop.rate(1)") == "9"
+    assert edit(client, shop, RATE)["ok"]
+    assert client.call("load_file", filePath=shop.name)["ok"]
     assert client.call("undo_edit")["note"] == f"py still runs the edited code: load_file {shop.name}"
     assert evaluate(client, "shop.rate(1)") == "3"
-    assert client.call("load_file", filePath=shop.name)["ok"]
-    assert edit(client, shop, RATE)["ok"]
-    assert "note" not in client.call("undo_edit"), "it was never loaded"
+
+
+def test_an_undo_does_not_load_into_a_process_that_started_after_the_edit(client, shop):
+    assert edit(client, shop, RATE, load=True)["ok"]
+    assert client.call("restart_repl", replSessionKey="py")["ok"]
+    until_connected(client)
+    answer = client.call("undo_edit")
+    assert (answer["ok"], answer["files"][0].keys() & {"load", "notLoaded"}) == (True, set()), answer
+    assert evaluate(client, f"{shop.stem!r} in __import__('sys').modules") == "False"
+
+
+def test_a_file_in_the_encoding_that_it_declares_can_be_loaded(live, client):
+    file = live.workspace / "latin.py"
+    text = "# -*- coding: latin-1 -*-\nname = 'caf\xe9'\n\n\ndef shout():\n    return name + '!'\n"
+    file.write_bytes(text.encode("latin-1"))
+    answer = client.call("load_file", filePath=file.name)
+    assert answer["ok"], answer
+    assert evaluate(client, "import latin; latin.shout()") == "'caf\xe9!'"
+    exclaim = {"type": "text", "oldText": "name + '!'", "newText": "'\xa1' + name + '!'"}
+    assert edit(client, file, exclaim, load=True)["ok"]
+    assert evaluate(client, "latin.shout()") == "'\xa1caf\xe9!'"
+    answer = client.call("undo_edit")
+    assert "return '\xa1' + name" in answer["files"][0]["diff"], answer
+    assert (evaluate(client, "latin.shout()"), file.read_bytes()) == ("'caf\xe9!'", text.encode("latin-1"))
+    assert "caf\xe9" in client.call("symbol_info", symbol="latin.py:2")["source"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"name = 'caf\xe9'\n", "the file's encoding cannot be determined"),
+        (b"# coding: nonsense\n", "unknown encoding: nonsense"),
+        (b"# coding: ascii\nname = 'caf\xe9'\n", "the file is not valid ascii: the byte at offset 27 is invalid"),
+        (b"# coding: hex\n", "which is not a text encoding"),
+    ],
+)
+def test_a_file_that_is_not_in_its_declared_encoding_is_refused(live, client, content, reason):
+    (live.workspace / "wrong.py").write_bytes(content)
+    answer = client.call("load_file", filePath="wrong.py")
+    assert (answer["reason"], reason in answer["message"]) == ("file-unreadable", True), answer
+
+
+def test_lines_are_counted_as_python_counts_them(live, client):
+    file = live.workspace / "paged.py"
+    file.write_bytes(b"a = 1\n\x0c\nb = '\xe2\x80\xa8'\nc = 3\n")
+    assert "c = 3" in client.call("symbol_info", symbol="paged.py:4")["source"].splitlines()[-1]
 
 
 def test_repeating_an_edit_adds_no_repetition_note(client, shop):

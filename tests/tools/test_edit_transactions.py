@@ -165,7 +165,7 @@ def test_tests_in_a_separate_directory_are_found_by_file_name(live, client):
     assert client.call("load_file", filePath=str(file))["ok"]
     price = {"type": "replace", "line": 3, "targetLineText": "(def price 2)"}
     answer = edit(client, file, {**price, "newForm": "(def price 3)"}, test=["affected"], onFailure="restore")
-    assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
+    assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "tests-failed", True), answer
     answer = edit(client, file, {**price, "newForm": "(def price (+ 1 1))"}, test=["affected"], onFailure="restore")
     assert (answer["ok"], answer["tests"]["passed"]) == (True, 1), answer
 
@@ -179,15 +179,17 @@ def test_an_edit_without_tests_is_kept(live, client):
     assert (answer["ok"], "notTested" in answer, "added" in file.read_text()) == (True, True, True), answer
 
 
-def test_undoing_a_loaded_edit_reports_where_its_code_is_still_in_effect(live, client):
+def test_undoing_a_loaded_edit_loads_the_previous_code(live, client):
     file = write(live, "undone", "(ns shop.undone)\n\n(def price 2)\n")
     assert client.call("load_file", filePath=str(file))["ok"]
     change = {"type": "replace", "line": 3, "targetLineText": "(def price 2)", "newForm": "(def price 9)"}
-    for item in (change, {"type": "append", "code": "(def added 1)"}):
-        assert edit(client, file, item)["ok"]
-        note = client.call("undo_edit")["note"]
-        assert note == f"x still runs the edited code: load_file src/shop/{file.name}"
-        assert client.call("load_file", filePath=str(file), prune=True)["ok"]
+    assert edit(client, file, change)["ok"]
+    assert "note" not in client.call("undo_edit")
+    assert evaluate(client, "shop.undone/price") == "2"
+    assert edit(client, file, {"type": "append", "code": "(def added 1)"})["ok"]
+    note = client.call("undo_edit")["note"]
+    assert note == f"x still runs the edited code: load_file src/shop/{file.name}", "names are not removed by a load"
+    assert client.call("load_file", filePath=str(file), prune=True)["ok"]
     evaluate(client, "(ns shop.undone)")
     evaluate(client, "(def tried 1)")
     evaluate(client, "(ns user)")
@@ -211,16 +213,36 @@ def test_failing_tests_of_an_edit_that_is_not_reverted_are_not_called_flaky(clie
     assert core.read_text() != SHOP
 
 
-def test_a_failure_before_the_last_change_of_a_file_says_nothing_about_the_current_code(
-    client, core, tests_pass_afterwards
-):
+def test_a_test_with_an_outdated_failure_runs_with_the_previous_definitions(client, core, tests_pass_afterwards):
     assert not edit(client, core, DEARER, test=["shop.core-test"])["ok"]
     core.write_text(SHOP)
     assert client.call("load_file", filePath=str(core))["ok"]
-    answer = edit(client, core, DEARER, test=["shop.core-test"], onFailure="restore")
-    assert (answer["ok"], "failedBefore" in answer, [row["test"] for row in answer["results"]]) == (
-        False,
-        False,
-        ["totals"],
-    ), answer
+    answer = edit(client, core, DEARER, MORE, test=["shop.core-test"], onFailure="restore")
+    assert (answer["ok"], [row["test"] for row in answer["results"]]) == (False, ["totals"]), answer
+    assert answer["restored"].startswith("files and definitions are as before"), answer
+    assert core.read_text() == SHOP
+    assert evaluate(client, "[(shop.core/total 2) (shop.core/show {:kind :a})]") == '[4 "a"]'
+    assert client.call("run_tests", paths=["shop.core-test"])["ok"]
+
+
+def test_an_edit_is_kept_and_loaded_if_its_failed_test_also_fails_with_the_previous_definitions(
+    client, core, tests_pass_afterwards
+):
+    core.write_text(SHOP.replace("price 2", "price 3"))
+    assert client.call("load_file", filePath=str(core))["ok"]
+    dearer = {**PRICE, "targetLineText": '(def ^{:doc "What one costs."} price 3)', "newForm": "(def price 4)"}
+    answer = edit(client, core, dearer, test=["shop.core-test"], onFailure="restore")
+    assert (answer["ok"], answer["failedBefore"]) == (False, ["shop.core-test/totals"]), answer
+    assert answer["kept"] == "the edit is kept: the failing tests had already failed before it", answer
+    assert "price 4" in core.read_text()
+    assert evaluate(client, "shop.core/price") == "4"
+
+
+def test_an_edit_is_kept_if_its_failed_test_did_not_exist_before(live, client, core, tests_pass_afterwards):
+    tests = write(live, "core_test", TESTS[live.kind])
+    new = {"type": "append", "filePath": f"src/shop/{tests.name}", "code": "(deftest added (is (= 1 2)))"}
+    answer = edit(client, core, new, test=["shop.core-test"], onFailure="restore")
     assert answer["kept"] == "the edit is kept: no failed test is known to have passed before the edit", answer
+    assert "added" in tests.read_text()
+    write(live, "core_test", TESTS[live.kind])
+    assert client.call("load_file", filePath=str(tests), prune=True)["ok"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
@@ -32,6 +32,7 @@ from codriver.editing.file_changes import (
     read_text_snapshot,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
+from codriver.editing.source_encoding import decode_with_replacement
 from codriver.editing.write_errors import FilesChangedError, FilesUnwritableError
 from codriver.errors import refused
 from codriver_lisp.errors import EditError
@@ -74,6 +75,16 @@ class Outcome:
     """The results of a batch of edits for each file, in the order in which the files were first named."""
 
     files: tuple[FileResult, ...]
+    loaded_in: Mapping[Path, tuple[str, int]] = field(default_factory=dict)
+    """After an undo, the id and the generation of the REPL that had loaded each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The changes of a batch, and the id and the generation of the REPL that was asked to load each file."""
+
+    changes: tuple[Change, ...]
+    loaded_in: Mapping[Path, tuple[str, int]] = field(default_factory=dict)
 
 
 Guard = Callable[[Change], str]
@@ -111,7 +122,7 @@ class Editor:
         self._recovery_notes: list[str] = []
         self._threads = anyio.CapacityLimiter(MAX_EDIT_THREADS)
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
-        self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
+        self._done: OrderedDict[str, list[_Batch]] = OrderedDict()
 
     def recover(self) -> list[str]:
         """Revert unfinished batches of servers that were killed, and return a message about each.
@@ -181,21 +192,21 @@ class Editor:
             raise _nothing_to_undo_error()
         batch = batches[-1]
         if file is not None and file not in (
-            changed := [path_for_display(self._workspace, change.path) for change in batch]
+            changed := [path_for_display(self._workspace, change.path) for change in batch.changes]
         ):
             path = await self._in_thread(partial(editable_path, self._workspace, file, allow_outside=True))
-            if path not in [change.path for change in batch]:
+            if path not in [change.path for change in batch.changes]:
                 raise _other_file_error(file, changed)
-        if not batch:  # a batch without changes needs no locks
+        if not batch.changes:  # a batch without changes needs no locks
             batches.pop()
             return Outcome(()), len(batches)
-        async with self._lock_paths([change.path for change in batch]):
+        async with self._lock_paths([change.path for change in batch.changes]):
             if not batches or batches[-1] is not batch:  # reverted while this call waited
                 raise _nothing_to_undo_error()
             with anyio.CancelScope(shield=True):
-                files = await self._in_thread(partial(self._revert, batch))
+                files = await self._in_thread(partial(self._revert, batch.changes))
                 batches.pop()
-        return Outcome(files), len(batches)
+        return Outcome(files, batch.loaded_in), len(batches)
 
     async def put_back(self, caller: str, outcome: Outcome) -> list[str]:
         """Restore the files of a batch of `caller`, and return the display paths of files that were not restored.
@@ -208,8 +219,15 @@ class Editor:
             with anyio.CancelScope(shield=True):
                 left = await self._in_thread(partial(self._put_back, changes))
         batches = self._done.get(caller, [])
-        self._done[caller] = [batch for batch in batches if batch != changes]
+        self._done[caller] = [batch for batch in batches if batch.changes != changes]
         return left
+
+    def record_load(self, caller: str, outcome: Outcome, loaded_in: Mapping[Path, tuple[str, int]]) -> None:
+        """Record which REPLs were asked to load a batch of a caller, so that they can load the text before it."""
+        changes = _changes(outcome.files)
+        for index, batch in enumerate(batches := self._done.get(caller, [])):
+            if batch.changes == changes:
+                batches[index] = replace(batch, loaded_in=loaded_in)
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
         """Return the resolved path of a text file and its current content. `given` is the path from the caller.
@@ -327,14 +345,14 @@ class Editor:
 
     def _undo_result(self, change: Change) -> FileResult:
         name = path_for_display(self._workspace, change.path)
-        old = (change.before.data or b"").decode(errors="replace")
-        new = (change.after or b"").decode(errors="replace")
+        old = decode_with_replacement(change.path, change.before.data or b"")
+        new = decode_with_replacement(change.path, change.after or b"")
         is_new, is_gone = change.before.data is None, change.after is None
         return FileResult(change, name, {}, unified_diff(old, new, name, is_new=is_new, is_gone=is_gone))
 
     def _remember(self, caller: str, changes: tuple[Change, ...]) -> None:
         batches = self._done.setdefault(caller, [])
-        batches.append(changes)
+        batches.append(_Batch(changes))
         self._done.move_to_end(caller)
         del batches[:-MAX_BATCHES_PER_CALLER]
         while len(self._done) > MAX_CALLERS or (len(self._done) > 1 and self._stored_bytes() > MAX_UNDO_BYTES):
@@ -347,7 +365,7 @@ class Editor:
             len(data or b"")
             for batches in self._done.values()
             for batch in batches
-            for change in batch
+            for change in batch.changes
             for data in (change.before.data, change.after)
         )
 

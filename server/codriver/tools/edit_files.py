@@ -13,6 +13,7 @@ from codriver.core.profiles import LISP, PYTHON
 from codriver.editing import EditRequest, EditTransaction, SearchLimits, lint
 from codriver.errors import RefusedError, refused
 from codriver.tools import evaluate_code
+from codriver.tools.answers.drift_notes import undo_notes
 from codriver.tools.answers.file_editors import edited_files, find_other_editor
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
@@ -22,7 +23,7 @@ from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
 from codriver.tools.edit_records import editor_caller_key, named_editor_key, record_edits
 from codriver.tools.edit_rows import edit_rows
-from codriver.tools.execution.edit_loads import edit_unseen_by_watchers
+from codriver.tools.execution.edit_loads import edit_unseen_by_watchers, load_undone
 from codriver.tools.execution.edit_steps import LiveSteps, restore_files, restored_fields
 from codriver.tools.guarded_edits import find_refusal_reason
 from codriver.tools.ledgers.file_edits import is_made_by
@@ -129,11 +130,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             dry_run=arguments.dry_run,
         )
     if not (arguments.load or arguments.test) or arguments.dry_run:
-        outcome = await edit()
-        if not arguments.dry_run:
-            services.ledger.recent_edits.add(started_ms, (file.change for file in outcome.files))
-        rows, fields = await _record_and_describe(call, arguments, outcome)
-        return Answer(fields)
+        return await _edit_without_steps(call, arguments, edit)
     restores = arguments.on_failure == "restore"
     steps = LiveSteps(
         call, who, arguments, arguments.test, restores=restores,
@@ -165,11 +162,33 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         rows = [{"filePath": file.display_path, "applied": file.display_path in left} for file in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **restored_fields(result.put_back)}, ok=False)
     services.ledger.recent_edits.add(started_ms, (file.change for file in result.outcome.files))
+    if not arguments.is_undo:
+        services.editor.record_load(editor_caller_key(call, arguments.who), result.outcome, steps.loaded)
     rows, fields = await _record_and_describe(call, arguments, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
     handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
+
+
+async def _edit_without_steps(
+    call: Call, arguments: EditFilesArguments, edit: Callable[[], Awaitable[Outcome]]
+) -> Answer:
+    """Make an edit that is neither loaded nor tested. Reverting an edit loads the previous code where it was loaded."""
+    started_ms = call.services.now()
+    outcome = await edit()
+    if not arguments.dry_run:
+        call.services.ledger.recent_edits.add(started_ms, (file.change for file in outcome.files))
+    rows, fields = await _record_and_describe(call, arguments, outcome)
+    if not arguments.is_undo:
+        return Answer(fields)
+    loads = await load_undone(call, arguments, outcome)
+    for index, row in enumerate(rows):
+        row.update(loads.rows.get(index, {}))
+    if notes := await undo_notes(call, outcome.files):
+        known = fields.get("notes")
+        fields["notes"] = [*(known if isinstance(known, list) else []), *notes]
+    return Answer({**fields, **loads.failure}, ok=not loads.failure)
 
 
 async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from codriver.core import log_facts
 from codriver.core.profiles import LISP, PYTHON
 from codriver.tools.answers.drift_notes import undo_notes
+from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_records import editor_caller_key, record_edits
 from codriver.tools.edit_rows import edit_rows
+from codriver.tools.execution.edit_loads import load_undone
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
@@ -31,11 +33,15 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     rows = edit_rows(outcome.files, [], applied=True)
     record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
+    loads = await load_undone(call, Evaluating(who=arguments.who), outcome)
+    for index, row in enumerate(rows):
+        row.update(loads.rows.get(index, {}))
+    fields |= loads.failure
     if not rows:
         fields["note"] = "the reverted batch had not changed anything"
     elif notes := await undo_notes(call, outcome.files):
         fields["note"] = "; ".join(notes)
-    return Answer(fields)
+    return Answer(fields, ok=not loads.failure)
 
 
 TOOL = Tool(

@@ -301,7 +301,7 @@ class TestRunner:
             is_path = bool(namespace and self._workspace and (self._workspace / namespace).exists())
             if "/" in namespace and not is_path:
                 namespace, _, test = namespace.rpartition("/")
-            if self._workspace is not None and not selection.only:
+            if self._workspace is not None and (is_path or not selection.only):
                 found = find_test_namespaces(self._workspace, self._dialect.name, namespace if is_path else "")
                 found = [space for space in found if is_path or namespace in ("", space[0])]
             if selection.match and not words:

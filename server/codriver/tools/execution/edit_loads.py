@@ -18,8 +18,8 @@ from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.requests import MAIN_SESSION, Form, Request
 from codriver.editing import HY_SUFFIX, FileResult, Outcome
-from codriver.editing.file_languages import is_python
 from codriver.editing.python_source import TooLongError, changed_statements, imported_names
+from codriver.editing.source_encoding import is_python
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.answer_budget import default_budget
@@ -40,7 +40,7 @@ from codriver_lisp.requirements import declared_namespace, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from codriver.core.evaluations import Evaluation
@@ -90,11 +90,13 @@ class EditLoads:
         *,
         undo_id: str = "",
         key: str | None = None,
+        undone: Mapping[Path, tuple[str, int]] | None = None,
     ) -> None:
         """Prepare loading the files of an edit.
 
         The REPLs retain the replaced values under `undo_id`, unless it is empty. Loads with an `undo_id` are
-        interrupted at their time limit. `key` is the session that loads the files, if the caller named one.
+        interrupted at their time limit. `key` is the session that loads the files, if the caller named one. `undone` is
+        the value of `loaded` for an edit that was reverted. Its files are loaded again where they had been loaded.
         """
         self._key = key
         self.rows: dict[int, dict[str, object]] = {}
@@ -107,6 +109,9 @@ class EditLoads:
         self._who = who
         self._arguments = arguments
         self._undo_id = undo_id
+        self._undone = undone
+        self.loaded: dict[Path, tuple[str, int]] = {}
+        """The id and the generation of the REPL that was asked to load each file."""
         self.repls: dict[str, tuple[str, int]] = {}
         """The key and the generation, at the time of the load, of each REPL that was asked to load code, by id."""
         self._reloaded: dict[str, int] = {}
@@ -124,9 +129,13 @@ class EditLoads:
         ends_at = anyio.current_time() + call.wait_ms() / 1000
         for file in files:
             path = results[file.index].change.path
-            await await_serving_repl(call, path, max(0.0, ends_at - anyio.current_time()))
+            previous = None if self._undone is None else self._previous_repl(path)
+            if self._undone is None:
+                await await_serving_repl(call, path, max(0.0, ends_at - anyio.current_time()))
+            elif previous is None:
+                continue
             why = blocked_by or file.reason
-            repl = None if why else repl_for_file(call, path, self._who, self._key)
+            repl = None if why else previous or repl_for_file(call, path, self._who, self._key)
             if repl is None or isinstance(repl, str):
                 self.rows[file.index] = {"notLoaded": why or _describe_unserved(path, repl)}
                 if not why and dialects_by_suffix().get(path.suffix):
@@ -141,6 +150,12 @@ class EditLoads:
                 self.is_done = False
                 blocked_by = f"the load of {file.name} has not finished. When it has, call load_file"
 
+    def _previous_repl(self, path: Path) -> Repl | None:
+        """Return the REPL that loaded the reverted edit of a file, or None if it has ended or restarted since."""
+        name, generation = (self._undone or {}).get(path, ("", 0))
+        repl = self._call.state.repls.get(name)
+        return repl if repl is not None and (repl.phase, repl.generation) == ("connected", generation) else None
+
     async def _load(self, file: ChangedCode, path: Path, repl: Repl, ends_at: float) -> bool:
         """Load a file, and return whether the load finished in time."""
         call = self._call
@@ -148,6 +163,8 @@ class EditLoads:
             self.rows[file.index] = _describe_reload(repl.key, self._reloaded[repl.key])
             return True
         is_of_python = is_python(path)
+        loader = "edit_files" if self._undone is None else "the undo"
+        lines = ", ".join(str(form.line) for form in file.forms)
         request = Request(
             id=evaluation_queue.next_evaluation_id(call.state),
             code=file.text,
@@ -158,9 +175,10 @@ class EditLoads:
             lines=tuple(form.line for form in file.forms) if is_of_python else None,
             undo_id=self._undo_id,
             who=self._who,
-            description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
+            description=f"{loader} loads {file.name}, line {lines}",
         )
         self.repls[repl.id] = repl.key, repl.generation
+        self.loaded[path] = repl.id, repl.generation
         try:
             target = caller_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
             submit(call, target, self._who, replace(request, session=target.session.name))
@@ -226,6 +244,19 @@ class EditLoads:
                 f"Send the edits again when that has finished. get_evaluation waits for it, and {ends} interrupts it."
             ),
         }
+
+
+async def load_undone(call: Call, arguments: Evaluating, outcome: Outcome) -> EditLoads:
+    """Load the previous code of an edit that was reverted, in the REPLs that had loaded the edit.
+
+    Nothing is loaded if the file watcher does that, or if the user does not allow evaluation.
+    """
+    settings = call.services.live.settings
+    is_allowed = settings.enable_mcp_repl_evaluation and not settings.watch
+    loads = EditLoads(call, call.who(arguments.who), arguments, undone=outcome.loaded_in if is_allowed else {})
+    if outcome.loaded_in:
+        await loads.run(outcome.files)
+    return loads
 
 
 async def edit_unseen_by_watchers(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:

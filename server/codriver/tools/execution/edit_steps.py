@@ -41,6 +41,7 @@ from codriver.tools.execution.affected_tests import (
 )
 from codriver.tools.execution.edit_loads import EditLoads, hide_save_from_watchers
 from codriver.tools.execution.edit_verdict import (
+    CHECK_TIME_LIMIT_S,
     EXPECTED_OUTCOMES,
     Verdict,
     find_failed_tests,
@@ -122,9 +123,12 @@ class LiveSteps:
         self._undo_id = uuid.uuid4().hex if restores and loads else ""
         self._key: str | None = getattr(arguments, "repl_session_key", None)
         """Key of the session that loads the files, if the caller named one."""
-        self._loads = EditLoads(call, who, arguments, undo_id=self._undo_id, key=self._key)
         self._given_who = arguments.who
         self._who = who
+        self._arguments = arguments
+        self._loads = self._new_loads()
+        self._is_restored = False
+        """Whether the previous definitions have been restored because the edit broke a test."""
         self._limit_s = limit_s or (AFFECTED_TIME_LIMIT_S if self._selects_affected else TESTS_TIME_LIMIT_S)
         self._verdict = Verdict()
         self._load_started_ms = 0
@@ -144,10 +148,18 @@ class LiveSteps:
         self._python_fields: dict[str, object] = {}
         """Fields of the answer about the tests that ran in a separate process."""
 
+    def _new_loads(self) -> EditLoads:
+        return EditLoads(self._call, self._who, self._arguments, undo_id=self._undo_id, key=self._key)
+
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
         """Return what the answer reports about each load, by the index of the file among the edited files."""
         return self._loads.rows
+
+    @property
+    def loaded(self) -> Mapping[Path, tuple[str, int]]:
+        """Return the id and the generation of the REPL that was asked to load each file."""
+        return self._loads.loaded
 
     @property
     def unserved(self) -> Mapping[str, object]:
@@ -280,9 +292,9 @@ class LiveSteps:
     async def _load_code(self, outcome: Outcome) -> None:
         """Load the changed code and record the failure, if any."""
         await self._loads.run(outcome.files)
-        self.fields = dict(self._loads.failure)
-        if not self._loads.is_done and not self.fields and self._undo_id:
-            self.fields = {"reason": "interrupted", "message": "the load was interrupted before it finished"}
+        self.fields |= self._loads.failure
+        if not self._loads.is_done and not self._loads.failure and self._undo_id:
+            self.fields |= {"reason": "interrupted", "message": "the load was interrupted before it finished"}
 
     def _is_served_by_codriver(self, outcome: Outcome) -> bool:
         """Return whether all edited files are Python files, loaded only by REPLs that Codriver started."""
@@ -317,7 +329,7 @@ class LiveSteps:
         ends_at = anyio.current_time() + self._limit_s
         self.fields = {**self._python_fields, **self.fields}
         if in_repl:
-            await self._test_in_repls(in_repl, ends_at)
+            await self._test_in_repls(in_repl, ends_at, outcome)
         self._add_verdict(choice, outcome)
         return not self._verdict.broken
 
@@ -360,7 +372,7 @@ class LiveSteps:
             if not isinstance(location, TestEnvironment):
                 if self._is_loaded:
                     await self._loaded.wait()
-                await self._test_in_repls(runs, anyio.current_time() + self._limit_s)
+                await self._test_in_repls(runs, anyio.current_time() + self._limit_s, outcome)
                 return {}
             job = await make_job(self._call, arguments, location)
             spec = replace(job.spec, chosen=chosen_tests(runs, self._call.services.workspace, job.spec.directory))
@@ -460,10 +472,11 @@ class LiveSteps:
                 await stop_evaluation(call, name, "the tests of the edit took too long")
         return name, call.services.tests.report(name)
 
-    async def _test_in_repls(self, runs: Sequence[TestsRun], ends_at: float) -> None:
+    async def _test_in_repls(self, runs: Sequence[TestsRun], ends_at: float, outcome: Outcome) -> None:
         """Run tests in their REPLs one after the other, and repeat those that failed.
 
-        Runs that cannot start before `ends_at` are recorded as unfinished.
+        Failed tests whose outcomes before the edit are unknown run with the previous definitions. Runs that cannot
+        start before `ends_at` are recorded as unfinished.
         """
         for number, run in enumerate(runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
@@ -488,14 +501,21 @@ class LiveSteps:
                 continue
             again = await self._run_in_repl(run, left_s) if failed and self._restores and not is_late else {}
             again_rows = [row for row in mappings_or_empty(again.get("results")) if row.get("outcome") != "pass"]
-            verdict = self._verdict
+            verdict, can_check = self._verdict, self._can_test_previous_definitions(run)
             repeated = dict.fromkeys(failed, "passed") if "passed" in again else {}
+            repeated |= {_qualified_test_name(row): "failed" for row in again_rows}
+            broken = [row for row in again_rows if before.get(_qualified_test_name(row)) == "passed"]
+            if not can_check:
+                before = {**dict.fromkeys(failed, "passed"), **before}
+            elif again_rows and not broken:
+                unknown = [row for row in again_rows if not before.get(_qualified_test_name(row))]
+                before |= await self._outcomes_with_previous_definitions(run, unknown, outcome) if unknown else {}
             self._verdict = Verdict(
                 verdict.passed + (int_or_none(found.get("passed")) or 0),
                 (*verdict.failed, *failed),
                 (*verdict.unfinished, *([run.label] if is_late else [])),
-                {**verdict.before, **{name: last for name in failed if (last := before.get(name, "passed"))}},
-                {**verdict.again, **repeated, **{_qualified_test_name(row): "failed" for row in again_rows}},
+                {**verdict.before, **{name: last for name in failed if (last := before.get(name))}},
+                {**verdict.again, **repeated},
             )
             if failed:
                 self.fields.setdefault("evaluationId", found.get("evaluationId"))
@@ -504,24 +524,64 @@ class LiveSteps:
                 self.fields["results"] = [*(known if isinstance(known, list) else []), *described][
                     :MAX_DESCRIBED_FAILURES
                 ]
+            if self._is_restored:  # the remaining tests would run without the edit, which is reverted anyway
+                return
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
         """Return the last outcome of each test that ran in a REPL, "passed" or "failed".
 
-        A failure before the last change to a file is an empty string, because that change may have fixed the test.
+        An outcome from before the last change to a file is an empty string, because that change may have fixed or
+        broken the test. If the tests cannot run with the previous definitions, earlier passes are trusted.
         """
         repl = next((candidate for candidate in self._call.state.repls.values() if candidate.key == run.repl), None)
+        can_check = self._can_test_previous_definitions(run)
         found: dict[str, str] = {}
         for evaluation, report in await repl_runs(self._call, repl.id) if repl is not None else ():
-            failed = "failed" if (evaluation.started_at or 0) >= self._changed_before_ms else ""
+            is_current = (evaluation.started_at or 0) >= self._changed_before_ms
             for row in report["results"]:
-                found.setdefault(_qualified_test_name(row), "passed" if row["outcome"] == "pass" else failed)
+                outcome = "passed" if row["outcome"] == "pass" else "failed"
+                is_trusted = is_current or (outcome == "passed" and not can_check)
+                found.setdefault(_qualified_test_name(row), outcome if is_trusted else "")
         return found
 
-    async def _run_in_repl(self, run: TestsRun, left_s: float) -> dict[str, object]:
+    def _can_test_previous_definitions(self, run: TestsRun) -> bool:
+        """Return whether the tests of a run can be repeated with the definitions that the edit replaced."""
+        is_loaded = bool(self._undo_id) and self._loads.is_done and not self._loads.failure
+        return is_loaded and not self._is_python_run(run)
+
+    async def _outcomes_with_previous_definitions(
+        self, run: TestsRun, rows: Sequence[Mapping[str, object]], outcome: Outcome
+    ) -> dict[str, str]:
+        """Run the tests in `rows` with the definitions that the edit replaced, and return their outcomes by name.
+
+        If one of them passes, the edit broke it, and the previous definitions stay. Otherwise the edited code is loaded
+        again.
+        """
+        state = self._call.state
+        left, why = await self._end_undo_records(commit=False)
+        found: dict[str, str] = {}
+        if not left and not why:
+            only = tuple(dict.fromkeys((str(row.get("ns") or ""), str(row.get("test") or "")) for row in rows))
+            earlier = set(state.evaluations)
+            answer = await self._run_in_repl(replace(run, only=only), CHECK_TIME_LIMIT_S, lists_passed=True)
+            for row in mappings_or_empty(answer.get("results")):
+                name = _qualified_test_name(row)
+                found[name] = "passed" if row.get("outcome") == "pass" and found.get(name) != "failed" else "failed"
+            for evaluation in state.evaluations.values():  # it says nothing about the edited code
+                if evaluation.kind == "run-tests" and evaluation.id not in earlier:
+                    self._call.services.ledger.tests.reverted[evaluation.id] = True
+        self._is_restored = "passed" in found.values()
+        if not self._is_restored:
+            self._undo_id = uuid.uuid4().hex
+            self._loads = self._new_loads()
+            await self._load_code(outcome)
+        return found
+
+    async def _run_in_repl(self, run: TestsRun, left_s: float, *, lists_passed: bool = False) -> dict[str, object]:
         """Run tests in a REPL for at most `left_s` seconds, and return the fields of the answer."""
         given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
         given |= {"timeoutMs": int(left_s * 1000), "onTimeout": "interrupt", "detail": True}
+        given |= {"passed": lists_passed}
         try:
             answer = await run_tests(self._call, TestArguments.model_validate(given), run.only)
         except (RefusedError, ReplDisconnectedError) as error:
@@ -563,7 +623,7 @@ class LiveSteps:
                 and (evaluation.started_at or 0) >= self._load_started_ms
             ):
                 self._call.services.ledger.tests.reverted[evaluation.id] = True
-        return await self._end_undo_records(commit=False)
+        return ((), "") if self._is_restored else await self._end_undo_records(commit=False)
 
     async def _end_undo_records(self, *, commit: bool) -> tuple[Sequence[str], str]:
         """Make each REPL release the previous definitions (`commit`) or restore them.
