@@ -86,6 +86,11 @@ CHOOSING = {
 """Calls that choose a session if they name none."""
 
 
+def wait_until_forgotten(client, name):
+    """Wait until the sessions of an earlier program of this name are gone. Its workers outlive it for a moment."""
+    until(lambda: not rows(client, name), f"the earlier {name} to be forgotten")
+
+
 @either_process_table
 def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live, client):
     with program(live, SHOP) as shop:
@@ -241,6 +246,7 @@ def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server)
 @either_process_table
 def test_new_workers_get_the_names_of_those_that_they_replace(live, client):
     """gunicorn starts new workers before it ends the old ones, when it receives SIGHUP."""
+    wait_until_forgotten(client, "gunicorn")
     with program(live, ARBITER, "gunicorn.py") as arbiter:
         keys = ("gunicorn/1", "gunicorn/2")
         before = [client.call("evaluate_code", code="import os; os.getpid()", replSessionKey=key) for key in keys]
@@ -262,9 +268,10 @@ def test_new_workers_get_the_names_of_those_that_they_replace(live, client):
 @either_process_table
 def test_a_worker_that_is_not_replaced_is_forgotten_and_another_gets_the_plain_name(live, client):
     """gunicorn ends and starts a worker when it receives SIGTTOU and SIGTTIN."""
+    wait_until_forgotten(client, "gunicorn")
     with program(live, ARBITER, "gunicorn.py") as arbiter:
         for key in ("gunicorn/1", "gunicorn/2"):
-            client.call("evaluate_code", code="import os", replSessionKey=key)
+            assert client.call("evaluate_code", code="import os", replSessionKey=key)["ok"]
         (left,) = arbiter.do("end(workers.pop(0)); print(*workers)")
         until(
             lambda: "gunicorn/1" not in {row["key"] for row in rows(client, "gunicorn")}, "the worker to be forgotten"
