@@ -298,8 +298,9 @@ def test_the_relay_uses_only_the_standard_library():
 
 # The modules of the relay. Each may import those before it.
 RELAY_MODULES = (
-    "durations", "windows", "messages", "streams", "safe_files", "workspace_search", "peer", "hosts", "target",
-    "connection", "starter", "stored_answers", "roots", "main_loop", "command_line", "__init__", "hook", "__main__",
+    "durations", "windows", "messages", "streams", "safe_files", "workspace_search", "peer", "hosts",
+    "server_verification", "connection", "starter", "stored_answers", "roots", "main_loop", "command_line",
+    "__init__", "hook", "__main__",
 )  # fmt: skip
 
 
@@ -412,7 +413,7 @@ SUBPACKAGES = {
             "subshell_evaluations",
             "zmq_channel",
         },
-        "server_kernels": {
+        "jupyter_server_kernels": {
             "channel",
             "connection_files",
             "jupyter_adapter",

@@ -7,10 +7,10 @@
 It forwards complete lines unchanged, and reconnects if the server is restarted. `main_loop` contains the main loop.
 Each module may import only from those before it::
 
-    durations  messages  streams  safe_files  peer  target  connection  main_loop  command_line
+    durations  messages  streams  safe_files  peer  server_verification  connection  main_loop  command_line
 
 `starter`, `stored_answers`, `roots` and `windows` are imported only when they are needed. `hook` is the program for
-clients' hooks, which needs only the modules up to `target`.
+clients' hooks, which needs only the modules up to `server_verification`.
 
 Clients wait for the relay to start, so it uses only standard-library modules that are cheap to import. That is why it
 uses `_socket`, and no dataclasses, typing, pathlib, argparse or threading. `json` and `subprocess` are imported on

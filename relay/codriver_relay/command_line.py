@@ -8,8 +8,8 @@ import sys
 from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.main_loop import Conversation, Relay
 from codriver_relay.safe_files import SERVER_DIRECTORY
+from codriver_relay.server_verification import Target, workspace_from_port_file
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, discard_message, open_streams, print_to_stderr
-from codriver_relay.target import Target, workspace_from_port_file
 from codriver_relay.workspace_search import find_workspace
 
 TYPE_CHECKING = False

@@ -24,8 +24,8 @@ from _thread import allocate_lock, start_new_thread
 
 from codriver_relay.durations import Durations
 from codriver_relay.safe_files import SERVER_DIRECTORY
+from codriver_relay.server_verification import Target, UnreachableError
 from codriver_relay.streams import open_streams
-from codriver_relay.target import Target, UnreachableError
 from codriver_relay.workspace_search import is_search_boundary
 
 TYPE_CHECKING = False

@@ -26,8 +26,8 @@ import time
 
 from codriver_relay.connection import Connection, Handshake
 from codriver_relay.messages import Backlog, Message, classify_line, encode_error
+from codriver_relay.server_verification import UnreachableError, workspace_from_port_file
 from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, PollSet
-from codriver_relay.target import UnreachableError, workspace_from_port_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from codriver_relay.durations import Durations
     from codriver_relay.roots import RootsDiscovery
+    from codriver_relay.server_verification import Target
     from codriver_relay.starter import Starter
     from codriver_relay.stored_answers import StoredAnswers
-    from codriver_relay.target import Target
 
 START_METHODS = (b"initialize", b"server/discover")
 """The methods of clients' first requests. If one is refused, a client rarely tries again."""

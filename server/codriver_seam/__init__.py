@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from .accessors import call, show
 from .call_events import trace_calls
-from .frames import epoch, frame, look, sensitive_texts
 from .logging_events import watch_logging
 from .recording import bind, emit, handler, install, loaded, machine, note_error, origin, predicate, seam
 from .repl import start_repl
 from .sql_statements import watch_sqlalchemy
+from .state_frames import epoch, frame, look, sensitive_texts
 from .unhandled_errors import watch_asyncio, watch_threads
 from .web_requests import watch_asgi, watch_flask, watch_wsgi
 

@@ -11,9 +11,9 @@ import json
 from .changes import CHANGING_ACCESSORS
 from .evaluation_origins import watch_cells, watch_hy
 from .event_accessors import REFUSAL_SOURCE, issues, trace
-from .frames import secrets, sensitive
 from .recording import emit, is_reading, origin, seam
 from .state_accessors import diff, epochs, state
+from .state_frames import secrets, sensitive
 from .status_accessors import handlers, health, machines, probe, reset_for_test
 from .streams import STREAMING_ACCESSORS, subscribe
 from .values import ACCESSOR_FAILED_REASON, Refusal, ValueFormatter, remove_secrets, safe_message, safe_repr

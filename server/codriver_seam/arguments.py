@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .frames import Frame
     from .recording import Json
+    from .state_frames import Frame
     from .values import Path
 
 

@@ -9,9 +9,9 @@ import contextvars
 import time
 
 from .arguments import read_literal, requested_frame
-from .frames import Epoch, Unread, epoch
 from .recording import CAUSE, OP, TAGS, cause, emit, origin, origin_who, seam
 from .state_accessors import changes_between, find_epoch
+from .state_frames import Epoch, Unread, epoch
 from .values import ACCESSOR_FAILED_REASON, Refusal, differences, is_mutable, safe_message
 
 TYPE_CHECKING = False
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .frames import Frame
     from .recording import Accessor, Json
+    from .state_frames import Frame
 
 MAX_QUEUED_EVENTS = 200
 """Maximum number of queued events waiting for their epochs."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 
 from .arguments import parse_path, requested_frame, row_limit
-from .frames import Unread
 from .recording import origin_who
+from .state_frames import Unread
 from .values import ACCESSOR_FAILED_REASON, Refusal, ValueFormatter, differences, differences_below, get_part
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .frames import Epoch, Frame
     from .recording import Json
+    from .state_frames import Epoch, Frame
     from .values import Path
 
 MAX_LISTED_CHANGES = 100

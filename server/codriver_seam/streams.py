@@ -19,7 +19,6 @@ from queue import Empty, SimpleQueue
 
 from .event_accessors import format_event, report_overdue_events
 from .event_filters import make_event_filter
-from .frames import secrets
 from .recording import (
     CAUSE,
     EVENT,
@@ -39,6 +38,7 @@ from .recording import (
     origin_who,
     seam,
 )
+from .state_frames import secrets
 from .values import TEXT, Refusal, escape_invisible_characters, remove_secrets, safe_message, truncate
 
 TYPE_CHECKING = False

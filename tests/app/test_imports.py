@@ -11,7 +11,7 @@ LATER = (
     "tomlkit",
     "codriver_relay.messages",
     "codriver_relay.streams",
-    "codriver_relay.target",
+    "codriver_relay.server_verification",
     "codriver.features.page.page_server",
     "codriver.features.page.watch_options",
     "codriver.setup",

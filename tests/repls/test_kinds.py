@@ -12,9 +12,9 @@ from codriver.core.state import Origin, Repl
 from codriver.repls import dialects, kinds
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.launch import port_files
-from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import find_projects, port_files_with_port
 from codriver.repls.launch.recipes import RecipeError, find_recipe
+from codriver.repls.launch.repl_discovery import _configured_command
 from codriver.setup import doctor_checks
 from codriver.tools.calls.session_choice import find_serving_repl
 

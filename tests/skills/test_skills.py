@@ -23,7 +23,7 @@ from codriver.skills import (
     disabled_skills,
     read_front_matter,
 )
-from codriver.skills.discovery import jar_name
+from codriver.skills.skill_discovery import jar_name
 
 
 def guide(name, description="What it is for.", body="text"):

@@ -245,7 +245,7 @@ def main():
 def serve_without_plain_way():
     """Run the command line in a process that leaves every message to the SDK."""
     from codriver.commands.cli import main as command_line  # noqa: PLC0415  # the comparison needs none of it
-    from codriver.protocol.plain_requests import PlainRequests  # noqa: PLC0415  # as above
+    from codriver.protocol.requests_without_sdk import PlainRequests  # noqa: PLC0415  # as above
 
     with patch.object(PlainRequests, "accept", lambda _plain, _line, _read=None: False):
         del sys.argv[1]

@@ -7,7 +7,7 @@ import pytest
 from codriver.editing.file_changes import MISSING, Change, Snapshot
 from codriver.settings.model import Settings
 from codriver.setup.clients import known_clients
-from codriver.tools.guarded_edits import find_general_refusal_reason
+from codriver.tools.edit_refusals import find_general_refusal_reason
 
 WORKSPACE = Path("/workspace")
 

@@ -30,9 +30,9 @@ from codriver.files.tree_walk import find_file_kinds
 from codriver.log.redaction import Redactor
 from codriver.protocol.results import FirstAnswers
 from codriver.repls.kinds import find_kind
-from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.projects import suggested_repl
 from codriver.repls.launch.recipes import find_recipe
+from codriver.repls.launch.repl_discovery import Discovery
 from codriver.settings import acceptance_records
 from codriver.skills import DescribedRepl, SkillLibrary, build_instructions
 from codriver.tools.calls.client_traits import find_traits

@@ -23,7 +23,7 @@ from codriver.skills import SkillSelection, disabled_skills
 if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
-    from codriver.repls.launch.discovery import Discovery
+    from codriver.repls.launch.repl_discovery import Discovery
     from codriver.settings.layers import SettingsReloader
     from codriver.settings.model import Settings
     from codriver.skills import SkillLibrary

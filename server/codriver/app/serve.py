@@ -54,9 +54,9 @@ from codriver.net.listener import Listener, ListenerLimits
 from codriver.net.listening_sockets import open_listener
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.net.server_record import ServerRecord
-from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.listening_programs import watch_listening_programs
 from codriver.repls.launch.recipes import check_repl_word
+from codriver.repls.launch.repl_discovery import Discovery
 from codriver.server_hooks import RunningServer
 from codriver.settings.durations import Durations, durations_from_environment
 from codriver.settings.layers import SettingsReloader, withheld_message

@@ -30,9 +30,9 @@ from codriver.protocol.error_messages import (
 )
 from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.lone_surrogates import has_lone_surrogates, replace_lone_surrogates, replace_unencodable_ids
-from codriver.protocol.plain_requests import PlainRequests
 from codriver.protocol.prompts import Prompts
 from codriver.protocol.replies import Replies
+from codriver.protocol.requests_without_sdk import PlainRequests
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.subscriptions import Subscriptions

@@ -15,7 +15,6 @@ to the agent, even one in a freshly cloned workspace. Such skills are only avail
 their source. Otherwise they are not listed, cannot be read, and do not appear in the instructions.
 """
 
-from codriver.skills.discovery import OWN_SOURCE
 from codriver.skills.folders import GUIDE_FILE, MAX_FILES, TooManyFilesError
 from codriver.skills.front_matter import FrontMatterError, read_front_matter
 from codriver.skills.instructions import MAX_INSTRUCTIONS_CHARACTERS, DescribedRepl, build_instructions
@@ -32,6 +31,7 @@ from codriver.skills.library import (
     disabled_skills,
     sort_key,
 )
+from codriver.skills.skill_discovery import OWN_SOURCE
 
 __all__ = [
     "DEPENDENCY_PREFIX",

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import truncate
-from codriver.skills.discovery import OWN_SOURCE
+from codriver.skills.skill_discovery import OWN_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -9,22 +9,22 @@ from urllib.parse import quote, unquote
 
 from codriver.errors import RefusedError, refused
 from codriver.files.codriver_paths import shipped_directory
-from codriver.skills.discovery import (
+from codriver.skills.folders import GUIDE_FILE, TooManyFilesError
+from codriver.skills.front_matter import FrontMatterError, read_front_matter
+from codriver.skills.skill_discovery import (
     OWN_SOURCE,
     WORKSPACE_SOURCE,
     JarIndex,
     find_in_dependencies,
     find_workspace_and_shipped,
 )
-from codriver.skills.folders import GUIDE_FILE, TooManyFilesError
-from codriver.skills.front_matter import FrontMatterError, read_front_matter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from codriver.skills.discovery import SkillCandidate
     from codriver.skills.folders import SkillDirectory
+    from codriver.skills.skill_discovery import SkillCandidate
 
 
 LIVE_REPL_SKILL: Final = "live-repl"

@@ -22,10 +22,10 @@ from codriver.tools.calls.hooks import collect_edit_notes, notify_of_failures
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_TYPES_DESCRIPTION, UNDO_TYPE, EditArguments
 from codriver.tools.edit_records import editor_caller_key, named_editor_key, record_edits
+from codriver.tools.edit_refusals import find_refusal_reason
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.execution.edit_loads import edit_unseen_by_watchers, load_undone
 from codriver.tools.execution.edit_steps import LiveSteps, restore_files, restored_fields
-from codriver.tools.guarded_edits import find_refusal_reason
 from codriver.tools.ledgers.file_edits import is_made_by
 from codriver.tools.removed_decorators import removed_decorator_notes
 

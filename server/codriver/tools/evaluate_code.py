@@ -32,9 +32,9 @@ from codriver.tools.calls.session_choice import (
 )
 from codriver.tools.calls.syntax_check import check_with_repl, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.failed_test_frames import last_failed_run, start_in_frame
 from codriver.tools.execution.failure_selection import frame_fields
 from codriver.tools.execution.submission import MAX_ELEMENTS, MAX_LEVELS, print_limits_for_client, submit
-from codriver.tools.execution.test_frames import last_failed_run, start_in_frame
 
 if TYPE_CHECKING:
     from codriver.tools.calls.call import Call

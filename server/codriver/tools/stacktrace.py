@@ -22,10 +22,10 @@ from codriver.tools.calls.arguments import UNLISTED_KEY, Arguments
 from codriver.tools.calls.evaluation_waits import find_evaluation
 from codriver.tools.calls.session_choice import find_target, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
+from codriver.tools.execution.failed_test_frames import last_failed_run, no_frames_reason
 from codriver.tools.execution.failed_test_traces import first_failure_trace
 from codriver.tools.execution.failure_frames import display_path
 from codriver.tools.execution.failure_selection import can_evaluate_in_frames, has_test_frames, last_failed_evaluation
-from codriver.tools.execution.test_frames import last_failed_run, no_frames_reason
 from codriver.tools.execution.test_runs import read_report
 
 if TYPE_CHECKING:

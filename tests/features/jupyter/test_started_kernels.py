@@ -15,9 +15,9 @@ from codriver.features.jupyter.kernel_kind import KERNEL_KIND
 from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory
 from codriver.features.jupyter.kernels.started_kernels import prepare_connection_file, remove_connection_file
 from codriver.repls import kinds
-from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import NOT_ACCEPTED
 from codriver.repls.launch.recipes import RecipeError, check_repl_word, find_recipe
+from codriver.repls.launch.repl_discovery import _configured_command
 
 modules("jupyter_client")
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from codriver.features.page.page_access import CODE_LIFETIME_S, MAX_CODES, MAX_INVALID_CODES, PageAccess
+from codriver.features.page.page_credentials import CODE_LIFETIME_S, MAX_CODES, MAX_INVALID_CODES, PageAccess
 
 
 @pytest.fixture

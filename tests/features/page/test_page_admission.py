@@ -3,8 +3,8 @@
 import pytest
 
 from codriver.features.page.http_connection import Request
-from codriver.features.page.page_access import PageAccess
 from codriver.features.page.page_admission import classify_request
+from codriver.features.page.page_credentials import PageAccess
 
 ACCESS = PageAccess()
 ACCESS.random_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43

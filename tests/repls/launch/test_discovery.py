@@ -22,8 +22,8 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Capability, Profile
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.repls.launch import recipes
-from codriver.repls.launch.discovery import Discovery, ReplChoice, choose_repl
 from codriver.repls.launch.recipes import WORKER_PROGRAM, NotAcceptedError, RecipeError, find_recipe
+from codriver.repls.launch.repl_discovery import Discovery, ReplChoice, choose_repl
 from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio

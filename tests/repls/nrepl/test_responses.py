@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.print_limits import PrintLimits
 from codriver.repls.contract import test_run_values
-from codriver.repls.nrepl.responses import MAX_SEARCHED_CHARACTERS, describe_cuts
+from codriver.repls.nrepl.replies import MAX_SEARCHED_CHARACTERS, describe_cuts
 from codriver.repls.nrepl.test_runner import with_file_paths
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from codriver.features.clojuredocs.download import ClojureDocsExport
 from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY
-from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.lookup import describe_entry
 from codriver.features.clojuredocs.tool import TOOLS
 from codriver.files.codriver_paths import cache_directory

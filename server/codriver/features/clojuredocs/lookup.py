@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import CodriverError, RefusedError, refused
+from codriver.features.clojuredocs.download import ClojureDocsExport
 from codriver.features.clojuredocs.entries import CLOJUREDOCS_CAPABILITY, LookupEntry
-from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL_SETTING
 from codriver.repls.contract.queries import Lookup
 from codriver.tools.answers.answer_budget import cut_to_head

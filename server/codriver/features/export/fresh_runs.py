@@ -312,7 +312,7 @@ class FreshRuns:
         """
         how = self._recipe(PYTHON_KIND.repl)
         load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
-        program = "\n".join([join_python_modules("python/document_tests.py"), load_tests, ""])
+        program = "\n".join([join_python_modules("python/exported_tests.py"), load_tests, ""])
         sources = {str(file): text.encode(), str(self.workspace / f"{UNITTEST_MODULE}.py"): program.encode()}
         return RunSpec(
             python=how.command[0],

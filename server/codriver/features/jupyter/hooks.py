@@ -12,13 +12,13 @@ from codriver.features.jupyter.cell_arguments import CellOfEdit, StatusArguments
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest, describe_cell
 from codriver.features.jupyter.configured_kernels import check_configured_kernels, configured_kernels, configured_repls
 from codriver.features.jupyter.kernel_kind import JUPYTER_PROTOCOL
-from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
-from codriver.features.jupyter.kernels.kernel_processes import find_process
-from codriver.features.jupyter.kernels.server_kernels import (
+from codriver.features.jupyter.kernels.jupyter_server_kernels import (
     SERVER_PROTOCOLS,
     ServerKernels,
     describe_start_delay,
 )
+from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
+from codriver.features.jupyter.kernels.kernel_processes import find_process
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
 from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, NOTEBOOK_SUFFIX
 from codriver.features.jupyter.notebook_reading import NotebookReading

@@ -18,7 +18,7 @@ from codriver.net.admission import token_matches
 
 if TYPE_CHECKING:
     from codriver.features.page.http_connection import Request
-    from codriver.features.page.page_access import PageAccess
+    from codriver.features.page.page_credentials import PageAccess
 
 Kind = Literal["file", "frame", "enter", "prove", "call", "refuse"]
 """The kind of a request. `file`: a file of the empty page, without data from the log. `frame`: a table, at an address

@@ -17,9 +17,9 @@ from anyio.streams.stapled import MultiListener
 from codriver.features.page.connections import Connections, TooManyConnectionsError
 from codriver.features.page.http_connection import HttpConnection
 from codriver.features.page.loopback_listeners import listen_on_loopback
-from codriver.features.page.page_access import LOOPBACK_HOST, PageAccess
 from codriver.features.page.page_admission import CALL_PATH_PREFIX, JSON_TYPE, classify_request, request_host
 from codriver.features.page.page_calls import PageCalls, UnknownCallError
+from codriver.features.page.page_credentials import LOOPBACK_HOST, PageAccess
 from codriver.features.page.page_files import FRAME_POLICY, SECURITY_HEADERS, page_files
 from codriver.features.page.page_redirect import remove_redirect
 from codriver.features.page.page_rows import RowReader, running_test_progress, server_header

@@ -20,7 +20,7 @@ from codriver.features.traces.recording_request import RUN_REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.events import FeatureReport
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
-from codriver.repls.nrepl.responses import parse_program_data
+from codriver.repls.nrepl.replies import parse_program_data
 from codriver.repls.programs import Programs, program
 from codriver.wire.untrusted import mapping_or_empty, text_or_none
 

@@ -57,7 +57,7 @@ from codriver.protocol.error_messages import (
     refuse_invalid_line,
     request_meta,
 )
-from codriver.protocol.plain_requests import REQUEST_KINDS
+from codriver.protocol.requests_without_sdk import REQUEST_KINDS
 from codriver.protocol.results import NAME, TITLE
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, supports_tasks
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from codriver.protocol.calls import ToolAnswer
     from codriver.protocol.mcp_server import SharedParts
-    from codriver.protocol.plain_requests import PlainRequests
+    from codriver.protocol.requests_without_sdk import PlainRequests
 
 
 logger = logging.getLogger(__name__)

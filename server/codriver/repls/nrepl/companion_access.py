@@ -11,7 +11,7 @@ from codriver.core.requests import MAIN_SESSION
 from codriver.repls.contract.adapter import EvaluationFailedError, OpTimedOutError
 from codriver.repls.contract.events import Output
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
-from codriver.repls.nrepl.responses import require_success
+from codriver.repls.nrepl.replies import require_success
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -26,8 +26,8 @@ from codriver.repls.form_positions import add_position
 from codriver.repls.namespace_failures import missing_namespace_failure, single_namespace_failure
 from codriver.repls.nrepl.failures import is_complete_error, parse_failure
 from codriver.repls.nrepl.introspection import FOLLOW_UP_TIMEOUT_S
+from codriver.repls.nrepl.replies import BACKGROUND_OP, FRAME_OP, STORED_VALUE_OP, Reply
 from codriver.repls.nrepl.request_fields import defines_its_namespace, preserve_loaders
-from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, STORED_VALUE_OP, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

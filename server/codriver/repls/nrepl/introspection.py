@@ -30,7 +30,7 @@ from codriver.repls.contract.queries import (
 from codriver.repls.dialects import WORKER_OP_PREFIX
 from codriver.repls.dialects.loaded_namespaces import parse_loaded_code
 from codriver.repls.dialects.thread_dumps import Thread, build_thread_dump, parse_python_dump
-from codriver.repls.nrepl import responses
+from codriver.repls.nrepl import replies
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
 from codriver.repls.nrepl.failures import (
     WRAPPER_CLASS_SUFFIXES,
@@ -38,7 +38,7 @@ from codriver.repls.nrepl.failures import (
     parse_sent_trace,
 )
 from codriver.repls.nrepl.jvm_stack_traces import parse_cider_stacktrace, parse_program_stacktrace
-from codriver.repls.nrepl.responses import parse_program_data, require_capability, require_success
+from codriver.repls.nrepl.replies import parse_program_data, require_capability, require_success
 from codriver.repls.stack_traces import add_locals, mark_user_frames
 from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, list_or_empty, mapping_or_empty, text_or_none
 
@@ -142,7 +142,7 @@ class Introspection:
         if support.adapted:
             answer = mapping_or_empty(await self._evaluate("lookup", name=symbol, ns=where))
         else:
-            answer = responses.parse_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+            answer = replies.parse_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
         if self._dialect.columns_from_zero and (column := int_or_none(answer.get("column"))) is not None:
             answer = {**answer, "column": column + 1}
         found = query.read(answer)
@@ -274,7 +274,7 @@ class Introspection:
 
     async def read_value(self, evaluation: str, part: ValuePart) -> events.Value | str:
         """Return a part of a value that was truncated when printed, or the reason why it is not available."""
-        if responses.STORED_VALUE_OP not in self._ops:
+        if replies.STORED_VALUE_OP not in self._ops:
             return (
                 await self._read_stored(evaluation, part)
                 if "kept" in self._dialect.expressions
@@ -285,9 +285,9 @@ class Introspection:
         fields |= self._dialect.print_fields(part.limits, knows_defaults=True)
         connection = tool.connection
         fields |= tool.address()
-        answer = await connection.request(responses.STORED_VALUE_OP, timeout_s=self._op_timeout_s, **fields)
+        answer = await connection.request(replies.STORED_VALUE_OP, timeout_s=self._op_timeout_s, **fields)
         require_success("the value", answer, self._dialect)
-        return responses.parse_value_part(answer)
+        return replies.parse_value_part(answer)
 
     async def store_last_value(
         self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits
@@ -301,7 +301,7 @@ class Introspection:
         target = self._sessions.get(session)
         with anyio.move_on_after(FOLLOW_UP_TIMEOUT_S), suppress(CodriverError):
             data = await self._evaluate("keep", evaluation=evaluation, number=str(number), session=target.id or "")
-            return responses.describe_stored_cuts(mapping_or_empty(data), seen, limits)
+            return replies.describe_stored_cuts(mapping_or_empty(data), seen, limits)
         return None
 
     async def _read_stored(self, evaluation: str, part: ValuePart) -> events.Value | str:
@@ -315,7 +315,7 @@ class Introspection:
         fields = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
         where: dict[str, Words] = {"evaluation": evaluation, "number": number, "path": steps, "from": str(part.start)}
         data = await self._evaluate("kept", **where, **fields)
-        return responses.parse_stored_part(mapping_or_empty(data), part)
+        return replies.parse_stored_part(mapping_or_empty(data), part)
 
     async def clean_up(self, session: str) -> None:
         """Free memory after evaluations in `session`, on servers that are known to leak."""

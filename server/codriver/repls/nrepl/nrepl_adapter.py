@@ -34,7 +34,7 @@ from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.heartbeat import Heartbeat, send_heartbeats
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, parse_ops, probe
-from codriver.repls.nrepl.responses import (
+from codriver.repls.nrepl.replies import (
     NEED_INPUT_STATUS,
     OUTPUT_OPS,
     SENSITIVE_OP,

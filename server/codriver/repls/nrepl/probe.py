@@ -17,7 +17,7 @@ from codriver.errors import join_first
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.capabilities import CAPABILITIES
-from codriver.repls.nrepl.responses import BACKGROUND_OP, FRAME_OP, OUTPUT_OPS, STORED_VALUE_OP
+from codriver.repls.nrepl.replies import BACKGROUND_OP, FRAME_OP, OUTPUT_OPS, STORED_VALUE_OP
 from codriver.wire.untrusted import EMPTY_MAPPING, int_or_none, mapping_or_empty, text_or_none
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter import unsafe_request_error
-from codriver.repls.nrepl.responses import STORED_VALUE_OP
+from codriver.repls.nrepl.replies import STORED_VALUE_OP
 from codriver_lisp.requirements import declared_namespace, ns_form
 from codriver_lisp.source_text import Document
 

@@ -24,10 +24,10 @@ from codriver.repls.contract.display_data import Display
 from codriver.repls.contract.events import NAMESPACE_MISSING_TYPE, Listener, OnEnd, Output
 from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME, TestResult, TestRun
-from codriver.repls.nrepl import responses
+from codriver.repls.nrepl import replies
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
-from codriver.repls.nrepl.responses import Reply, parse_program_data, require_capability, require_success
+from codriver.repls.nrepl.replies import Reply, parse_program_data, require_capability, require_success
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
 from codriver.repls.test_results import parse_test_run
 from codriver.repls.test_runs import TestEvaluations, parse_selection
@@ -166,7 +166,7 @@ class TestRunner:
         if selection.namespace and any(NAMESPACE_MISSING_TYPE in message.status for message in answer):
             raise missing_namespace_error(selection.namespace)
         require_success("the test run", answer, self._dialect)
-        return responses.parse_cider_tests(answer, self._dialect)
+        return replies.parse_cider_tests(answer, self._dialect)
 
     async def _evaluate_run(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)

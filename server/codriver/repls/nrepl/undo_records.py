@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.dialects import WORKER_OP_PREFIX
 from codriver.repls.nrepl.connection_routes import TOOL_SESSION
-from codriver.repls.nrepl.responses import parse_program_data
+from codriver.repls.nrepl.replies import parse_program_data
 
 if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult

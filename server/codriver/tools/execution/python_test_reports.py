@@ -17,13 +17,13 @@ from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import describe_queue
 from codriver.tools.calls.hooks import complete_answer
 from codriver.tools.execution.edit_verdict import test_files
+from codriver.tools.execution.failed_test_frames import FRAMES_HINT, no_frames_reason
 from codriver.tools.execution.failure_frames import display_path, frame_location, is_project_file
 from codriver.tools.execution.failure_groups import failure_groups
 from codriver.tools.execution.failure_sources import MAX_DETAILED_ERRORS, failure_sources
 from codriver.tools.execution.pytest_usage_errors import describe_usage_error, is_usage_error
 from codriver.tools.execution.python_failure_rows import MAX_FRAMES, detailed_row, failure_rows
 from codriver.tools.execution.start_rows import repeat_command
-from codriver.tools.execution.test_frames import FRAMES_HINT, no_frames_reason
 from codriver.tools.execution.unfinished_tests import find_unfinished_tests, stopped_run_fields
 from codriver.wire.untrusted import int_or_none, mappings_or_empty
 

@@ -17,8 +17,8 @@ from .assigned_modules import AssignedModules
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import clear_subclass_caches, update_abstract_methods
 from .django_settings import outdated_applications, outdated_settings
+from .edits.enum_updates import PREVIOUS_MEMBER_REASON
 from .edits.load_steps import LoadStep
-from .edits.member_updates import PREVIOUS_MEMBER_REASON
 from .edits.minimal_load import MinimalLoad
 from .effects.pure_calls import is_immutable_kind
 from .enum_members import is_enum

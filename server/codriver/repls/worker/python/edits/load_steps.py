@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from .class_body_steps import ClassBodySteps
     from .edited_module import EditedModule
+    from .enum_updates import MemberUpdates
     from .load_plan import LoadPlan
-    from .member_updates import MemberUpdates
     from .statement_steps import StatementSteps
 
 

@@ -15,11 +15,11 @@ from .class_planner import ClassPlanner
 from .dispatcher_planner import DispatcherPlanner
 from .docstring_updates import DocstringUpdates
 from .edited_module import EditedModule
+from .enum_updates import MemberUpdates
 from .function_planner import FunctionPlanner
 from .function_updates import FunctionUpdates, edited_functions
 from .load_plan import LoadPlan
 from .load_steps import LoadStepBuilder
-from .member_updates import MemberUpdates
 from .refill_planner import RefillPlanner
 from .removals import Removals
 from .signature_updates import SignatureUpdates

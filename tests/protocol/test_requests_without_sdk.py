@@ -12,11 +12,11 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.protocol import plain_requests
+from codriver.protocol import requests_without_sdk
 from codriver.protocol.calls import ToolAnswer
 from codriver.protocol.error_messages import INTERNAL_ERROR_MESSAGE, SERVER_ERROR_CODE
-from codriver.protocol.plain_requests import REQUEST_KINDS, UNSETTLED, PlainRequestKind, PlainRequests
 from codriver.protocol.replies import Replies
+from codriver.protocol.requests_without_sdk import REQUEST_KINDS, UNSETTLED, PlainRequestKind, PlainRequests
 
 pytestmark = pytest.mark.served("memory", durations="progress_s=0.3")
 
@@ -306,7 +306,7 @@ def test_repeated_handshakes_use_no_more_memory():
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     notification = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     with patch.dict(
-        REQUEST_KINDS, initialize=PlainRequestKind(UNSETTLED, plain_requests.INITIALIZE_SHAPE, lambda *_: {})
+        REQUEST_KINDS, initialize=PlainRequestKind(UNSETTLED, requests_without_sdk.INITIALIZE_SHAPE, lambda *_: {})
     ):
         assert plain.accept(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     for _ in range(3):
