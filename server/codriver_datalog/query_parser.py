@@ -14,8 +14,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from codriver_datalog import syntax_tree
 from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
+from codriver_datalog.clause_parser import ClauseParser, check_rule_calls, check_stratified
 from codriver_datalog.edn import Form, Text, read_form
 from codriver_datalog.syntax_tree import (
     Aggregate,
@@ -67,7 +67,7 @@ def parse_query(source_text: str, schema: Schema, rules: Rules | None = None) ->
     if ":find" not in sections:
         raise text.error(f"expected {FIND_SYNTAX}", form)
     shape, elements = _parse_find(text, sections[":find"], form, schema)
-    parser = syntax_tree.Parser(text, schema)
+    parser = ClauseParser(text, schema)
     inputs = _parse_inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
     names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
     _check_unique(text, names, form, "`:in` may name each variable only once")
@@ -96,7 +96,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
     form = read_form(text)
     if form.tag not in ("vector", "list") or len(form.items) > MAX_RULES:
         raise text.error(f"expected rules such as `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
-    parser = syntax_tree.Parser(text, schema)
+    parser = ClauseParser(text, schema)
     rules: Rules = {}
     for item in form.items:
         name, branch = _parse_rule(parser, item)
@@ -104,8 +104,8 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
         if known and len(known[0].head) != len(branch.head):
             raise text.error(f"expected {len(known[0].head)} variables, as in the first rule named `{name}`", item)
         rules[name] = (*known, branch)
-    syntax_tree.check_rule_calls(text, parser.rule_calls, {**(others or {}), **rules})
-    syntax_tree.check_stratified(text, {**(others or {}), **rules})
+    check_rule_calls(text, parser.rule_calls, {**(others or {}), **rules})
+    check_stratified(text, {**(others or {}), **rules})
     return rules
 
 
@@ -196,7 +196,7 @@ def _parse_aggregate(text: Text, form: Form) -> Aggregate:
 
 
 def _parse_pull_element(text: Text, form: Form, schema: Schema) -> Pull:
-    parser = syntax_tree.Parser(text, schema)
+    parser = ClauseParser(text, schema)
     rest = list(form.items[1:])
     source = parser.parse_source(rest.pop(0)) if rest and parser.is_source(rest[0]) else Source("$")
     if len(rest) != 2:
@@ -240,7 +240,7 @@ def _parse_keys(
     return tuple(str(name.value).removeprefix(":") for name in names)
 
 
-def _parse_inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
+def _parse_inputs(parser: ClauseParser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
     inputs: list[Input] = []
     for form in forms:
         if parser.is_source(form):
@@ -252,7 +252,7 @@ def _parse_inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[
     return tuple(inputs)
 
 
-def _parse_rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
+def _parse_rule(parser: ClauseParser, form: Form) -> tuple[str, Branch]:
     """Parse a rule definition, and return its name and its branch."""
     reason = "expected a rule: `[(name ?a [?b]) clause …]`"
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:

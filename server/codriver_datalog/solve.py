@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codriver_datalog import operators
 from codriver_datalog.aggregates import AGGREGATE_FUNCTIONS
+from codriver_datalog.clause_parser import check_rule_calls
 from codriver_datalog.clause_readiness import find_bound_variables
 from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
@@ -46,7 +47,6 @@ from codriver_datalog.syntax_tree import (
     Rules,
     Source,
     Variable,
-    check_rule_calls,
     replace_source,
     rule_calls,
 )

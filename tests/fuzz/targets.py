@@ -26,7 +26,7 @@ from codriver.net.admission import classify_first_bytes
 from codriver.net.client_sessions import PendingRequests
 from codriver.net.fair_threads import FairThreads
 from codriver.net.server_record import read_record
-from codriver.protocol.mcp_server import MessageStream
+from codriver.protocol.message_stream import MessageStream
 from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_server import SdkConnection
 from codriver.repls.nrepl import connection
@@ -294,7 +294,7 @@ def client_line(data):
         None,
         max_line_bytes=10_000,
         plain=session,
-        behind=None,
+        open_sdk_channel=None,
         threads=FairThreads(1),
         line_budget=LineBudget(2**20),
         drain_s=5,

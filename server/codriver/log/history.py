@@ -31,8 +31,8 @@ from codriver.files.private_directories import make_private_directory
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
 from codriver.log.entry_sizes import entry_bytes, truncate_entry
+from codriver.log.existing_history import check_existing, max_read_bytes, read_newest
 from codriver.log.history_file import HistoryFile
-from codriver.log.history_reading import check_existing, max_read_bytes, read_newest
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.log_entries import ENTRY_SCHEMA, Entry
 from codriver.log.transit_format import EntryEncoder, NewerFormatError, UnreadableError

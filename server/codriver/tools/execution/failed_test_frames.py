@@ -11,7 +11,7 @@ from codriver.core.requests import Request
 from codriver.errors import refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.testing.retained_failure import FrameCode
-from codriver.tools.execution.submission import check_limits
+from codriver.tools.execution.queued_code_limits import check_limits
 
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation

@@ -19,7 +19,7 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import describe_queue, find_evaluation, stop_evaluation, wait_for_evaluation
 from codriver.tools.execution.python_test_reports import describe_job
-from codriver.tools.execution.submission import check_limits
+from codriver.tools.execution.queued_code_limits import check_limits
 from codriver.tools.execution.test_arguments import (
     junit_options,
     pytest_arguments,

@@ -1,4 +1,4 @@
-"""Read the newest entries of a history file, whose last line may be incomplete."""
+"""Check an existing history file, cut off its incomplete last line, and read its newest entries."""
 
 from __future__ import annotations
 
