@@ -53,6 +53,12 @@ def test_the_last_value_has_a_name_unless_the_user_defines_that_name(python):
     assert texts(python.evaluate("_ = str.upper\n8\n_('a')"), "value") == ["8", "'A'"]
 
 
+def test_only_the_last_value_is_kept_alive(python):
+    python.evaluate("import gc, weakref\nclass Table: ...\ntable = Table()\nfreed = weakref.ref(table)\ntable")
+    assert texts(python.evaluate("del table\nfreed() is None"), "value") == ["False"]
+    assert texts(python.evaluate("n = gc.collect()\nfreed() is None"), "value") == ["True"]
+
+
 def test_a_file_is_loaded_into_its_module(python):
     package = python.folder / "src" / "parcel"
     package.mkdir(parents=True)

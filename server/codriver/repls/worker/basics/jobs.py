@@ -41,6 +41,7 @@ class Session:
         """The namespace: a module or a Basilisp object."""
         self.is_apart = False
         self.last: list[object] = [None, None, None]
+        """The values of `*1`, `*2` and `*3` in Lisp."""
         self.error: BaseException | None = None
         self.spaces = FrameSpaces()
         """The namespaces for frames of `error`."""

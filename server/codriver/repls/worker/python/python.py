@@ -178,7 +178,6 @@ class Python(Dialect):
         has_value: bool,
     ) -> None:
         """Run compiled statements in a module or in the namespace of a frame, and send their values."""
-        session = job.session
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
             try:
@@ -195,10 +194,8 @@ class Python(Dialect):
                 continue
             is_later = not is_last and not job.is_concurrent and has_value and self._figures.send_later(value)
             displayed = self._display(value, job, with_images=not is_later) if has_value else None
-            if value is not None and not job.is_concurrent:
-                session.last[:] = [value, *session.last[:2]]
-                if frame is None:
-                    self._store(value, module)
+            if value is not None and not job.is_concurrent and frame is None:
+                self._store(value, module)
             if displayed is not None:
                 self.stored_values.send_value(job, value, displayed[0], self.display_name(module), displayed[1])
 
