@@ -52,7 +52,7 @@ SHORT_TEXT_CHARACTERS = 4096
 BLOCKING_SEARCH_LIMIT_S = 0.005
 """Time limit, in seconds, for a search that blocks other threads.
 
-Python lets another thread run after the same time by default.
+This is also the time after which Python switches to another thread by default.
 """
 # The package counts seconds of CPU time, each of which may take several seconds of real time on a busy machine. So a
 # search that has not finished after this many is started again with the remaining time, at the observed pace.

@@ -357,7 +357,7 @@ def test_each_change_of_a_skill_is_detected_once(library, workspace, shipped):
     assert not subject.changed()
 
 
-def test_changing_a_skill_that_is_not_offered_is_not_a_change(library, workspace):
+def test_changes_to_skills_that_are_not_offered_are_ignored(library, workspace):
     subject = library(sources=[])
     write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide("new"))
     assert not subject.changed()

@@ -72,7 +72,7 @@ BOM_CHARACTER = "\ufeff"
 MAX_ERRORS_IN_MESSAGE = 5
 """Maximum number of errors in a refusal's message. The field `problems` contains all of them."""
 MAX_ERRORS_WITH_CONTEXT = 20
-"""Maximum number of errors displayed with surrounding lines. For more errors, callers must read the file again."""
+"""Maximum number of errors displayed with surrounding lines. Further errors are listed without them."""
 
 
 def unified_diff(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:

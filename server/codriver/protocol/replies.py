@@ -73,7 +73,7 @@ class Replies:
             self._send(batch)
 
     def remember_ids(self, names: dict[str, str]) -> None:
-        """Remember the original ids for substitutes, to restore them in the responses."""
+        """Add original ids, by the ids that replaced them in requests. Responses get the original ids again."""
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:

@@ -2,7 +2,8 @@
 
 The SDK passes each request through models, contexts and tasks, which takes longer than most requests themselves, and
 importing it takes as long as the rest of the startup. Therefore clients' first requests, and those in an agent's loop,
-are answered here. `results` creates the results for both. An unusual request, such as one with an unknown member or one
+are answered here. The module `results` creates the results of these requests and of those that the SDK answers. An
+unusual request, such as one with an unknown member or one
 at the wrong time, is left to the SDK, which answers it according to the protocol.
 
 Plain requests are recognized by their shape. Shapes are stricter than the protocol where that is simpler: a request

@@ -296,7 +296,7 @@ Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsFoun
 
 
 class RetainedProcess(Protocol):
-    """The retained process of a failed run. It is stopped except while it evaluates code."""
+    """The retained process of a failed run. It is suspended except while it evaluates code."""
 
     @property
     def pid(self) -> int:

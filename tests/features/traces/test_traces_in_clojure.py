@@ -219,7 +219,7 @@ def test_redefinitions_during_a_recording_are_kept_and_the_rest_restored(client)
         assert client.call("load_file", filePath="src/traced/shop.clj")["ok"]
 
 
-def test_a_failed_test_can_be_traced_to_the_wrong_call(client):
+def test_the_trace_of_a_failed_test_contains_the_call_with_the_wrong_result(client):
     answer = client.call("run_tests", namespace="traced.shop-test", trace=True)
     lines = answer["trace"].splitlines()
     assert (answer["failed"], lines[0]) == (1, f"run {answer['evaluationId']}: 5 calls to 4 functions")

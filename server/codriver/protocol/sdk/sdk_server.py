@@ -2,7 +2,8 @@
 
 A connection has two streams of messages to the SDK, one for each protocol era, because the SDK serves one era per
 stream. Requests with their own envelope go to the stateless one, all others to the session opened by `initialize`. Both
-write to the same client. Handlers serve both eras. Requests that the SDK refuses with only a code get a message.
+write to the same client. Handlers serve both eras. If the SDK refuses a request with an error code alone, a message is
+added.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class ReplProcess:
         return str(found.port).encode() if found is not None and endpoint not in (None, found) else None
 
     def restore_port_file(self, content: bytes) -> None:
-        """Write the port file of another REPL again, because the process removed it when it exited. This blocks.
+        """Write the port file of another REPL again, which this process removed when it exited. This blocks.
 
         nREPL removes its port file without reading it.
         """

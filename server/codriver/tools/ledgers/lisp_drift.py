@@ -1,8 +1,8 @@
 """Detect drift in Lisp code: compare loaded definitions with the forms in their files.
 
-A REPL does not retain forms. The form of a var is known from the evaluation in the log that defined it. It is also
-known from the var's file, if the var was still seen with a different definition after the file was last written. Any
-other form is reported as unknown.
+A REPL does not retain forms. If an evaluation in the log defined a var, its form is known. If a file was loaded, the
+form is known if the file has not been written since a comparison that found another definition. Any other form is
+reported as unknown.
 """
 
 from __future__ import annotations

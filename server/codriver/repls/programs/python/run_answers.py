@@ -224,7 +224,7 @@ def select_targets(ns: str, home: ModuleType | None, only: Sequence[Sequence[str
             modules += more[3]
         return files, names, [], modules
     if not ns:
-        return _of_loaded(home)
+        return _select_loaded_modules(home)
     if pytest and is_path(ns):
         return [ns], {}, [], []
     module = sys.modules.get(ns)
@@ -238,7 +238,7 @@ def select_targets(ns: str, home: ModuleType | None, only: Sequence[Sequence[str
     return [], {}, [], [module or importlib.import_module(ns)]
 
 
-def _of_loaded(home: ModuleType | None) -> Chosen:
+def _select_loaded_modules(home: ModuleType | None) -> Chosen:
     """Select pytest's default targets and all loaded test modules."""
     loaded = [candidate for _, candidate in sorted(sys.modules.items()) if isinstance(candidate, type(sys))]
     modules = [

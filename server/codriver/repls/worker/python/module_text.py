@@ -184,10 +184,10 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 
 
 class Outline:
-    """A summary of the words in a module's statements, without the syntax tree.
+    """The names that a module's statements bind and mention, stored without the syntax tree to save memory.
 
-    It is retained for as long as the module's `Load`. `imported_names` is the same as in `Text`. A
-    statement is quiet if it is an import, or a function without decorators, default values or annotations.
+    It tells whether a change of other names may affect the module. An import, or a function without decorators, default
+    values and annotations, is quiet: it reads no other name when the module is imported.
     """
 
     __slots__ = ("_has_star", "_rows", "imports")

@@ -1,7 +1,7 @@
 """Split Python source into statements, and compare two versions of a file.
 
-Comments and layout are ignored. A statement counts as changed if the compound statements around it have changed, or its
-position among the statements that are not definitions. The source is parsed but never run.
+Comments and layout are ignored. A statement also counts as changed if a compound statement around it has changed, or if
+it has moved relative to other statements that are not definitions. The source is parsed but never run.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class ClassPlanner:
         return next((scope for scope, kind in kinds if kind is not None and not is_plain_class(kind)), "")
 
     def _record_order(self, kind: Any, statement: Statement) -> None:
-        """Record that an attribute will come after attributes of its class that a fresh import would create later."""
+        """Record that a new attribute will be the last of its class, but a fresh import would create others later."""
         values = [each for each in self.edited.statements if each.owner == statement.owner and each.kind == VALUE]
         names = [name for each in values for name in assigned_names(each.node)]
         existing = [name in space_of(kind) for name in names]
