@@ -10,7 +10,7 @@ from codriver_relay.main_loop import Conversation, Relay
 from codriver_relay.safe_files import SERVER_DIRECTORY
 from codriver_relay.server_verification import Target, workspace_from_port_file
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, discard_message, open_streams, print_to_stderr
-from codriver_relay.workspace_search import find_workspace
+from codriver_relay.workspace_search import describe_untrusted_directory, find_workspace, named_directories
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +160,10 @@ def determine_workspace(
         return os.path.abspath(given), None
     workspace = find_workspace()
     if workspace is not None:
-        log(f"the workspace is {workspace}")
+        if skipped := describe_untrusted_directory(named_directories()):
+            print_to_stderr(f"CLAUDE_PROJECT_DIR is not used, because {skipped}. The workspace is {workspace}")
+        else:
+            log(f"the workspace is {workspace}")
         return workspace, None
     from codriver_relay.roots import RootsDiscovery  # most clients name their directory in other ways
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 import _socket as socket
 import time
 
-from codriver_relay.messages import LineBuffer, Message, cancelled_request_key, classify_line, encode_error
+from codriver_relay.messages import (
+    LineBuffer,
+    Message,
+    cancelled_request_key,
+    classify_line,
+    encode_error,
+    refused_line_number,
+)
 from codriver_relay.streams import READ_BYTES, READ_ON_BYTES
 
 TYPE_CHECKING = False
@@ -40,11 +47,8 @@ class Connection:
         """The rest of a partially sent message."""
         self.in_flight: dict[bytes, Message] = {}
         """Requests that were sent, at least partially, and have no reply yet, by key."""
-        self.refusable: list[list[bytes]] = []
-        """The keys of the requests in each sent line that the server may refuse as a whole, the oldest line first.
-
-        These are batches, and lines without any message. The error for such a line has no id.
-        """
+        self.lines_sent = 0
+        """The number of lines sent over this connection. Blank lines are not counted."""
         self.last_step = 0.0
         """The time of the last reply, or when either side last accepted data."""
 
@@ -57,7 +61,7 @@ class Connection:
 
     def reset(self, address: str) -> None:
         """Prepare for a new server at `address`, discarding an incomplete line received from the previous server."""
-        self.address, self.lines, self.refusable = address, LineBuffer(), []
+        self.address, self.lines, self.lines_sent = address, LineBuffer(), 0
 
     def record_progress(self) -> None:
         """Store the time of the latest progress, from which timeouts are measured."""
@@ -72,12 +76,21 @@ class Connection:
         elif message.method == b"notifications/cancelled":  # a cancelled request gets no reply
             self.in_flight.pop(cancelled_request_key(message.line), None)
 
-    def record_line_sent(self, message: Message) -> None:
-        """Track a sent line that the server may refuse as a whole, with an error that has no id."""
-        if message.parts and message.is_request:
-            self.refusable.append([part.key for part in message.parts if part.is_request and part.key is not None])
-        elif message.is_refused_without_id:
-            self.refusable.append([])
+    def number_line(self, message: Message) -> None:
+        """Give a message and its parts the number of the next line, as the server counts them."""
+        if not message.line.isspace():
+            self.lines_sent += 1
+        for part in (message, *message.parts):
+            part.line_number = self.lines_sent
+
+    def send_own_line(self, server: socket.socket, line: bytes) -> None:
+        """Send a line of the relay itself to a new server, before `socket` is set.
+
+        Raises:
+            OSError: the connection was lost.
+        """
+        server.sendall(line)
+        self.lines_sent += 1
 
     def send(self, lines: list[bytes]) -> None:
         """Send as much of these lines as the server accepts now. Keep the rest for `send_remaining`.
@@ -124,27 +137,28 @@ class Connection:
     def remove_answered(self, lines: list[bytes], handshake: Handshake) -> None:
         """Stop tracking the requests that these lines answer. The lines were already delivered to the client."""
         for line in lines:
-            if self.in_flight or self.refusable:
-                message = classify_line(line)
-                if message.is_response and message.key is None and not message.parts:
-                    self.remove_refused_line()
-                for answer in message.parts or (message,):
-                    if answer.is_response and answer.key is not None:
-                        self.in_flight.pop(answer.key, None)
-                        handshake.record_answered(answer)
-                        self.record_progress()
-                if message.parts:
-                    self.remove_answered_batches()
+            if not self.in_flight:
+                return
+            message = classify_line(line)
+            for answer in message.parts or (message,):
+                if not answer.is_response:
+                    continue
+                if answer.key is None:  # the server could not read the id
+                    self.remove_line(refused_line_number(answer.line), handshake)
+                    continue
+                request = self.in_flight.pop(answer.key, None)
+                handshake.record_answered(answer)
+                self.record_progress()
+                if message.parts and request is not None:  # all answers to a batch are in the same line
+                    self.remove_line(request.line_number, handshake)
 
-    def remove_refused_line(self) -> None:
-        """Stop tracking the requests in the oldest line that the server may refuse as a whole, because it did."""
-        for key in self.refusable.pop(0) if self.refusable else ():
-            self.in_flight.pop(key, None)
+    def remove_line(self, number: int, handshake: Handshake) -> None:
+        """Stop tracking the requests in a line that the server has answered. `number` is 0 if it is unknown."""
+        for key, request in list(self.in_flight.items()) if number else ():
+            if request.line_number == number:
+                del self.in_flight[key]
+                handshake.unanswered.pop(key, None)
         self.record_progress()
-
-    def remove_answered_batches(self) -> None:
-        """Stop tracking the batches without unanswered requests, which cannot be refused any more."""
-        self.refusable = [keys for keys in self.refusable if not keys or any(key in self.in_flight for key in keys)]
 
     def shut_down_sending(self) -> None:
         """Shut down the sending side of the socket to signal the server that no more lines follow."""
@@ -238,11 +252,11 @@ class Handshake:
         if self.initialize is None:
             return
         server.settimeout(longest_s)
-        server.sendall(self.initialize.line)
+        connection.send_own_line(server, self.initialize.line)
         self.await_answer(self.initialize, server, connection, output, time.monotonic() + longest_s)
         if self.initialized is not None:
-            server.sendall(self.initialized.line)
-            self.repeat_level(server)
+            connection.send_own_line(server, self.initialized.line)
+            self.repeat_level(server, connection)
             output.write(LIST_CHANGED_NOTIFICATION)
 
     def await_answer(
@@ -271,7 +285,7 @@ class Handshake:
                 else:
                     output.write(line)
 
-    def repeat_level(self, server: socket.socket) -> None:
+    def repeat_level(self, server: socket.socket, connection: Connection) -> None:
         """Send the client's log level to a new server, if the client has set one.
 
         Raises:
@@ -286,7 +300,7 @@ class Handshake:
             line = json.dumps({**request, "params": json.loads(self.level)["params"]}).encode()
         except (ValueError, LookupError, TypeError):  # the previous server did not understand it either
             return
-        server.sendall(line + b"\n")
+        connection.send_own_line(server, line + b"\n")
         self.awaits_level = True
 
     def remove_level_reply(self, lines: list[bytes]) -> list[bytes]:

@@ -77,7 +77,7 @@ class Conversation:
         self.line_bytes = line_bytes
         self.handshake.reopen_session(server, self.connection, self.output, self.durations.handshake_s)
         if self.stored_answers:
-            self.stored_answers.stop_answering(server, self.handshake)
+            self.stored_answers.stop_answering(server, self.handshake, self.connection)
         server.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self.connection.socket = server
 
@@ -169,8 +169,8 @@ class Conversation:
             messages = [message for message in self.backlog.pop(READ_BYTES) if not self.refuse_if_too_long(message)]
             lines = [message.line for message in messages]
             for message in messages:
+                self.connection.number_line(message)
                 self.record_sent(message)
-                self.connection.record_line_sent(message)
             if lines:
                 self.send(lines)
 

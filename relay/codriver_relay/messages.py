@@ -59,10 +59,11 @@ class Message:
     """A JSON-RPC message or batch, and the line that contains it.
 
     `id` is the received id as JSON text, and `key` is its normalized form. A response is a result or an error. `parts`
-    are the messages of a batch, which itself has neither an id nor a method.
+    are the messages of a batch, which itself has neither an id nor a method. `line_number` is the number of the line
+    among those sent over the current connection, or 0.
     """
 
-    __slots__ = ("id", "is_response", "is_result", "key", "line", "method", "parts")
+    __slots__ = ("id", "is_response", "is_result", "key", "line", "line_number", "method", "parts")
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Message:
         parts: Sequence[Message] = (),
     ) -> None:
         self.line = line
+        self.line_number = 0
         self.parts = parts
         self.method = method
         self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
@@ -86,15 +88,6 @@ class Message:
     def is_notification(self) -> bool:
         """Return whether the message is a single one to which no response is expected."""
         return self.method is not None and self.id is None
-
-    @property
-    def is_refused_without_id(self) -> bool:
-        """Return whether the message is neither a request, a response nor a notification, and not an empty line.
-
-        A server answers it with an error that has no id.
-        """
-        is_known = self.method is not None or self.is_response or self.id is not None or bool(self.parts)
-        return not is_known and bool(self.line.strip())
 
     @property
     def is_request(self) -> bool:
@@ -242,6 +235,17 @@ def scan_line(line: bytes) -> Message | None:
     is_result = b"result" in found
     is_response = is_result or b"error" in found
     return Message(line, method and method[1:-1], found.get(b"id"), is_response=is_response, is_result=is_result)
+
+
+def refused_line_number(line: bytes) -> int:
+    """Return the number of the line that an error without an id is about, or 0 if the error does not contain one."""
+    import json
+
+    try:
+        number = json.loads(line)["error"]["data"]["line"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return 0
+    return number if type(number) is int else 0
 
 
 def cancelled_request_key(line: bytes) -> bytes:

@@ -11,7 +11,12 @@ import time
 from codriver_relay.connection import Handshake
 from codriver_relay.messages import Backlog, Message, cancelled_request_key, classify_line, encode_answer, encode_error
 from codriver_relay.streams import POLLIN, Input, Output, PollSet, print_to_stderr
-from codriver_relay.workspace_search import is_workspace, resolve_workspace
+from codriver_relay.workspace_search import (
+    describe_untrusted_directory,
+    is_workspace,
+    resolve_workspace,
+    searched_directories,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +149,9 @@ class RootsDiscovery:
         """Choose the workspace from the client's roots. If none is suitable, fail the waiting requests."""
         self.workspace = choose_root(line)
         if self.workspace is None:
-            self.fail("none of the client's roots is a folder of this user that can be a workspace")
+            skipped = describe_untrusted_directory(root_directories(line))
+            reason = f" ({skipped})" if skipped else ""
+            self.fail(f"none of the client's roots is a folder of this user that can be a workspace{reason}")
         else:
             self.log(f"the workspace is {self.workspace}, a root of the client")
 
@@ -171,11 +178,13 @@ class RootsDiscovery:
 
 def no_workspace_message(why: str) -> str:
     """Return an error message that says that no workspace was found, why, and what to do."""
+    skipped = describe_untrusted_directory(searched_directories())
+    boundary = f": {skipped}, so neither this folder nor one above it is used" if skipped else ""
     return (
         "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR is not set to one, neither the "
         "current folder nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, temporary "
-        f"folders and folders of other users do not count), and {why}. This request was not carried out. Set the "
-        "folder in the client's entry: --workspace DIR"
+        f"folders and folders of other users do not count{boundary}), and {why}. This request was not carried out. "
+        "Set the folder in the client's entry: --workspace DIR"
     )
 
 
@@ -184,15 +193,20 @@ def choose_root(answer: bytes) -> str | None:
 
     Directories above the roots are not considered, because roots limit where a server may work.
     """
+    directories = [resolve_workspace(path) for path in root_directories(answer)]
+    possible = [directory for directory in directories if directory is not None]
+    return next(filter(is_workspace, possible), possible[0] if possible else None)
+
+
+def root_directories(answer: bytes) -> list[str]:
+    """Return the paths of the client's roots from its answer, or an empty list if the answer is malformed."""
     import json
 
     try:
         roots = json.loads(answer)["result"]["roots"][:MAX_CONSIDERED_ROOTS]
-        directories = [resolve_workspace(file_uri_to_path(root["uri"])) for root in roots]
+        return [file_uri_to_path(root["uri"]) for root in roots]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return None
-    possible = [directory for directory in directories if directory is not None]
-    return next(filter(is_workspace, possible), possible[0] if possible else None)
+        return []
 
 
 def file_uri_to_path(uri: str) -> str:

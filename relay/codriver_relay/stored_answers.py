@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
-    from codriver_relay.connection import Handshake
+    from codriver_relay.connection import Connection, Handshake
     from codriver_relay.starter import Starter
 
 MAX_STORED_BYTES = 1 << 20
@@ -111,7 +111,7 @@ class StoredAnswers:
         if message.method == b"tools/list" and message.key is not None:
             self.owes_change = False
 
-    def stop_answering(self, server: socket.socket, handshake: Handshake) -> None:
+    def stop_answering(self, server: socket.socket, handshake: Handshake, connection: Connection) -> None:
         """Stop using stored answers, because a server is ready.
 
         If the client may have received a different list of tools, request the server's list to compare them.
@@ -124,7 +124,7 @@ class StoredAnswers:
             self.of_session.delivered = None  # this client was notified that the list has changed
         for era in (self.of_session, self.of_stateless):
             if era.delivered is not None:
-                server.sendall(era.list_request())
+                connection.send_own_line(server, era.list_request())
             era.stored = None
 
     def filter_server_lines(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:

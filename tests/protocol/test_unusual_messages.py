@@ -274,3 +274,23 @@ def test_a_number_with_too_many_digits_is_refused_with_the_request_id(live):
         assert "5000 digits" in answer["error"]["message"]
         client.write(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}\n' % (b"9" * 4300))
         assert client.receive()["id"] == int("9" * 4300)
+
+
+# Errors that name a line
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"{cut", b'"x"', b'{"jsonrpc":"2.0","id":8,"method":"ping"', b'{"jsonrpc":"2.0","id":8.5,"method":"ping"}',
+     b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b'{"jsonrpc":"2.0","id":8,"method":"\xff"}', b"[]",
+     b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % (b"8" * 5000)],
+)  # fmt: skip
+@pytest.mark.parametrize("pad", [b"", b" " * 70_000], ids=["short", "long"])
+def test_an_error_without_an_id_names_the_line(reach, odd, pad):
+    client = reach()
+    shake_hands(client, "2025-06-18")
+    for number in (3, 5):
+        client.write(b" \r\n" + pad + odd + b"\n" + json.dumps(line(number, "ping")).encode() + b"\n")
+        answers = [client.receive(), client.receive()]
+        (refused,) = [answer for answer in answers if "error" in answer]
+        assert (refused["id"], refused["error"]["data"]) == (None, {"line": number}), answers

@@ -145,10 +145,31 @@ def test_a_named_directory_that_does_not_belong_to_the_user_is_ignored(auto, pro
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a folder away")
 def test_a_directory_of_another_user_is_ignored_and_stops_the_search(auto, project, tmp_path):
     posix_only.give_away(project)
-    assert "found no workspace" in refusal(auto(CLAUDE_PROJECT_DIR=str(project)))
-    assert "found no workspace" in refusal(auto(folder=project))
+    assert f"{project} belongs to another user" in refusal(auto(CLAUDE_PROJECT_DIR=str(project)))
+    assert f"{project} belongs to another user" in refusal(auto(folder=project))
     (tmp_path / "deps.edn").touch()
-    assert "found no workspace" in refusal(auto(folder=project, TMPDIR="/nowhere"))
+    assert f"{project} belongs to another user" in refusal(auto(folder=project, TMPDIR="/nowhere"))
+
+
+def test_a_skipped_directory_is_named_only_if_it_was_skipped_because_of_other_users(auto, directory, project):
+    project.chmod(0o777)
+    assert f"{project} can be written to by all users" in refusal(auto(folder=project))
+    assert "do not count), and" in refusal(auto(folder=directory))
+    relay = greeted(auto(folder=directory))
+    relay.send(roots(project.as_uri()))
+    assert f"can be a workspace ({project} can be written to by all users)" in refusal(relay, 6)
+
+
+def test_a_skipped_directory_that_the_client_named_is_reported_on_stderr(auto, directory, project, tmp_path):
+    named = tmp_path / "named"
+    named.mkdir()
+    named.chmod(0o777)
+    relay = auto(folder=project, CLAUDE_PROJECT_DIR=str(named))
+    assert served(relay) == project
+    relay.end()
+    relay.wait()
+    errors = relay.process.stderr.read().decode()
+    assert f"CLAUDE_PROJECT_DIR is not used, because {named} can be written to by all users" in errors
 
 
 @pytest.mark.parametrize("folder", ["home", "/", "/tmp"])

@@ -835,9 +835,9 @@ def test_each_request_in_a_batch_is_answered_if_the_server_is_lost(relay, host):
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, "two"}
 
 
-def refusal(**members):
+def refusal(line, **members):
     """Return an error about a line that the server could not assign to a request."""
-    return {"jsonrpc": "2.0", **members, "error": {"code": -32600, "message": "no batches"}}
+    return {"jsonrpc": "2.0", **members, "error": {"code": -32600, "message": "no", "data": {"line": line}}}
 
 
 # The limit is longer than the test may take, so a relay that waits for it fails the test.
@@ -849,33 +849,53 @@ def test_a_batch_that_the_server_refuses_as_a_whole_is_not_awaited(start_relay, 
     relay.send([*first, *({"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2))])
     relay.end()
     peer.read()
-    peer.send(refusal(**members))
-    assert relay.receive() == refusal(**members)
+    peer.send(refusal(3, **members))
+    assert relay.receive() == refusal(3, **members)
     assert peer.read_line() == b""
     peer.close()
     assert relay.wait() == 0
 
 
-def test_an_error_without_an_id_is_about_the_oldest_line_that_can_be_refused():
+PING = b'{"jsonrpc": "2.0", "id": %s, "method": "ping"%s\n'
+LINES_WITHOUT_A_VALID_ID = {
+    "no object": b'"no message"\n',
+    "cut off": PING % (b"8", b""),
+    "not UTF-8": PING % (b"8", b', "params": {"a": "\xff"}}'),
+    "fraction": PING % (b"8.5", b"}"),
+    "null": PING % (b"null", b"}"),
+    "array": PING % (b"[8]", b"}"),
+    "huge": PING % (b"8" * 5000, b"}"),
+    "initialize": b'{"jsonrpc": "2.0", "id": 8.5, "method": "initialize", "params": {}}\n',
+}
+
+
+@pytest.mark.parametrize("line", LINES_WITHOUT_A_VALID_ID.values(), ids=LINES_WITHOUT_A_VALID_ID)
+def test_an_error_without_an_id_ends_only_the_requests_in_its_line(line):
     connection, handshake = Connection(), Handshake()
 
     def send(line):
         message = classify_line(line)
+        connection.number_line(message)
         for one in (*message.parts, message):
+            handshake.record_sent(one)
             connection.record_sent(one)
-        connection.record_line_sent(message)
 
     def batch(*ids):
         return json.dumps([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in ids]).encode() + b"\n"
 
-    for line in (batch(1, 2), b'"no message"\n', batch(3, 4)):
-        send(line)
-    refused = json.dumps(refusal(id=None)).encode() + b"\n"
-    connection.remove_answered([json.dumps([answer(1), answer(2)]).encode() + b"\n"], handshake)
-    connection.remove_answered([refused], handshake)
-    assert [*connection.in_flight] == [b"3", b"4"]
-    connection.remove_answered([refused], handshake)
-    assert not connection.awaits_answers
+    def refuse(number):
+        connection.remove_answered([json.dumps(refusal(number, id=None)).encode() + b"\n"], handshake)
+
+    for sent in (batch(1, 2), b"  \n", line, batch(3, 4), PING % (b"5", b"}")):
+        send(sent)
+    refuse(2)
+    assert [*connection.in_flight] == [b"1", b"2", b"3", b"4", b"5"]
+    assert not handshake.pop_unanswered(), "it is not sent to the next server"
+    refuse(3)
+    assert [*connection.in_flight] == [b"1", b"2", b"5"]
+    answers = [answer(1), refusal(1, id=None)]  # one of the requests in the batch had no valid id
+    connection.remove_answered([json.dumps(answers).encode() + b"\n"], handshake)
+    assert [*connection.in_flight] == [b"5"]
 
 
 def test_the_relay_waits_for_the_answer_to_a_batch_and_then_exits(relay, host):

@@ -153,7 +153,13 @@ class MessageStream:
         if len(data) > MAX_UNSCANNED_BYTES or self._session.outbox.is_congested:
             return False
         line = self._lines.complete_line(data)
-        return line is not None and not has_lone_surrogates(line) and self._plain.accept(line)
+        if line is None or has_lone_surrogates(line):
+            return False
+        self._replies.line_number += 1
+        if self._plain.accept(line):
+            return True
+        self._replies.line_number -= 1  # the line is read again
+        return False
 
     async def _accept(self, data: bytes) -> None:
         try:
@@ -162,6 +168,7 @@ class MessageStream:
                 self._has_started = True
                 lines[0] = lines[0].removeprefix(BOM)
             for line in lines:
+                self._replies.line_number += 1
                 read = None
                 if len(line) > MAX_UNSCANNED_BYTES:
                     read = await self._read_long(line)

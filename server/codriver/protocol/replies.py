@@ -60,6 +60,8 @@ class Replies:
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
         """Original ids, by the substitutes that replace them. See `codriver.protocol.lone_surrogates`."""
+        self.line_number = 0
+        """The number of the line that is being read. Blank lines are not counted."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -107,7 +109,10 @@ class Replies:
         self._session.open_requests.remove(identity)
 
     def refuse(self, refused: Refusal) -> None:
-        """Answer the message that was just read with an error."""
+        """Answer the message that was just read with an error.
+
+        If the message has no valid id, the error names the number of its line, so that the relay recognizes the line.
+        """
         identity = refused.identity
         if identity in self._spelt and identity not in self._session.open_requests:
             identity = self._spelt.pop(identity)
@@ -115,6 +120,8 @@ class Replies:
         if identity is None and self._version() in VERSIONS_WITHOUT_NULL_ID:
             del answer["id"]
         answer["error"] = {"code": refused.code, "message": refused.text}
+        if identity is None:
+            answer["error"]["data"] = {"line": self.line_number}
         line = json.dumps(answer).encode() + b"\n"
         if self._reading is not None:
             self._reading.add(line)
