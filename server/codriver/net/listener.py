@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 from anyio.abc import SocketAttribute
 
+from codriver.net.client_reader import MAX_READ_BYTES, bytes_receiver
 from codriver.net.keepalive import enable_keepalive
 from codriver.net.listening_sockets import RESERVED_DESCRIPTORS
 from codriver.net.outbox import Outbox, immediate_sender
 from codriver.net.server_record import ANSWER_METHOD
-from codriver.net.socket_reader import MAX_READ_BYTES, bytes_receiver
 from codriver.systems.machine import allow_open_files
 
 if TYPE_CHECKING:

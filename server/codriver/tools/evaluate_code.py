@@ -14,9 +14,9 @@ from codriver.core import evaluation_queue
 from codriver.core.evaluations import TEST_JOBS_REPL, Evaluation
 from codriver.core.requests import Request
 from codriver.errors import format_count, refused
-from codriver.tools.answers.drift_notes import record_loaded_code
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.answers.loaded_code_comparison import record_loaded_code
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import find_evaluation, send_line, stop_evaluation, wait_for_evaluation

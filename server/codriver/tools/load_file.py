@@ -12,9 +12,9 @@ from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.requests import Form, Request
 from codriver.systems.file_system import with_spelling_on_disk
-from codriver.tools.answers.drift_notes import load_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.answers.load_notes import load_notes
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED_KEY
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation

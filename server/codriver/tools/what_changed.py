@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.tools.answers.answer_budget import default_budget, fit_rows
-from codriver.tools.answers.drift_notes import drift_lines, find_drift, fresh_finding
+from codriver.tools.answers.drift_notes import drift_lines
+from codriver.tools.answers.load_notes import fresh_finding
+from codriver.tools.answers.loaded_code_comparison import find_drift
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.session_choice import choose_session

@@ -15,7 +15,8 @@ from codriver.features.handoff.report import MAX_HANDOFF_BYTES, LiveState, rende
 from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.answers.drift_notes import drift_lines, find_drift
+from codriver.tools.answers.drift_notes import drift_lines
+from codriver.tools.answers.loaded_code_comparison import find_drift
 from codriver.tools.calls.call import ServerReplUser
 from codriver.tools.calls.caller_slugs import client_slug
 

@@ -17,7 +17,7 @@ from codriver.tools.answers.answer_budget import default_budget, shorten
 from codriver.tools.answers.answer_images import MAX_IMAGE_BYTES, Images, image_collector, image_files
 from codriver.tools.answers.answer_notes import AnswerInProgress, fails_again, with_notes
 from codriver.tools.answers.answer_texts import add_text, collect_images
-from codriver.tools.answers.drift_notes import drift_or_none, may_be_file_of_module
+from codriver.tools.answers.drift_notes import may_be_file_of_module
 from codriver.tools.answers.evaluation_advice import ADVISERS_BY_STATUS
 from codriver.tools.answers.lean_answers import (
     FRAMES_HINT,
@@ -27,6 +27,7 @@ from codriver.tools.answers.lean_answers import (
     omit_known_fields,
     wants_detail,
 )
+from codriver.tools.answers.loaded_code_comparison import drift_or_none
 from codriver.tools.answers.new_output import NOTHING_NEW_MESSAGE, START_FIELDS, Delivery
 from codriver.tools.answers.source_lines import file_excerpt
 from codriver.tools.answers.text_parts import matching_output

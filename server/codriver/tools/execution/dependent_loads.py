@@ -15,7 +15,8 @@ from codriver.errors import join_first, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.queries import Dependents
 from codriver.repls.dialects.removal import removal_code
-from codriver.tools.answers.drift_notes import find_drift, load_notes
+from codriver.tools.answers.load_notes import load_notes
+from codriver.tools.answers.loaded_code_comparison import find_drift
 
 if TYPE_CHECKING:
     from codriver.core.evaluations import Evaluation

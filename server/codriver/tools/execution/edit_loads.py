@@ -23,8 +23,8 @@ from codriver.editing.source_encoding import is_python
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.answer_budget import default_budget
-from codriver.tools.answers.drift_notes import load_notes
 from codriver.tools.answers.evaluation_answers import describe_evaluation
+from codriver.tools.answers.load_notes import load_notes
 from codriver.tools.calls.evaluation_waits import (
     describe_how_to_stop,
     describe_queue,

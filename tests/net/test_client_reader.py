@@ -7,9 +7,9 @@ import anyio
 import pytest
 from anyio.abc import SocketListener
 
+from codriver.net.client_reader import MAX_BUFFERED_BYTES, MAX_READ_BYTES, SocketReader, bytes_receiver
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.net.socket_reader import MAX_BUFFERED_BYTES, MAX_READ_BYTES, SocketReader, bytes_receiver
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 20
