@@ -190,3 +190,9 @@ def _lose_connections(tmp_path, tunnel):
             until(lambda: client.call("run_tests", **tests)["reason"] == "no-tests", again)
     finally:
         tunnel.close()
+
+
+def test_isolated_code_waits_for_a_repl_that_is_starting(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        answer = client.call("evaluate_code", code="1 + 1", isolate=True, timeoutMs=60_000)
+        assert answer["result"] == "2"

@@ -188,7 +188,7 @@ async def _choose_session(call: Call, target: Target, who: str, arguments: Evalu
     if arguments.background:
         return await background_session(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:
-        return await isolated_session(call, target, who)
+        return await isolated_session(call, target, who, call.wait_ms() / 1000)
     return caller_lane(call, target, who) if arguments.repl_session_key is None else target
 
 

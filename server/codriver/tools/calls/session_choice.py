@@ -474,14 +474,16 @@ def find_target(state: State, evaluation: Evaluation) -> Target:
     return Target(repl, repl.sessions[evaluation.session])
 
 
-async def isolated_session(call: Call, target: Target, who: str) -> Target:
+async def isolated_session(call: Call, target: Target, who: str, wait_s: float) -> Target:
     """Return a caller's isolated session, opening it if necessary. It closes when the client disconnects.
+
+    If the REPL is starting, this function waits for it for at most `wait_s` seconds.
 
     Raises:
         CapabilityMissingError: this REPL cannot isolate code, or is not connected yet.
         ReplDisconnectedError: the connection to the REPL was lost.
     """
-    repl = target.repl
+    repl = await _await_profile(call, target.repl, wait_s)
     if repl.profile is None:
         raise CapabilityMissingError("sessions", f"the REPL {repl.key} is not connected yet. Call again later")
     if repl.profile.isolation == "none":
@@ -502,6 +504,15 @@ async def isolated_session(call: Call, target: Target, who: str) -> Target:
             call.dispatch(SessionOpened(repl.id, name), who=who)
 
 
+async def _await_profile(call: Call, repl: Repl, wait_s: float) -> Repl:
+    """Wait until the profile of a starting REPL is known, for at most `wait_s` seconds. Return the REPL's new state."""
+    with anyio.move_on_after(wait_s):
+        while repl.profile is None and repl.is_awaited:
+            await anyio.sleep(CHECK_INTERVAL_S)
+            repl = call.state.repls.get(repl.id, repl)
+    return repl
+
+
 async def background_session(call: Call, target: Target, who: str, wait_s: float) -> Target:
     """Return a session for one evaluation that runs in parallel with other code in the REPL of `target`.
 
@@ -511,11 +522,7 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
         CapabilityMissingError: this REPL runs one evaluation at a time, or is not connected yet.
         RefusedError: the client has reached its limit of such evaluations.
     """
-    repl = target.repl
-    with anyio.move_on_after(wait_s):
-        while repl.profile is None and repl.is_awaited:
-            await anyio.sleep(CHECK_INTERVAL_S)
-            repl = call.state.repls.get(repl.id, repl)
+    repl = await _await_profile(call, target.repl, wait_s)
     if repl.profile is None:
         raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet. Call again later")
     if not repl.profile.runs_concurrently:
