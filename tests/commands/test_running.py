@@ -80,6 +80,20 @@ def test_a_signal_ends_the_command_and_its_evaluation(live, tmp_path, number):
     assert '"unfinished": []' in live.run("call", "server_health").stdout
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_and_its_test_run(live, tmp_path, number):
+    lines = ["import time", "", "", "def test_it():", "    print('here', flush=True)", "    time.sleep(600)", ""]
+    (live.workspace / "test_endless.py").write_text("\n".join(lines))
+    command = live.command("test", "test_endless.py", "--", "-s")
+    with subprocess.Popen(command, env=live.environ, stdout=subprocess.PIPE, text=True) as process:
+        while "here" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        process.wait(60)
+    jobs = json.loads(live.run("call", "status", '{"about": "jobs"}').stdout)["jobs"]
+    assert [job["status"] for job in jobs if "test_endless.py" in job["code"]][-1:] == ["interrupted"]
+
+
 def test_status_reports_running_and_waiting_callers(live, tmp_path):
     code = f"import waiting\nwaiting.until_there({str(tmp_path / 'gate')!r})"
     assert "busy" not in live.run("status").stdout

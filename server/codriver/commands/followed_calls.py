@@ -62,13 +62,13 @@ class FollowedEvaluation:
             return answer
         evaluation = str(answer["evaluationId"])
         latest, phases = deadline + MAX_START_WAIT_S, dict[str, bool]()
-        with self._interrupting_on_exit(evaluation):
+        with _interrupting_on_exit(self.connection, evaluation):
             while answer.get("status") in UNFINISHED_STATUSES:
                 now = time.monotonic()
                 if answer["status"] == "needs-input":
                     self._print_output(evaluation)
                     if not sys.stdin.isatty() or not (line := self._read_line()):
-                        self._interrupt(evaluation)
+                        _interrupt(self.connection, evaluation)
                         return {**answer, "status": UNANSWERED_INPUT_STATUS}
                     self.connection.call("send_input", {"evaluationId": evaluation, "text": line.rstrip("\n")})
                     deadline += time.monotonic() - now
@@ -106,26 +106,6 @@ class FollowedEvaluation:
         with self.waiting.hidden():
             return sys.stdin.readline()
 
-    def _interrupt(self, evaluation: str) -> None:
-        with suppress(CodriverError, OSError):  # the evaluation has finished, or the server has stopped
-            self.connection.call("interrupt_evaluation", {"evaluationId": evaluation})
-
-    @contextmanager
-    def _interrupting_on_exit(self, evaluation: str) -> Iterator[None]:
-        """Interrupt the evaluation if the command is terminated, so that it does not block its session."""
-
-        def end(number: int, _frame: object) -> None:
-            sys.exit(128 + number)
-
-        before = signal.signal(signal.SIGTERM, end)
-        try:
-            yield
-        except (KeyboardInterrupt, SystemExit):
-            self._interrupt(evaluation)
-            raise
-        finally:
-            signal.signal(signal.SIGTERM, before)
-
 
 @dataclass(slots=True)
 class FollowedTestRun:
@@ -146,7 +126,10 @@ class FollowedTestRun:
         return self._progress
 
     def await_answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run the tests and return the answer with all results. The tests are interrupted on a timeout or Ctrl-C."""
+        """Run the tests and return the answer with all results.
+
+        A timeout, Ctrl-C and SIGTERM interrupt the tests.
+        """
         deadline = time.monotonic() + self.timeout_s
         self._progress, self.printed_characters = "starting the tests", 0
         first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_INTERVAL_S) * 1000))
@@ -154,17 +137,13 @@ class FollowedTestRun:
         answer = self.connection.call("run_tests", given)
         if answer.get("status") not in UNFINISHED_STATUSES or "evaluationId" not in answer:
             return answer
-        named = {"evaluationId": str(answer["evaluationId"]), "report": True}
-        try:
+        named: dict[str, Any] = {"evaluationId": str(answer["evaluationId"]), "report": True}
+        with _interrupting_on_exit(self.connection, named["evaluationId"]):
             while answer.get("status") in UNFINISHED_STATUSES:
                 self._process_update(answer)
                 if time.monotonic() > deadline:
                     return self._interrupt_run(named)
                 answer = self.connection.call("get_evaluation", {**named, "waitMs": int(POLL_INTERVAL_S * 1000)})
-        except KeyboardInterrupt:
-            with suppress(CodriverError, OSError):  # the run has finished, or the server has stopped
-                self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
-            raise
         return answer
 
     def _process_update(self, answer: dict[str, Any]) -> None:
@@ -202,3 +181,25 @@ class FollowedTestRun:
 def overlong_run_hint(timeout_s: float) -> str:
     """Return what to do if tests did not finish within `timeout_s` seconds."""
     return "run fewer tests" if timeout_s >= MAX_TEST_RUN_S else "pass a longer --timeout, or run fewer tests"
+
+
+def _interrupt(connection: Connection, evaluation: str) -> None:
+    with suppress(CodriverError, OSError):  # it has finished, or the server has stopped
+        connection.call("interrupt_evaluation", {"evaluationId": evaluation})
+
+
+@contextmanager
+def _interrupting_on_exit(connection: Connection, evaluation: str) -> Iterator[None]:
+    """Interrupt an evaluation or a test run if the command is terminated, so that others do not wait for it."""
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        _interrupt(connection, evaluation)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
