@@ -108,6 +108,16 @@ def test_the_commands_for_all_users_put_three_programs_into_a_directory(tmp_path
         assert os.access(tmp_path / "bin" / name, os.X_OK)
 
 
+@pytest.mark.slow
+def test_the_offline_installation_needs_only_the_downloaded_wheels(tmp_path):
+    page = (DOCS / "get-started" / "special-installs.md").read_text("utf-8")
+    (commands,) = [block.text for block in blocks(page) if block.kind == "install-offline"]
+    reader = Reader(tmp_path / "reader")
+    commands = commands.replace(" wheels ", f" {tmp_path / 'wheels'} ")
+    subprocess.run(["bash", "-ec", commands], cwd=ROOT, env=reader.environment, check=True, timeout=600)
+    assert (reader.home / "codriver" / "bin" / "codriver-relay").exists()
+
+
 @cache
 def sources_of_tests():
     return "\n".join(path.read_text("utf-8") for path in Path(__file__).parents[1].rglob("test_*.py"))
