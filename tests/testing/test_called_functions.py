@@ -36,6 +36,10 @@ def discounted(net):
 def price(net):
     return discounted(net)
 
+def prices(*nets):
+    for net in nets:
+        yield price(net)
+
 @cached
 def rate():
     return 1
@@ -168,7 +172,7 @@ class Shop:
             space["test"]()
         except AssertionError:
             trace = sys.exc_info()[2].tb_next
-        executed = recorder.executed() if is_recorded else None
+        executed = recorder.record_failure() if is_recorded else None
         recorder.finish()
         vars(self.module)["is_test_running"] = False
         frames = [(trace.tb_frame, trace.tb_lineno)]
@@ -189,6 +193,9 @@ def shop(tmp_path):
         ("assert price(10) == 10", ["price", "discounted"]),
         ("assert shop.price(10) == 10", ["price", "discounted"]),
         ("result = price(10)\nassert result == 10", ["price", "discounted"]),
+        ("for result in prices(10):\n    assert result == 10", ["prices", "price"]),
+        ("some = prices(10)\nfor _, result in zip('a', some):\n    assert result == 10", ["prices", "price"]),
+        ("net = price(1)\nresult = [net]\nassert result == 2", ["price", "discounted"]),
         ("result = price(10)\nother = discounted(1)\nassert result == 10", ["price", "discounted"]),
         ("cart = Cart([1])\nassert cart.total() == 5", ["total", "__init__", "price"]),
         ("assert Cart.empty().size == 1", ["empty", "__init__"]),
@@ -203,7 +210,7 @@ def shop(tmp_path):
         ("cart = Cart([1])\ncart.check(1)\nassert cart.lines == 2", ["check", "__init__"]),
         (
             "cart = Cart()\nfor one in [cart]:\n    one.check(1)\ngot = [one[0] for one in [cart]]\nassert got == 1",
-            ["check", "__getitem__"],
+            ["check", "__init__", "__getitem__"],
         ),
         ("cart = Cart()\nother = Cart()\nother.check(1)\nassert cart.lines == 2", ["__init__"]),
         ("assert max(1, 2) == 3", []),
@@ -261,6 +268,7 @@ needs_recording = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 
         *[item for item in NOT_RAISED if "opened" not in item[0]],
         ("cart = Cart([1])\nassert cart.total() == 5", ["total", "price"]),
         ("result = price(10)\nother = discounted(1)\nassert result == 10", ["price", "discounted"]),
+        ("some = prices(1, 2)\nfor result in some:\n    assert result == 2", ["prices", "price"]),
         ("assert Cart.empty().size == 1", ["size", "empty"]),
         ("cart = Cart()\nassert repr(cart) == 'x'", ["__repr__", "described"]),
         ("assert (fee(1), fee(1)) == (2, 2)", ["inner", "fee"]),

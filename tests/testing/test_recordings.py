@@ -80,6 +80,24 @@ def test_executed_functions_are_recorded_by_test(project, monitored_python, argu
     assert str(project / "lib.py") in found.files
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_lines_of_failed_tests_are_recorded_and_those_of_others_counted(project, monitored_python, arguments):
+    (project / "test_it.py").write_text(
+        "import lib, pytest\n\n"
+        "@pytest.fixture(scope='module')\ndef shared(): return lib.double(-1)\n\n"
+        "def test_negative(shared):\n    lib.double(1)\n    assert [lib.double(1) for _ in range(40)] == 1\n\n"
+        "def test_positive(): assert lib.double(1) == 2\n\n"
+        "def test_both(): assert [lib.double(number) for number in (-1, 1, -1)] == [0, 2, 0]\n"
+    )
+    ran = run(project, *arguments, recorders={"functions": {}}, python=monitored_python)
+    found = executed_functions(ran.report.recorded)
+    (lines,) = found.failed_lines.values()
+    assert list(found.failed_lines) == ["test_it.py::test_negative"]
+    of_functions = {function.name: (of_test, found.line_counts[function]) for function, of_test in lines.items()}
+    assert of_functions["double"][0] == {6, 8}
+    assert of_functions["double"][1] == {6: 3, 7: 1, 8: 3}
+
+
 def whole_files(folder, python, *arguments, **fields):
     ran = run(folder, *arguments, recorders={"functions": {}}, python=python, **fields)
     return {Path(whole_file).name for whole_file in executed_functions(ran.report.recorded).whole_files()}

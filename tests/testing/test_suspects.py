@@ -21,26 +21,28 @@ FUNCTIONS = [
 ]
 
 
-def record(tests, sizes=()):
+def record(tests, sizes=(), lines=(), counts=()):
     data = {
         "functions": FUNCTIONS,
         "sizes": list(sizes),
+        "failedLines": [[f"test_shop.py::{name}", found] for name, found in lines],
+        "lineCounts": list(counts),
         "tests": [[f"test_shop.py::{name}", TESTS, [], numbers] for name, numbers in tests.items()],
     }
     return executed_functions([Recorded("functions", data)])
 
 
-def finished(name, outcome, called=()):
+def finished(name, outcome, called=(), frames=()):
     failures = (
-        [TestFailure(phase="call", type="AssertionError", message="", called=tuple(called))]
+        [TestFailure(phase="call", type="AssertionError", message="", frames=tuple(frames), called=tuple(called))]
         if outcome == "failed"
         else []
     )
     return TestFinished(f"test_shop.py::{name}", outcome, 0.0, failures=tuple(failures), file=TESTS)
 
 
-def ranked(tests, failing, called=(), **more):
-    results = [finished(name, "failed" if name in failing else "passed", called) for name in tests]
+def ranked(tests, failing, called=(), frames=(), **more):
+    results = [finished(name, "failed" if name in failing else "passed", called, frames) for name in tests]
     failed = next(result for result in results if result.outcome == "failed")
     return [suspect.function.name for suspect in rank_suspects(failed, record(tests, **more), results, root=ROOT)]
 
@@ -58,6 +60,26 @@ def test_larger_functions_come_first_among_those_executed_by_the_same_tests():
 def test_functions_in_the_failing_call_stack_come_first_among_equals():
     called = [FailureFrame(SHOP, 30, "total"), FailureFrame(SHOP, 10, "discount")]
     assert ranked({"a": [0, 1, 5], "b": [2]}, ["a"], called) == ["total", "discount", "price"]
+
+
+def test_functions_that_the_failed_statement_called_come_before_larger_ones():
+    called = [FailureFrame(SHOP, 1, "price")]
+    assert ranked({"a": [0, 1], "b": [5]}, ["a"], called, sizes=[10, 200, 0, 0, 0, 0]) == ["price", "discount"]
+
+
+def test_functions_in_the_call_stack_come_before_larger_ones():
+    frames = [FailureFrame(SHOP, 4, "price"), FailureFrame(TESTS, 5, "test_a")]
+    assert ranked({"a": [0, 1], "b": [5]}, ["a"], frames=frames, sizes=[10, 200, 0, 0, 0, 0]) == ["price", "discount"]
+    frames = [FailureFrame(SHOP, 14, "other"), FailureFrame(TESTS, 5, "test_a")]
+    assert ranked({"a": [0, 1], "b": [5]}, ["a"], frames=frames, sizes=[10, 200, 0, 0, 0, 0]) == ["discount", "price"]
+
+
+def test_a_function_with_a_line_that_only_failing_tests_executed_comes_first():
+    tests, sizes = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}, [10, 200, 0, 0, 0, 0]
+    assert ranked(tests, ["a"], sizes=sizes) == ["discount", "price"]
+    lines = [("a", [[0, [2, 3]], [1, [11, 12]]])]
+    counts = [[0, [[2, 3], [3, 1]]], [1, [[11, 3], [12, 2]]]]
+    assert ranked(tests, ["a"], sizes=sizes, lines=lines, counts=counts) == ["price", "discount"]
 
 
 def test_test_code_and_repr_methods_are_not_suspicious():

@@ -225,8 +225,7 @@ class TestRollback:
         answer = edit(client, shop, RATE, load=True, test=[chosen], onFailure="restore")
         assert answer["ok"], answer
         assert answer["tests"] == {"passed": 1 if name == "node" else 2, "failed": 0, "unfinished": 0}
-        assert answer.keys() - {"chosen"} == {"ok", "files", "count", "tests"}
-        assert answer["files"][0].keys() == {"filePath", "applied"}
+        assert answer.keys() - {"chosen"} == {"ok", "tests"}
         assert evaluate(client, "order.total(), shop.sold") == "(3, 7)"
         assert client.call("undo_edit")["ok"]
 
@@ -366,7 +365,7 @@ class TestRollback:
     def test_an_edit_that_restores_the_loaded_code_adds_no_note_about_the_load(self, client, shop, tests):
         shop.write_text(SHOP.replace("return 2", "return 1"))
         answer = edit(client, shop, {"oldText": "return 1", "newText": "return 2"}, load=True, test=["affected"])
-        assert (answer["ok"], "load" in answer["files"][0], "notes" in answer) == (True, False, False), answer
+        assert (answer["ok"], "files" in answer, "notes" in answer) == (True, False, False), answer
 
     def test_unfinished_tests_do_not_roll_back_an_edit(self, client, shop, tests):
         tests.write_text(f"{tests.read_text()}\n\ndef test_slow():\n    import time\n    time.sleep(600)\n")

@@ -44,6 +44,12 @@ def test_equal_assertions_count_as_the_same_error_only_at_the_same_line():
     assert groups_of(item, other, same) == [["one[1]", "one[2]"], ["other"]]
 
 
+def test_a_test_that_failed_at_the_same_line_with_many_parameters_is_described_twice():
+    cases = [failed(f"one[{number}]", (TESTS, 2), message=f"assert {number} == 9", kind="") for number in range(5)]
+    elsewhere = failed("one[5]", (TESTS, 3), message="assert 5 == 9", kind="")
+    assert groups_of(*cases, elsewhere) == [["one[0]", "one[2]", "one[3]", "one[4]"], ["one[1]"], ["one[5]"]]
+
+
 def test_messages_that_differ_only_in_addresses_count_as_equal():
     messages = [f"TypeError: <object at 0x{address}> is not iterable" for address in ("7f01", "7f02")]
     tests = [failed(message[-20:], (TESTS, 2), message=message, kind="TypeError") for message in messages]

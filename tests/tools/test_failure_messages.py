@@ -42,6 +42,8 @@ def test_advice_about_pytest_options_is_left_out():
     assert message_of(skipped).splitlines()[1:] == [
         "  Skipping 126 identical leading characters in diff", "  - a", "  + b...",
     ]  # fmt: skip
+    newer = "assert [1] == [2]\n  - a\n  + b...\n  ...Full output truncated, use '-vv' to show"
+    assert message_of(newer).splitlines()[1:] == ["  - a", "  + b..."]
     hidden = "assert [1] == [2]\n  \n  ...Full output truncated (9 lines hidden), use '-vv' to show"
     assert message_of(hidden).splitlines()[1:] == ["  ...Full output truncated (9 lines hidden)"]
     assert message_of(SHORTENED).endswith("'Show this message.'")

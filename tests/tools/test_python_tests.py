@@ -137,6 +137,8 @@ def test_the_args_argument_is_passed_to_pytest(client):
     answer = run(client, "tests/test_shop.py", args=["-x", "-k", "total or wrong or broken"])
     assert (answer["passed"], answer["failed"], answer["deselected"]) == (1, 1, 6)
     assert "stdout" not in answer
+    answer = run(client, "tests/test_shop.py", args=["-vv", "-k", "wrong"])
+    assert (answer["failed"], "stdout" in answer) == (1, False), "the answer describes the failure itself"
     answer = run(client, "tests/test_shop.py", args=["--collect-only", "-q"])
     assert answer["ok"]
     assert "tests/test_shop.py::test_text[a::b]\n" in answer["stdout"]

@@ -163,7 +163,7 @@ def _describe_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     """Yield a line for each skill, as many as fit into `budget` characters."""
     if not skills:
         return
-    head = "Read first:"
+    head = "Read before evaluating:"
     more = "- more in resources/list"
     budget -= len(head) + len(more) + 2
     yield head

@@ -1,7 +1,8 @@
-"""Read what the processes of a test run recorded: the functions that each test executed, and lines that did not run."""
+"""Read what the processes of a test run recorded: the functions and lines that ran, and lines that did not run."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,10 @@ class ExecutedFunctions:
     """Tests that started processes, in which nothing is recorded."""
     sizes: dict[Function, int] = field(default_factory=dict)
     """Size of each function's bytecode, in bytes."""
+    failed_lines: dict[str, dict[Function, frozenset[int]]] = field(default_factory=dict)
+    """The lines that each failed test executed, by function."""
+    line_counts: dict[Function, Counter[int]] = field(default_factory=dict)
+    """The number of tests that executed each line of the functions in `failed_lines`."""
     collected: dict[str, int] = field(default_factory=dict)
     """Number of tests in each file that was collected as a whole."""
     error: str = ""
@@ -121,6 +126,10 @@ def _add_record(result: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     result.files |= frozenset(_list_or_empty(data.get("files")))
     result.preloaded |= frozenset(_list_or_empty(data.get("preloaded")))
     result.at_import |= frozenset().union(*[executed for (kind, _), executed in shared.items() if kind != "fixture"])
+    for nodeid, of_functions in _list_or_empty(data.get("failedLines")):
+        result.failed_lines[nodeid] = {functions[number]: frozenset(lines) for number, lines in of_functions}
+    for number, counts in _list_or_empty(data.get("lineCounts")):
+        result.line_counts.setdefault(functions[number], Counter()).update(dict(counts))
     for file, count in _mapping_or_empty(data.get("collected")).items():
         result.collected[file] = max(int(count), result.collected.get(file, 0))
 

@@ -168,6 +168,9 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
     handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
+    if not (failed or wants_detail(call, arguments)) and all(row.keys() == {"filePath", "applied"} for row in rows):
+        # The answer would only repeat the caller's request.
+        del fields["files"], fields["count"]
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 

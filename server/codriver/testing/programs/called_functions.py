@@ -179,6 +179,8 @@ def _constructed_class(code: CodeType) -> str:
 def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> list[Statement]:
     """Return the statement at a line, followed by the statements that assigned its variables, last one first.
 
+    Statements that assigned the variables of those statements are included, such as a generator whose items a `for`
+    statement assigned.
     The statements in the body of a `with` statement precede it, because it may fail due to a call in its body.
     """
     import ast
@@ -202,12 +204,11 @@ def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> li
     used = {child.id for part in failed for child in _walk_header(part) if isinstance(child, ast.Name)}
     first = frame.f_code.co_firstlineno
     before = [statement for statement in statements if first <= statement.lineno < line and statement not in failed]
-    made = [
-        child
-        for child in before
-        if isinstance(child, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and used & _assigned_names(child)
-    ]
-    used |= {node.id for part in made for node in ast.walk(part) if isinstance(node, ast.Name)}
+    made = []
+    for child in sorted(before, key=lambda statement: -statement.lineno):
+        if used & _assigned_names(child):
+            made.append(child)
+            used |= {node.id for node in _walk_header(child) if isinstance(node, ast.Name)}
     changed = [child for child in before if _is_call(child) and used & _used_names(child)]
     sources = sorted([*made, *changed], key=lambda child: -child.lineno)
     return [
@@ -216,10 +217,15 @@ def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> li
     ]
 
 
-def _assigned_names(node: ast.AST) -> set[str]:
+def _assigned_names(statement: ast.stmt) -> set[str]:
+    """Return the names that an assignment, or the header of a `for` statement, assigns."""
     import ast
 
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+        return set()
+    return {
+        part.id for part in _walk_header(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
 
 
 def _used_names(node: ast.AST) -> set[str]:

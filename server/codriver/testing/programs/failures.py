@@ -106,11 +106,13 @@ def describe_error(
 
 
 def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
-    """Return a function that returns the functions executed by the running test.
+    """Return a function to call when a test has failed. It returns the functions that the test executed.
 
     They are ordered by their last return, latest first. The function returns None if they are not recorded.
     """
-    return next((recorder.executed for recorder in recorders if hasattr(recorder, "executed")), lambda: None)
+    return next(
+        (recorder.record_failure for recorder in recorders if hasattr(recorder, "record_failure")), lambda: None
+    )
 
 
 def _assigning_methods(error: BaseException, trace: TracebackType | None, parsed: ParsedFiles) -> list[Values]:

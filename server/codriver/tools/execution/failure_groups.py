@@ -21,11 +21,13 @@ ADDRESS_PATTERN: Final = re.compile(r"\b0x[0-9a-fA-F]+")
 """Matches the address of an object, which differs from run to run."""
 MAX_NAMED_TESTS: Final = 5
 """Maximum number of tests that are named in addition to the one whose failure is described."""
+MAX_PARAMETER_GROUPS: Final = 2
+"""Maximum number of groups for a test that failed at the same line with several parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """A failed test and the other tests that failed with the same error."""
+    """A failed test and the other tests that failed with the same error, or with other parameters at the same line."""
 
     test: TestFinished
     others: tuple[TestFinished, ...] = ()
@@ -47,16 +49,24 @@ def failure_groups(tests: Iterable[TestFinished], workspace: Path) -> list[Failu
 
     Two errors are the same if they were raised at the same lines of the project's code, or if their messages are equal.
     Failed assertions with equal messages must also be at the same line, because they may be about different values.
+    If a test failed at the same line with many parameters and different messages, only some of them have a group of
+    their own, because they rarely have different causes.
     """
     distinct = {failed_test.nodeid: failed_test for failed_test in reversed([*tests])}
     groups: list[list[TestFinished]] = []
     known: dict[Hashable, list[TestFinished]] = {}
+    parametrized: dict[Hashable, list[list[TestFinished]]] = {}
     for test in reversed(distinct.values()):
         keys = [*_error_keys(test, workspace)]
         group = next((known[key] for key in keys if key in known), None)
-        if group is None:
+        parameter_key = _parametrized_key(test, workspace)
+        same_test = [] if parameter_key is None else parametrized.setdefault(parameter_key, [])
+        if group is None and len(same_test) == MAX_PARAMETER_GROUPS:
+            group = same_test[0]
+        elif group is None:
             group = []
             groups.append(group)
+            same_test.append(group)
         group.append(test)
         for key in keys:
             known.setdefault(key, group)
@@ -81,3 +91,13 @@ def _error_keys(test: TestFinished, workspace: Path) -> Iterator[Hashable]:
     location = [(frame.file, frame.line) for frame in frames[:1]] if is_ambiguous else []
     if failure.message and (location or not is_ambiguous):
         yield (*kind, ADDRESS_PATTERN.sub("", failure.message), *location)
+
+
+def _parametrized_key(test: TestFinished, workspace: Path) -> Hashable | None:
+    """Return a key of a parametrized test and the line at which it failed, or None for another test."""
+    name, bracket, _ = test.nodeid.partition("[")
+    failure = test.failure
+    if not bracket or failure is None:
+        return None
+    frames = [(frame.file, frame.line) for frame in failure.frames if is_in_project(frame, workspace)]
+    return name, test.outcome, failure.phase, failure.type, *frames[:1]

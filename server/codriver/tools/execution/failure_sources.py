@@ -1,8 +1,9 @@
 """Choose the code to display for failed tests: the most likely location of the cause.
 
-The record of what each test executed ranks the functions. If the frame that raised, or the function that the failed
-statement called, ranks first and no other function is as suspicious, that function alone is displayed. Otherwise, as
-many of the most suspicious functions as fit are displayed as well, and others are only named.
+The record of what each test executed ranks the functions. The frame that raised and the most suspicious function are
+displayed. Others are displayed only if they are likely enough for their size, because every displayed function has to
+be read, and a function that is not displayed costs another call only if it contains the bug. Some of the others are
+named. Without a record, the functions that the failed statement called are displayed.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from codriver.tools.execution.edited_lines import Edit
 from codriver.tools.execution.failure_frames import display_path, frame_location, is_in_project
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from codriver.testing.recordings import Function
     from codriver.testing.runs import FailureFrame, TestFinished
     from codriver.testing.suspects import Suspect
     from codriver.testing.test_jobs import JobReport
@@ -61,10 +63,10 @@ NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<di
 """Names of code objects inside functions, for which no separate function is recorded."""
 MAX_RANKED_SOURCES: Final = 4
 """Maximum number of suspicious functions whose source an answer displays."""
-MAX_SUSPECTS: Final = 6
+MAX_SUSPECTS: Final = 3
 """Maximum number of suspicious functions that an answer names."""
-MIN_SCORE_SHARE: Final = 0.5
-"""Minimum score of a suspicious function whose source is displayed, as a share of the highest score."""
+MAX_CHARACTERS_PER_LIKELIHOOD: Final = 3000
+"""Maximum number of characters of a function that is displayed after others, divided by its likelihood."""
 
 
 @dataclass(slots=True)
@@ -82,10 +84,24 @@ class FailureSource:
 class _SuspectSource:
     """The source of a suspicious function. `text` is empty if it cannot be found."""
 
+    function: Function
     title: str
-    file: str
     text: str
-    score: float
+
+    @property
+    def file(self) -> str:
+        """Return the file of the function."""
+        return self.function.file
+
+    @property
+    def size(self) -> int:
+        """Return the number of displayed characters."""
+        return len(without_numbers(self.text))
+
+    @property
+    def lines(self) -> set[tuple[str, str]]:
+        """Return the displayed lines, each with its file and its number."""
+        return _displayed_lines(self.file, self.text)
 
 
 async def failure_sources(
@@ -138,20 +154,19 @@ class _Sources:
             if test.failure is not None and failed_frame not in test.failure.called
         ]
         likely = _find_suspect(frames[0], ranked) if frames else None
-        is_certain = not ranked or (likely is ranked[0] and _is_most_suspicious(likely, ranked))
         # The functions that a later failure called in addition are rarely new.
-        for frame in (frames if is_first or raised else frames[:1]) if is_certain else raised:
+        for frame in raised if ranked else frames if is_first or raised else frames[:1]:
             if frame in raised:
-                whole = MAX_CERTAIN_CHARACTERS if ranked and is_certain else MAX_RAISED_CHARACTERS
+                whole = MAX_CERTAIN_CHARACTERS if likely is not None and likely is ranked[0] else MAX_RAISED_CHARACTERS
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
                 self._add_called(found, frame, MAX_CALLED_CHARACTERS if is_first else MAX_SOURCE_CHARACTERS)
         for frame in self._assigning_methods(test) if is_first else ():
             self._add_called(found, frame, MAX_CALLED_CHARACTERS)
-        if not is_certain:
+        if ranked:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]
-            self._add_ranked(found, others if is_first else others[:1], is_first=is_first)
+            self._add_ranked(found, others if is_first else others[:1], _likelihoods(ranked), is_first=is_first)
             found.suspects = found.suspects if is_first else []
         return found
 
@@ -160,11 +175,14 @@ class _Sources:
         frames = test.failure.assigned if test.failure is not None else ()
         return [frame for frame in frames if is_in_project(frame, self._workspace) and frame.file != test.file]
 
-    def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect], *, is_first: bool) -> None:
-        """Add the source of the most suspicious functions that fit, and the names of further ones.
+    def _add_ranked(
+        self, found: FailureSource, ranked: Sequence[Suspect], likelihoods: Mapping[Function, float], *, is_first: bool
+    ) -> None:
+        """Add the source of the most suspicious functions that are worth reading, and the names of further ones.
 
         If nothing else is displayed for the first failure, its most suspicious function may be longer than the rest.
-        Functions that only ran while files were imported are left out if there are others.
+        Functions that only ran while files were imported are left out if there are others. A function that contains
+        another one replaces it.
         """
         after_import = [suspect for suspect in ranked if suspect.is_after_import]
         sources = [
@@ -172,20 +190,22 @@ class _Sources:
             for source in map(self._suspect_source, after_import or ranked)
             if not self._is_displayed(source.file, source.text)
         ]
-        least = MIN_SCORE_SHARE * max((source.score for source in sources), default=0.0)
-        likely = [source for source in sources if source.text and source.score >= least]
         displayed: list[_SuspectSource] = []
-        for source in likely:
-            size = len(without_numbers(source.text))
-            most = self._left if displayed or found.excerpts or not is_first else MAX_FIRST_SUSPECT_CHARACTERS
-            if len(displayed) < MAX_RANKED_SOURCES and size <= most:
-                displayed.append(source)
-                self._left -= size
         for source in sources:
-            if source in displayed:
-                self._display(source.file, source.text)
-                found.excerpts.append(f"{source.title}\n{self._copyable_text(source.text)}")
-            elif len(found.suspects) < MAX_SUSPECTS:
+            is_only = is_first and not displayed and not found.excerpts
+            inner = [other for other in displayed if other.lines < source.lines]
+            size = source.size - sum(other.size for other in inner)
+            is_worth = is_only or size <= likelihoods[source.function] * MAX_CHARACTERS_PER_LIKELIHOOD
+            fits = size <= (MAX_FIRST_SUSPECT_CHARACTERS if is_only else self._left)
+            is_inside = any(source.lines <= other.lines for other in displayed)
+            if source.text and len(displayed) < MAX_RANKED_SOURCES and is_worth and fits and not is_inside:
+                displayed = [*(other for other in displayed if other not in inner), source]
+                self._left -= size
+        for source in displayed:
+            self._display(source.file, source.text)
+            found.excerpts.append(f"{source.title}\n{self._copyable_text(source.text)}")
+        for source in sources:
+            if not self._is_displayed(source.file, source.text) and len(found.suspects) < MAX_SUSPECTS:
                 found.suspects.append(source.title)
 
     def _suspect_source(self, suspect: Suspect) -> _SuspectSource:
@@ -193,8 +213,7 @@ class _Sources:
         function = suspect.function
         line = self._edit.current_line(function.file, function.line)
         title = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
-        text = function_excerpt(self._edit.current_lines(function.file), line)
-        return _SuspectSource(title, function.file, text, suspect.score)
+        return _SuspectSource(function, title, function_excerpt(self._edit.current_lines(function.file), line))
 
     def _add_raised(self, found: FailureSource, frame: FailureFrame, *, whole_characters: int) -> None:
         """Add the code around the line that raised an error, unless it is too long or already displayed."""
@@ -243,10 +262,10 @@ class _Sources:
 
     def _is_displayed(self, file: str, text: str) -> bool:
         """Return whether all lines of an excerpt are already displayed."""
-        return bool(text) and {(file, number) for number in LINE_NUMBER_PATTERN.findall(text)} <= self._displayed
+        return bool(text) and _displayed_lines(file, text) <= self._displayed
 
     def _display(self, file: str, text: str) -> None:
-        self._displayed.update((file, number) for number in LINE_NUMBER_PATTERN.findall(text))
+        self._displayed |= _displayed_lines(file, text)
 
     def _failed_statement(self, test: TestFinished) -> str:
         """Return the line of the test at which it failed, or an empty string if it is unknown."""
@@ -295,9 +314,16 @@ def failed_line(test: TestFinished) -> int | None:
     return next((frame.line for frame in failure.frames if frame.file == test.file), None) if failure else None
 
 
-def _is_most_suspicious(likely: Suspect, ranked: Sequence[Suspect]) -> bool:
-    """Return whether every other function in the record is less suspicious than this one."""
-    return all(suspect.coefficient < likely.coefficient for suspect in ranked if suspect is not likely)
+def _displayed_lines(file: str, text: str) -> set[tuple[str, str]]:
+    """Return the lines in an excerpt, each with its file and its number."""
+    return {(file, number) for number in LINE_NUMBER_PATTERN.findall(text)}
+
+
+def _likelihoods(ranked: Sequence[Suspect]) -> dict[Function, float]:
+    """Return how likely each suspicious function is to contain the bug. The sum is 1."""
+    weights = {suspect.function: suspect.weight for suspect in ranked}
+    total = sum(weights.values()) or 1.0
+    return {function: weight / total for function, weight in weights.items()}
 
 
 def _find_suspect(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | None:

@@ -22,8 +22,12 @@ MAX_MESSAGE_CHARACTERS: Final = 500
 """Maximum number of characters in the first failure's message."""
 MAX_LATER_MESSAGE_CHARACTERS: Final = 250
 """Maximum number of characters in the messages of later failures."""
-MAX_SHORT_MESSAGE_CHARACTERS: Final = 100
-"""Maximum number of characters in each message of a briefly described failure and its causes."""
+MAX_VERBOSE_MESSAGE_CHARACTERS: Final = 2000
+"""Maximum number of characters in the first failure's message if the caller passed `-vv` to pytest."""
+MAX_SHORT_MESSAGE_CHARACTERS: Final = 60
+"""Maximum number of characters in the message of a briefly described failure."""
+MAX_CAUSE_CHARACTERS: Final = 100
+"""Maximum number of characters in the description of each error that led to a failure."""
 MAX_OUTPUT_CHARACTERS: Final = 300
 """Maximum number of characters of a failed test's output."""
 MAX_DETAILS_CHARACTERS: Final = 4000
@@ -47,6 +51,7 @@ VERBOSITY_HINT_PATTERN: Final = re.compile(
     r"|(?<=identical leading characters in diff), use -v to show"
     r"|(?<=identical trailing characters in diff), use -v to show"
     r"|(?<= hidden\)), use '-vv' to show"
+    r"|(?<=\.\.\.)\n +\.\.\.Full output truncated, use '-vv' to show"
 )
 """Matches pytest's hints in an assertion message about more verbose output."""
 SHORTENED_MARKS: Final = ("...", "…")
@@ -70,14 +75,19 @@ CLASS_ONLY_PATTERN: Final = re.compile(r"<[\w.<>]+>")
 
 
 def failure_rows(
-    groups: Sequence[FailureGroup], workspace: Path, sources: Mapping[str, FailureSource] | None = None
+    groups: Sequence[FailureGroup],
+    workspace: Path,
+    sources: Mapping[str, FailureSource] | None = None,
+    *,
+    message_characters: int = MAX_MESSAGE_CHARACTERS,
 ) -> list[dict[str, object]]:
     """Describe failed tests in JSON objects: the first errors with all details, and the others briefly.
 
-    A statement that several tests have in common is included once.
+    The message of the first one has at most `message_characters`. A statement that several tests have in common is
+    included once.
     """
     rows = [
-        failure_row(group, workspace, sources, is_first=not index)
+        failure_row(group, workspace, sources, is_first=not index, message_characters=message_characters)
         for index, group in enumerate(groups[:MAX_DETAILED_ERRORS])
     ]
     for index, row in enumerate(rows):
@@ -92,12 +102,13 @@ def failure_row(
     sources: Mapping[str, FailureSource] | None = None,
     *,
     is_first: bool = True,
+    message_characters: int = MAX_MESSAGE_CHARACTERS,
 ) -> dict[str, object]:
     """Describe a failed test in a JSON object.
 
     The object contains the failure's message, the project's frames with the innermost first, local variables, and
     source code from `sources`. It also names the other tests in the group. Unless `is_first`, the message is shorter,
-    and variables of the test itself are left out.
+    and variables of the test itself and its output are left out.
     """
     test = group.test
     source = (sources or {}).get(test.nodeid)
@@ -111,7 +122,7 @@ def failure_row(
     if failure.part:
         row["subtest"] = failure.part
     row["message"] = (
-        truncate(_failure_message(failure), MAX_MESSAGE_CHARACTERS)
+        truncate(_failure_message(failure), message_characters)
         if is_first
         else truncate(_difference_message(failure), MAX_LATER_MESSAGE_CHARACTERS)
     )
@@ -134,7 +145,7 @@ def failure_row(
     if causes := [_describe_cause(cause, workspace) for cause in failure.chain]:
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
-    if output:
+    if output and is_first:
         row["output"] = output if len(output) <= MAX_OUTPUT_CHARACTERS else f"…{output[-MAX_OUTPUT_CHARACTERS:]}"
     return row
 
@@ -155,7 +166,7 @@ def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
 
 def _describe_cause(error: LinkedError, workspace: Path) -> str:
     """Describe an error that led to a failure in one line, with its location in the project."""
-    line = truncate(f"{error.type}: {error.message}", MAX_SHORT_MESSAGE_CHARACTERS)
+    line = truncate(f"{error.type}: {error.message}", MAX_CAUSE_CHARACTERS)
     frame = next((candidate for candidate in error.frames if is_in_project(candidate, workspace)), None)
     return line if frame is None else f"{line} ({frame_location(frame, workspace)})"
 

@@ -22,7 +22,13 @@ from codriver.tools.execution.failure_frames import display_path, frame_location
 from codriver.tools.execution.failure_groups import failure_groups
 from codriver.tools.execution.failure_sources import MAX_DETAILED_ERRORS, failure_sources
 from codriver.tools.execution.pytest_usage_errors import describe_usage_error, is_usage_error
-from codriver.tools.execution.python_failure_rows import MAX_FRAMES, detailed_row, failure_rows
+from codriver.tools.execution.python_failure_rows import (
+    MAX_FRAMES,
+    MAX_MESSAGE_CHARACTERS,
+    MAX_VERBOSE_MESSAGE_CHARACTERS,
+    detailed_row,
+    failure_rows,
+)
 from codriver.tools.execution.start_rows import repeat_command
 from codriver.tools.execution.unfinished_tests import find_unfinished_tests, stopped_run_fields
 from codriver.wire.untrusted import int_or_none, mappings_or_empty
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
     from codriver.tools.execution.failure_sources import FailureSource
 
-MAX_FAILURES: Final = 15
+MAX_FAILURES: Final = 8
 """Maximum number of failures in an answer. The others are counted."""
 MAX_NAMED_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
@@ -72,6 +78,8 @@ SILENT_OPTIONS: Final = frozenset({
     "--pdb",
 })  # fmt: skip
 """pytest options that do not request output on the terminal."""
+FULL_DIFFERENCES_PATTERN: Final = re.compile(r"-vv+")
+"""Matches pytest options that print differences in full."""
 MISSING_MODULE_PATTERN: Final = re.compile(r"No module named '(?P<name>\w+)")
 """Matches Python's message about a module that was not found. Source: CPython's `Lib/importlib/_bootstrap.py`."""
 STILL_RUNNING_HINT: Final = "the run continues. get_evaluation waits for it, and interrupt_evaluation stops it"
@@ -294,7 +302,9 @@ def report_fields(
         )[0]
         return fields
     groups = failure_groups(report.failures, workspace)
-    described = failure_rows(groups[:MAX_FAILURES], workspace, sources)
+    is_verbose = any(FULL_DIFFERENCES_PATTERN.fullmatch(option) for option in job_report.job.spec.arguments)
+    most = MAX_VERBOSE_MESSAGE_CHARACTERS if is_verbose else MAX_MESSAGE_CHARACTERS
+    described = failure_rows(groups[:MAX_FAILURES], workspace, sources, message_characters=most)
     if groups:
         rows, note, _ = fit_rows(described[:MAX_DETAILED_ERRORS], default_budget(call))
         rows += leading_rows(described[MAX_DETAILED_ERRORS:], default_budget(call) - json_size(rows))
@@ -308,7 +318,8 @@ def report_fields(
 def _shows_output(job_report: JobReport) -> bool:
     """Return whether the answer should include the terminal output of a run.
 
-    It should if a pytest option produces output, or if only the output explains what happened.
+    It should if a pytest option produces output, or if only the output explains what happened. If tests failed, the
+    answer contains the differences that `-vv` prints, and the output would repeat them.
     """
     report = job_report.report
     if report.error is not None and is_usage_error(report.error):
@@ -316,6 +327,8 @@ def _shows_output(job_report: JobReport) -> bool:
     if not report.results or (report.error is not None and not report.failures):
         return True
     options = [argument.partition("=")[0] for argument in job_report.job.spec.arguments if argument.startswith("-")]
+    if report.failures:
+        options = [option for option in options if not FULL_DIFFERENCES_PATTERN.fullmatch(option)]
     return any(option not in SILENT_OPTIONS and option[:2] not in ("-k", "-m", "-n", "-p", "-o") for option in options)
 
 
