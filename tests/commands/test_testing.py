@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from linked_tree import git
 from live_server import environ, serving, until_connected
 from python_projects import project
+from real_repls import repl
 
 from codriver.commands import testing
 from codriver.commands.followed_calls import FollowedTestRun, overlong_run_hint
@@ -419,3 +420,30 @@ def test_a_disabled_test_run_is_not_counted_as_a_test(tmp_path):
     (case,) = testing._read_cases(answer, "tests", tmp_path)
     assert (case.kind, case.message) == ("switched-off", answer["message"])
     assert testing._summary([case], 1.0) == "no test ran, in 1.0 s"
+
+
+LISP_TESTS = """(ns mixed.core-test (:require [basilisp.test :refer [deftest is]]))
+
+(deftest adds (is (= 2 (+ 1 1))))
+"""
+
+
+def test_tests_in_other_languages_that_did_not_run_are_named(tmp_path):
+    workspace = project(tmp_path, has_pytest=True)
+    with serving(tmp_path, "--nrepl", f"x={repl('lisp').endpoint}") as live, live.client() as client:
+        until_connected(client)
+        tests = workspace / "test" / "mixed" / "core_test.lpy"
+        tests.parent.mkdir(parents=True)
+        tests.write_text(LISP_TESTS)
+        assert client.call("load_file", filePath=str(tests))["ok"]
+        done = live.run("test")
+        assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed"), done.stdout
+        for place, command in (("test/test_shop.py", "test/test_shop.py"), ("checks/test_shop.py", "checks")):
+            (workspace / "test" / "test_shop.py").unlink(missing_ok=True)
+            (workspace / place).parent.mkdir(exist_ok=True)
+            (workspace / place).write_text("def test_it():\n    pass\n")
+            last = live.run("test").stdout.splitlines()[-1]
+            assert last == f"Only the tests of x ran. To run the Python tests: codriver test {command}"
+            done = live.run("test", command)
+            assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed"), done.stdout
+            assert "Only" not in done.stdout

@@ -11,6 +11,7 @@ GitHub Actions, these commands are disabled while the tests' output is printed.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from contextlib import contextmanager
@@ -152,10 +153,36 @@ def test_command(  # noqa: PLR0913  # one argument an option
         elif junit_name and not _is_pytest_run(answer):
             written = render_junit_xml(cases, started_at, output)
             write_file(root / (directory or "") / junit_name, written, root)
+        is_of_all = not (namespaces or others or match or failed or directory or session)
+        rest = _describe_other_tests(answer, list_repls(connection), root) if is_of_all and cases else ""
     _annotate(cases, root)
     if not is_quiet:
         echo(_summary(cases, (datetime.now(UTC) - started_at).total_seconds()))
+    if rest:
+        echo(rest)
     sys.exit(_exit_status(answer))
+
+
+def _describe_other_tests(answer: Mapping[str, Any], repls: Iterable[Mapping[str, Any]], workspace: Path) -> str:
+    """Return a line about tests in other languages than those that ran, or an empty string if there are none."""
+    from codriver.repls.nrepl.test_runner import find_test_namespaces  # noqa: PLC0415  # only needed here
+    from codriver.testing.test_paths import find_python_test_file  # noqa: PLC0415  # as above
+
+    connected = [row for row in repls if row["phase"] == "connected"]
+    if is_python_run(answer):
+        for row in connected:
+            if row.get("dialect") != "python" and find_test_namespaces(workspace, str(row.get("dialect"))):
+                return f"Only the Python tests ran. To run those of {row['key']}: codriver test --session {row['key']}"
+        return ""
+    file = find_python_test_file(workspace)
+    if file is None:
+        return ""
+    relative = file.relative_to(workspace)
+    directory = relative.parts[0]
+    if any(find_test_namespaces(workspace, str(row.get("dialect")), directory) for row in connected):
+        directory = relative.as_posix()
+    ran = answer.get("sessionKey", "the REPL")
+    return f"Only the tests of {ran} ran. To run the Python tests: codriver test {shlex.quote(directory)}"
 
 
 def _split_junit_option(arguments: Iterable[str]) -> tuple[list[str], str | None]:

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase as fnmatch
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.files.tree_walk import walk_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +22,8 @@ INI_SECTIONS: Final = (
     ("setup.cfg", "tool:pytest"),
 )
 """Names of configuration files, each with its section for pytest."""
-
-
+MAX_SCANNED_ENTRIES: Final = 20_000
+"""Maximum number of directory entries that are checked for a test file."""
 DEFAULT_SKIPPED_DIRECTORIES: Final = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
 """pytest's default for `norecursedirs`. Source: pytest, `main.py`."""
 
@@ -49,6 +50,17 @@ def is_skipped(file: Path, directory: Path, patterns: Sequence[str]) -> bool:
         for parent in parents
         for pattern in patterns
     )
+
+
+def find_python_test_file(directory: Path) -> Path | None:
+    """Return a file below a directory in which pytest finds tests by default, or None. Blocks."""
+    patterns = skipped_directories(directory)
+    for root in test_paths(directory) or (directory,):
+        for file in walk_files(root, (".py",), max_entries=MAX_SCANNED_ENTRIES):
+            is_test = file.name.startswith("test_") or file.name.endswith("_test.py")
+            if is_test and not is_skipped(file, directory, patterns):
+                return file
+    return None
 
 
 def _setting(directory: Path, name: str) -> list[str]:

@@ -24,6 +24,8 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.test_reports import encode_report
 from codriver.repls.contract.test_run_values import UNKNOWN_TEST_NAME
 from codriver.repls.launch.recipes import acceptance_instruction
+from codriver.repls.nrepl.test_runner import find_test_namespaces
+from codriver.testing.test_paths import find_python_test_file
 from codriver.tools.answers.answer_budget import cut_to_tail, default_budget, fit_rows, json_bytes
 from codriver.tools.answers.answer_notes import with_notes, with_outside_packages_note
 from codriver.tools.answers.drift_notes import outdated_test_notes
@@ -165,8 +167,10 @@ async def choose_test_location(call: Call, arguments: TestArguments, who: str) -
         if key is None and error.reason == "no-repl" and PYTHON in call.state.languages():
             return await project_environment(call)
         raise
-    if key is None and is_python and target.repl.dialect != PYTHON:
-        return await project_environment(call)
+    if key is None and target.repl.dialect != PYTHON:
+        find = partial(_has_only_python_tests, call.services.workspace, file, target.repl.dialect)
+        if is_python or (file and await call.services.work.files.run(call.client, find)):
+            return await project_environment(call)
     check_working_tree(call, target, who, key)
     if target.repl.dialect in (PYTHON, "unknown") and (target.repl.profile is None or target.repl.dialect == PYTHON):
         environment = await session_environment(call, target.repl)
@@ -178,6 +182,16 @@ async def choose_test_location(call: Call, arguments: TestArguments, who: str) -
         message = f"no test was run, because {target.key} cannot run tests"
         raise CapabilityMissingError("test", profile.missing.get("test"), message=message)
     return target
+
+
+def _has_only_python_tests(workspace: Path, name: str, dialect: str) -> bool:
+    """Return whether a name is that of a directory with Python tests, but without tests in a dialect. Blocks."""
+    directory = workspace / name
+    return (
+        directory.is_dir()
+        and not find_test_namespaces(workspace, dialect, name)
+        and find_python_test_file(directory) is not None
+    )
 
 
 async def _run_in_repl(
