@@ -46,8 +46,21 @@ def test_a_path_written_in_any_common_way_is_converted(root, written, meant):
     assert may_need_conversion(written) or written == meant
 
 
+def test_the_home_directory_is_expanded_unless_a_directory_has_its_name(root, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("USERPROFILE", "/home/ann")
+    assert may_need_conversion("~/m.py")
+    assert convert_written_path("~/m.py:3", root) == "/home/ann/m.py"
+    assert convert_written_path("~m.py", root) == "~m.py"
+    (root / "~").mkdir()
+    assert convert_written_path("~/m.py", root) == "~/m.py"
+
+
 @pytest.mark.parametrize("behind", ["", "#L3", ":3"])
-@pytest.mark.parametrize("begin", ["file://", "file://localhost", "FILE://", "file:"])
+@pytest.mark.parametrize(
+    "begin",
+    ["file://", "file://localhost", "FILE://", "file:", "vscode://file", "vscode-insiders://file", "cursor://file"],
+)
 def test_a_file_uri_is_converted_to_its_path(root, begin, behind):
     for name in ("m.py", "a b.py"):
         path = (root / name).as_uri().removeprefix("file://")

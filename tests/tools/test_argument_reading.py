@@ -188,6 +188,22 @@ def test_half_a_surrogate_pair_in_json_text_is_refused(tool, given):
     assert "whole character" in refused.value.message
 
 
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_whole_number_is_accepted_as_text(model):
+    for name, field in model_fields(model).items():
+        if field.expected.accepts_text and not field.expected.scalars and not field.expected.accepts_anything:
+            assert read(model, **{name: 7}) == {name: "7"}
+            assert read(model, **{name: True}) == {name: [True] if field.expected.item else True}
+
+
+def test_a_common_argument_with_the_value_that_is_always_used_is_ignored():
+    item = {"file_path": "a.py", "old_string": "1", "new_string": "2"}
+    arguments = parse_arguments(TOOLS["edit_files"], {"edits": [{**item, "replace_all": False}]})
+    assert (arguments.edits[0].old_text, arguments.edits[0].new_text) == ("1", "2")
+    with pytest.raises(RefusedError, match="replace_all: there is no such argument"):
+        parse_arguments(TOOLS["edit_files"], {"edits": [{**item, "replace_all": True}]})
+
+
 def test_an_unknown_argument_with_value_null_is_ignored():
     assert vars(parse_arguments(TOOLS["evaluate_code"], {"code": "1", "nothing": None}))["code"] == "1"
 

@@ -6,7 +6,9 @@ Only forms with a single possible meaning are accepted:
 - JSON text for the expected list, object, number, boolean or null, unless the argument accepts text;
 - a single item for a list, and a list of one item for that item;
 - the arguments of such an item next to the list, or instead of it;
+- a whole number for an argument that accepts text;
 - a common alternative name of an argument, unless a different argument has that name;
+- a common argument of other tools that requests what the tool does anyway;
 - a file as a URI, with a line number appended, or prefixed with @.
 
 The rules follow from the model of the arguments. Everything else is unchanged, and the model rejects it.
@@ -59,6 +61,9 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
 
 `timeout` is not included, because some clients mean seconds and others milliseconds.
 """
+
+DEFAULTS_OF_OTHERS: Final[Mapping[str, object]] = types.MappingProxyType({"replace_all": False, "replaceAll": False})
+"""Arguments of other tools, each with the value that requests what Codriver's tools do."""
 
 COMMON_ARGUMENTS: Final = frozenset({"detail", "who"})
 """Arguments that many tools have, which are listed last."""
@@ -213,6 +218,8 @@ class ArgumentReader:
                 continue
             if field is not None and _is_null_text(field, value):
                 continue
+            if field is None and written in DEFAULTS_OF_OTHERS and value == DEFAULTS_OF_OTHERS[written]:
+                continue
             if name in found:
                 self._add_duplicate_error(name, written, written_as[name], position)
                 continue
@@ -245,6 +252,8 @@ class ArgumentReader:
             if _has_half_character(value):
                 self.errors.append(ArgumentError(position, HALF_CHARACTER_MESSAGE))
                 return None
+        if type(value) is int and expected.accepts_text and not expected.scalars:
+            return str(value)
         if expected.item is None and isinstance(value, list) and len(value) == 1:
             value = value[0] if _accepts_unlisted(expected, value[0]) else value
         if expected.model is not None and isinstance(value, dict):
