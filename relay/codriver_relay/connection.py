@@ -83,7 +83,7 @@ class Connection:
         for part in (message, *message.parts):
             part.line_number = self.lines_sent
 
-    def send_own_line(self, server: socket.socket, line: bytes) -> None:
+    def send_relay_line(self, server: socket.socket, line: bytes) -> None:
         """Send a line of the relay itself to a new server, before `socket` is set.
 
         Raises:
@@ -252,10 +252,10 @@ class Handshake:
         if self.initialize is None:
             return
         server.settimeout(longest_s)
-        connection.send_own_line(server, self.initialize.line)
+        connection.send_relay_line(server, self.initialize.line)
         self.await_answer(self.initialize, server, connection, output, time.monotonic() + longest_s)
         if self.initialized is not None:
-            connection.send_own_line(server, self.initialized.line)
+            connection.send_relay_line(server, self.initialized.line)
             self.repeat_level(server, connection)
             output.write(LIST_CHANGED_NOTIFICATION)
 
@@ -300,7 +300,7 @@ class Handshake:
             line = json.dumps({**request, "params": json.loads(self.level)["params"]}).encode()
         except (ValueError, LookupError, TypeError):  # the previous server did not understand it either
             return
-        connection.send_own_line(server, line + b"\n")
+        connection.send_relay_line(server, line + b"\n")
         self.awaits_level = True
 
     def remove_level_reply(self, lines: list[bytes]) -> list[bytes]:

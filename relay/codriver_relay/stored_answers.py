@@ -124,7 +124,7 @@ class StoredAnswers:
             self.of_session.delivered = None  # this client was notified that the list has changed
         for era in (self.of_session, self.of_stateless):
             if era.delivered is not None:
-                connection.send_own_line(server, era.list_request())
+                connection.send_relay_line(server, era.list_request())
             era.stored = None
 
     def filter_server_lines(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
