@@ -38,7 +38,40 @@ def without_interpreter(workspace):
     return f"{workspace / '.venv' / 'bin' / 'python'} does not exist"
 
 
-BROKEN = [dangling, dangling_directory, without_interpreter]
+def not_executable(workspace):
+    write(workspace, {".venv/bin/python": "#!/bin/sh\n"})
+    return f"{workspace / '.venv' / 'bin' / 'python'} is not executable"
+
+
+def directory_as_interpreter(workspace):
+    (workspace / ".venv" / "bin" / "python").mkdir(parents=True)
+    return f"{workspace / '.venv' / 'bin' / 'python'} is not executable"
+
+
+def empty(workspace):
+    not_executable(workspace)
+    python = workspace / ".venv" / "bin" / "python"
+    python.write_text("")
+    python.chmod(0o755)
+    return f"{python} is empty"
+
+
+def script_of_a_missing_program(workspace):
+    python = workspace / ".venv" / "bin" / "python"
+    empty(workspace)
+    python.write_text("#! /opt/python3.8/bin/python3 -I\n")
+    return f"{python} starts /opt/python3.8/bin/python3, which does not exist"
+
+
+BROKEN = [
+    dangling,
+    dangling_directory,
+    without_interpreter,
+    not_executable,
+    directory_as_interpreter,
+    empty,
+    script_of_a_missing_program,
+]
 
 
 @pytest.mark.parametrize("break_it", BROKEN)
@@ -63,6 +96,14 @@ def test_a_missing_active_environment_is_reported(workspace):
 def test_a_source_directory_named_like_a_virtual_environment_is_not_mistaken_for_one(workspace):
     write(workspace, {"venv/__init__.py": ""})
     assert find_recipe("python", workspace, {"PATH": ""}).caution is None
+
+
+def test_an_interpreter_that_is_a_script_is_used(workspace):
+    empty(workspace)
+    python = workspace / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\nexec python3 "$@"\n')
+    made = find_recipe("python", workspace, {"PATH": ""})
+    assert (made.command[0], made.caution) == (str(python), None)
 
 
 def test_a_usable_environment_next_to_a_broken_one_is_used(workspace):

@@ -314,6 +314,8 @@ class Acceptance:
         return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"
 
 
+PROGRAM_START_RULES: Final = FileRules(Links.ANY, max_bytes=256)
+"""Limits for reading the first line of a script. Source: Linux, `BINPRM_BUF_SIZE`."""
 ACCEPTED: Final = Acceptance(is_given=True)
 NOT_ACCEPTED: Final = Acceptance()
 TRUST_COMMAND: Final = "codriver trust"
@@ -464,8 +466,24 @@ def _describe_defect(environment: Path) -> str | None:
     for path in (environment, python):
         if path.is_symlink() and not path.exists():
             return f"{path} leads to {path.readlink()}, which does not exist"
-    if is_file(environment / "pyvenv.cfg") and not python.exists():
-        return f"{python} does not exist"
+    if not python.exists():
+        return f"{python} does not exist" if is_file(environment / "pyvenv.cfg") else None
+    return _describe_program_defect(python)
+
+
+def _describe_program_defect(program: Path) -> str | None:
+    """Describe why a program cannot be started, or return None. Nothing is executed."""
+    if not is_file(program) or not os.access(program, os.X_OK):
+        return f"{program} is not executable"
+    try:
+        start = files.read_head(program, PROGRAM_START_RULES)
+    except OSError:
+        return None
+    if not start:
+        return f"{program} is empty"
+    words = start.partition(b"\n")[0][2:].split() if start.startswith(b"#!") else []
+    if words and words[0].startswith(b"/") and not os.path.exists(words[0]):  # noqa: PTH110  # the path is in bytes
+        return f"{program} starts {os.fsdecode(words[0])}, which does not exist"
     return None
 
 
@@ -475,7 +493,7 @@ def _codrivers_python(workspace: Path) -> Interpreter:
 
 def _find_interpreter(environment: Path) -> str | None:
     python = existing_python(environment)
-    return None if python is None else str(python)
+    return None if python is None or _describe_defect(environment) else str(python)
 
 
 def _remark(workspace: Path, python: str) -> str | None:
