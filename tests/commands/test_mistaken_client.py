@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from live_server import serving, until, user_settings_file
+from live_server import CODRIVER, serving, until, user_settings_file
 
 from codriver.commands.mistaken_client import is_json_rpc
 
@@ -61,3 +61,12 @@ def test_a_server_whose_input_is_not_json_rpc_serves_normally(tmp_path, given):
         until(lambda: live.run("status").returncode == 0, "the server")
         assert live.run("stop").returncode == 0
         assert process.wait(60) == 0
+
+
+def test_a_deleted_current_directory_is_named_as_the_cause(tmp_path):
+    (tmp_path / "gone").mkdir()
+    script = 'cd gone && rmdir ../gone && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *CODRIVER, "status"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "codriver: the current directory has been deleted\n")

@@ -198,8 +198,8 @@ def test_a_whole_number_is_accepted_as_text(model):
 
 def test_a_common_argument_with_the_value_that_is_always_used_is_ignored():
     item = {"file_path": "a.py", "old_string": "1", "new_string": "2"}
-    arguments = parse_arguments(TOOLS["edit_files"], {"edits": [{**item, "replace_all": False}]})
-    assert (arguments.edits[0].old_text, arguments.edits[0].new_text) == ("1", "2")
+    (edit,) = parse_arguments(TOOLS["edit_files"], {"edits": [{**item, "replace_all": False}]}).model_dump()["edits"]
+    assert (edit["old_text"], edit["new_text"]) == ("1", "2")
     with pytest.raises(RefusedError, match="replace_all: there is no such argument"):
         parse_arguments(TOOLS["edit_files"], {"edits": [{**item, "replace_all": True}]})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from io import StringIO
@@ -184,6 +185,15 @@ def main(started_call: object = None) -> None:
         status = error.exit_status if isinstance(error, StartError) else FAILED_STATUS
     except OSError as error:
         location = f"{error.filename}: " if error.filename else ""
-        echo(f"codriver: {location}{error.strerror or error}", err=True)
+        reason = "the current directory has been deleted" if _is_in_deleted_directory() else error.strerror or error
+        echo(f"codriver: {location}{reason}", err=True)
         status = FAILED_STATUS
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _is_in_deleted_directory() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  # only whether it raises
+    except FileNotFoundError:
+        return True
+    return False
