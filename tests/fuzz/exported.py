@@ -14,8 +14,8 @@ from codriver.features.export.documents.recordings import (
     encode_recording,
     parse_recording,
 )
+from codriver.features.export.documents.step_verification import CheckedStep, RaisedError
 from codriver.features.export.documents.steps import split_python
-from codriver.features.export.documents.verification import CheckedStep, RaisedError
 from fuzz.drawing import text_of
 
 

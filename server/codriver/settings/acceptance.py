@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.settings import acceptance_records
-from codriver.settings.environments import directories_to_accept
+from codriver.settings.environment_acceptance import directories_to_accept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

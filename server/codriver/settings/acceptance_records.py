@@ -2,7 +2,7 @@
 
 The environment grant lets a server that a client starts run the project's own REPL and the programs in its environment.
 It covers the workspace and the directory of the environment, regardless of the settings. It lapses when somebody else
-gains control over that directory (see `environments`).
+gains control over that directory (see `environment_acceptance`).
 
 The settings grant stores the accepted values of settings that grant something (see `granting`), so that later
 differences can be shown. Each value is accepted separately: a new or changed value waits for the user while the others
@@ -24,7 +24,7 @@ from codriver.files import FileRules, Links
 from codriver.files.codriver_paths import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.launch.projects import NOT_ACCEPTED, TRUST_COMMAND, Acceptance, find_python, is_inside
-from codriver.settings.environments import EnvironmentState, describe_revoking_change, inspect_directory
+from codriver.settings.environment_acceptance import EnvironmentState, describe_revoking_change, inspect_directory
 from codriver.settings.workspace_tables import read_tables
 from codriver.systems.programs import quote_command_line
 

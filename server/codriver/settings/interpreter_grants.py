@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codriver.repls.launch.projects import is_inside
 from codriver.settings.acceptance_records import environment_acceptance
-from codriver.settings.environments import (
+from codriver.settings.environment_acceptance import (
     EnvironmentState,
     describe_revoking_change,
     environment_directory,

@@ -14,7 +14,7 @@ import pytest
 from real_repls import repl, short_lived_recipes
 from recorded_sessions import LISP, PYTHON
 
-from codriver.features.export.documents.document_check import check_document
+from codriver.features.export.documents.document_weakening import check_document
 from codriver.features.export.documents.layout import DocumentBuilder, Origin
 from codriver.features.export.documents.recordings import RecordedEvaluation
 from codriver.features.export.fresh_repl import FreshRepl, add_event

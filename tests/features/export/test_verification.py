@@ -9,7 +9,7 @@ import pytest
 
 from codriver.core.images import replace_image_data
 from codriver.features.export.documents import lisp_documents, python_documents
-from codriver.features.export.documents.document_check import (
+from codriver.features.export.documents.document_weakening import (
     DocumentFailsError,
     FailedTest,
     FormatUnknownError,
@@ -18,13 +18,13 @@ from codriver.features.export.documents.document_check import (
 from codriver.features.export.documents.layout import Origin, arrange_steps
 from codriver.features.export.documents.notebook_documents import render_notebook
 from codriver.features.export.documents.recordings import RecordedEvaluation
-from codriver.features.export.documents.steps import split_cell, split_python
-from codriver.features.export.documents.verification import (
+from codriver.features.export.documents.step_verification import (
     RaisedError,
     StepResult,
     require_identical_images,
     verify_recorded,
 )
+from codriver.features.export.documents.steps import split_cell, split_python
 from codriver_lisp import reader
 
 ORIGIN = Origin("py", "python", "2026-01-02")

@@ -22,22 +22,22 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.profiles import Profile
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.features.jupyter.kernel_origins import kernel_of_file, kernel_of_server
-from codriver.features.jupyter.kernels import kernel_discovery, kernel_search
+from codriver.features.jupyter.kernels import kernel_discovery, workspace_kernels
 from codriver.features.jupyter.kernels.connection_files import NotebookServer
 from codriver.features.jupyter.kernels.kernel_discovery import FIRST_RETRY_DELAY_S, MAX_RETRY_DELAY_S, KernelDiscovery
-from codriver.features.jupyter.kernels.kernel_search import (
-    MAX_KERNEL_START_S,
-    PROBE_INTERVAL_S,
-    SERVER_QUERY_INTERVAL_S,
-    UNASSIGNED_PROBE_INTERVAL_S,
-    KernelSearch,
-)
 from codriver.features.jupyter.kernels.server_sessions import (
     NotebookServerError,
     describe_server_with_notebook,
     is_alive,
     list_sessions,
     read_sessions,
+)
+from codriver.features.jupyter.kernels.workspace_kernels import (
+    MAX_KERNEL_START_S,
+    PROBE_INTERVAL_S,
+    SERVER_QUERY_INTERVAL_S,
+    UNASSIGNED_PROBE_INTERVAL_S,
+    KernelSearch,
 )
 
 OLD_NS = int((MAX_KERNEL_START_S + 60) * 10**9)
@@ -225,7 +225,7 @@ def test_a_connection_file_with_a_dead_port_is_reported(workspace, dead_port):
 
 def test_a_kernel_with_a_new_connection_file_is_given_time_to_start(workspace, dead_port):
     workspace.kernel("1", port=dead_port, jupyter_session=str(workspace.path / "a.ipynb"))
-    assert workspace.search.find() == kernel_search.SearchResult()
+    assert workspace.search.find() == workspace_kernels.SearchResult()
     with socket.create_server(("127.0.0.1", dead_port)):
         assert workspace.keys() == ["a-ipynb"]
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.features.export.documents.recordings import RecordedEvaluation
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
     from codriver.features.export.fresh_runs import FreshRuns
     from codriver.net.client import Connection
 
@@ -231,7 +231,7 @@ def _create_document(chosen: ExportedEvaluations, form: Format, name: str, runs:
     """Run the evaluations again. Return the verified document, and a summary of what was reproduced."""
     import anyio  # noqa: PLC0415  # not needed to copy a recording
 
-    from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
+    from codriver.features.export.documents.document_weakening import check_format  # noqa: PLC0415  # as above
     from codriver.features.export.fresh_runs import report_differences  # noqa: PLC0415  # as above
 
     recording = chosen.recording

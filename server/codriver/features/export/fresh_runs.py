@@ -21,8 +21,8 @@ from codriver.commands.repl_hooks import adapter_hooks
 from codriver.commands.terminal import echo
 from codriver.core.print_limits import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
-from codriver.features.export.documents.document_check import FailedTest, VerifiedDocument, check_document
-from codriver.features.export.documents.verification import (
+from codriver.features.export.documents.document_weakening import FailedTest, VerifiedDocument, check_document
+from codriver.features.export.documents.step_verification import (
     REPL_DIED_ERROR,
     RaisedError,
     StepRequest,
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.features.export.documents.document_check import DocumentCheck
+    from codriver.features.export.documents.document_weakening import DocumentCheck
     from codriver.features.export.documents.layout import DocumentBuilder, Format, Origin
     from codriver.features.export.documents.recordings import RecordedEvaluation, Recording
-    from codriver.features.export.documents.verification import CheckedStep, Delivery
+    from codriver.features.export.documents.step_verification import CheckedStep, Delivery
     from codriver.features.export.fresh_repl import EvaluationOutcome, OnOutput
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.launch.recipes import Recipe

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.commands.test_cases import Outcome
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
 
 
 MAX_RECORDING_BYTES = 64 * MEBIBYTE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import install_command
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.kernel_search import KernelSearch
+from codriver.features.jupyter.kernels.workspace_kernels import KernelSearch
 from codriver.setup.doctor_checks import Check, FeatureChecks
 
 if TYPE_CHECKING:

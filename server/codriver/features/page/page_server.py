@@ -20,10 +20,11 @@ from codriver.features.page.loopback_listeners import listen_on_loopback
 from codriver.features.page.page_admission import CALL_PATH_PREFIX, JSON_TYPE, classify_request, request_host
 from codriver.features.page.page_calls import PageCalls, UnknownCallError
 from codriver.features.page.page_credentials import LOOPBACK_HOST, PageAccess
-from codriver.features.page.page_files import FRAME_POLICY, SECURITY_HEADERS, page_files
+from codriver.features.page.page_files import page_files
 from codriver.features.page.page_redirect import remove_redirect
 from codriver.features.page.page_rows import RowReader, running_test_progress, server_header
 from codriver.features.page.request_body import BadBodyError, parse_body
+from codriver.features.page.security_headers import FRAME_POLICY, SECURITY_HEADERS
 from codriver.net.admission import PEER_QUERY_THREADS, is_from_user
 from codriver.net.outbox import Outbox
 from codriver.net.refusal_log import RefusalLog

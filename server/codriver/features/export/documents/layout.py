@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
 
 SIDE_EFFECT_VALUES = frozenset({"None", "nil"})
 """Values of steps evaluated only for their side effects."""

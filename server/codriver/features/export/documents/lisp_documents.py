@@ -14,15 +14,15 @@ from codriver.features.export.documents.layout import (
     name_tests,
     write_omitted_steps,
 )
+from codriver.features.export.documents.step_verification import DEFAULT_NAMESPACES
 from codriver.features.export.documents.steps import LAST_VALUE_SYMBOLS, declared_namespace
-from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.features.export.documents.layout import Layout, Origin
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
 
 
 @dataclass(frozen=True, slots=True)

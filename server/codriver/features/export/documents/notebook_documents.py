@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.features.export.documents.layout import Origin
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
 
 
 _KERNEL_SPEC: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}

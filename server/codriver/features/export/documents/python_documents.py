@@ -18,14 +18,14 @@ from codriver.features.export.documents.layout import (
     name_tests,
     write_omitted_steps,
 )
-from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
+from codriver.features.export.documents.step_verification import DEFAULT_NAMESPACES
 from codriver.python_syntax import parse_source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.features.export.documents.layout import Layout, Origin
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
 
 
 _ATOMIC_EXPRESSIONS: Final = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.actions import Action, AddRepl, AddServerLine, DropRepl
 from codriver.errors import install_command
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, KernelSearch, SearchResult
+from codriver.features.jupyter.kernels.workspace_kernels import DiscoveredKernel, KernelSearch, SearchResult
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.repls.kinds import split_address
 

@@ -14,13 +14,13 @@ from codriver.errors import CodriverError
 from codriver.features.export.documents import lisp_documents, python_documents
 from codriver.features.export.documents.layout import arrange_steps
 from codriver.features.export.documents.notebook_documents import render_notebook
-from codriver.features.export.documents.verification import NOT_PYTHON_NOTE, RaisedError
+from codriver.features.export.documents.step_verification import NOT_PYTHON_NOTE, RaisedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.features.export.documents.layout import DocumentBuilder, Format, Origin
-    from codriver.features.export.documents.verification import CheckedStep
+    from codriver.features.export.documents.step_verification import CheckedStep
 
 MAX_ROUNDS: Final = 12
 """Maximum number of attempts to create a document that passes.
