@@ -8,7 +8,7 @@ from codriver.settings.declared import DeclaredSetting
 
 WARM_TESTS_SETTING: Final = DeclaredSetting(
     "warm_tests",
-    default=False,
+    default=True,
     description="Start Python test runs as copies of a process that has imported pytest and well-known packages.",
 )
 """The setting that enables warm test runs."""
