@@ -317,6 +317,7 @@ def test_two_messages_in_one_packet_and_blank_lines_are_handled(live):
         (b"[1]", -32600, None),
         (b"5", -32600, None),
         (b'{"jsonrpc":"2.0","id":7}', -32600, 7),
+        (b'{"jsonrpc":"2.0","id":7,"error":{}}', -32600, None),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":8,"method":"no/such"}', -32601, 8),

@@ -91,7 +91,10 @@ def refuse_invalid_line(line: bytes) -> Refusal | None:
 
 def _of_object(value: dict[str, Any]) -> Refusal | None:
     given = value.get("id")
+    # The id of a malformed response was chosen by the server, so an error with it could be mistaken for another answer.
+    is_response = "method" not in value and ("result" in value or "error" in value)
     identity = given if isinstance(given, str) or type(given) is int else None
+    identity = None if is_response else identity
     if isinstance(given, HugeInteger):
         text = (
             f"the id has {given.digits} digits. An id must be a string, or an integer of at most "

@@ -130,7 +130,9 @@ def test_a_file_that_is_not_a_notebook_is_refused_with_a_reason(live, client, li
         assert why in refused["message"]
     (live.workspace / "latin.ipynb").write_bytes(b"\xff")
     assert "UTF-8" in client.call("list_cells", filePath="latin.ipynb")["message"]
-    assert "No such file" in client.call("list_cells", filePath="none.ipynb")["message"]
+    missing = client.call("list_cells", filePath="none.ipynb")
+    assert missing["message"] == "cannot read none.ipynb: No such file or directory"
+    assert "nbformat" not in missing["hint"]
     assert "directory" in client.call("list_cells", filePath=".")["message"]
 
 

@@ -14,7 +14,7 @@ from codriver.errors import format_count, truncate
 from codriver.features.jupyter.cell_arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
-from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, parse_notebook, unreadable_notebook
 from codriver.features.jupyter.notebook_reading import NotebookReading
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.tools.answers.answer_budget import default_budget, fit_rows
@@ -150,9 +150,9 @@ def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> t
         rules = files.FileRules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_NOTEBOOK_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
-        raise not_a_notebook(file_path, str(error)) from error
+        raise unreadable_notebook(file_path, str(error)) from error
     except OSError as error:
-        raise not_a_notebook(file_path, error.strerror or "the file cannot be opened") from error
+        raise unreadable_notebook(file_path, error.strerror or "the file cannot be opened") from error
     return path, content_digest(data), parse_notebook(data, path.name)
 
 

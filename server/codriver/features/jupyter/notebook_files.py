@@ -67,6 +67,12 @@ def not_a_notebook(name: str, reason: str) -> RefusedError:
     return refused("file-unreadable", f"{name} is not a notebook of nbformat 4: {reason}", hint=hint)
 
 
+def unreadable_notebook(name: str, reason: str) -> RefusedError:
+    """Return the error for a notebook that cannot be read."""
+    hint = "Pass the path of a Jupyter notebook, absolute or relative to the workspace."
+    return refused("file-unreadable", f"cannot read {name}: {reason}", hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell of a notebook file."""

@@ -24,7 +24,7 @@ from codriver.features.jupyter.cell_output_writes import CellOutputWrites, Outpu
 from codriver.features.jupyter.kernel_origins import KERNEL_FILE
 from codriver.features.jupyter.list_cells import kernel_for_notebook
 from codriver.features.jupyter.missing_kernel import CELLS_CAPABILITY, KERNEL_SOURCE, describe_kernel_setup
-from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, not_a_notebook, parse_notebook
+from codriver.features.jupyter.notebook_files import NOTEBOOK_LANGUAGE, parse_notebook, unreadable_notebook
 from codriver.features.jupyter.notebook_reading import NotebookReading
 from codriver.features.jupyter.notebook_versions import NotebookVersions
 from codriver.features.jupyter.open_notebooks import find_open_notebook
@@ -320,9 +320,9 @@ def _read_notebook(workspace: Path, file_path: str, *, allow_outside: bool) -> t
         path = editable_path(workspace, file_path, allow_outside=allow_outside)
         data = read_snapshot(path, workspace).data
     except (NotEditableError, UnreadableError) as error:
-        raise not_a_notebook(file_path, str(error)) from error
+        raise unreadable_notebook(file_path, str(error)) from error
     if data is None:
-        raise not_a_notebook(file_path, "there is no such file")
+        raise unreadable_notebook(file_path, "there is no such file")
     return path, content_digest(data), parse_notebook(data, path.name)
 
 
