@@ -39,6 +39,7 @@ TABLES = (
     "mixtures",
     "assortments",
     "branches",
+    "ventures",
     "departments",
     "dependents",
 )

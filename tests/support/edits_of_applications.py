@@ -570,7 +570,6 @@ ALL = [
         "RETRIES = 7",
         ("m.pay.max_retries",),
         needs=CE,
-        expects="reported",
     ),
     Edit("celery tasks: a schedule", CELERY, "60.0", "30.0", ("m.app.conf.beat_schedule",), needs=CE),
     Edit(

@@ -230,7 +230,6 @@ ALL = [
         "c.p",
         hold="c = m.C()",
         use="c.p",
-        expects="reported",
     ),
     Edit(
         "a method with super()",

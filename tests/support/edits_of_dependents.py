@@ -260,6 +260,79 @@ class Person:
         return pay(self.grade)
 PAID = Person().pay()
 """
+SINGLETON = """\
+class Registry:
+    _instance = None
+    def __new__(cls):
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+            cls._instance.items = {}
+        return cls._instance
+    def add(self, name, value):
+        self.items[name] = value
+Registry().add('a', 1)
+Registry().add('b', 2)
+registry = Registry()
+"""
+PLUGINS = """\
+PLUGINS = {}
+class Plugin:
+    def __init_subclass__(cls, **words):
+        super().__init_subclass__(**words)
+        PLUGINS[cls.__name__] = cls
+    def run(self):
+        return 'plain'
+class Upper(Plugin):
+    def run(self):
+        return 'UPPER'
+class Both(Upper):
+    pass
+ORDER = sorted(PLUGINS)
+"""
+PLUGIN_USE = "from plugins import ORDER, PLUGINS\nTEXT = [PLUGINS[name]().run() for name in ORDER]\n"
+COUNTED_ITEMS = """\
+import functools
+RATE, WORDS = 2, ('a', 'b')
+class Check:
+    def __init__(self, accepts):
+        self.accepts = accepts
+    def __set_name__(self, owner, name):
+        self.name = '_' + name
+        owner.__dict__['checked'].append(name)
+    def __get__(self, item, owner=None):
+        return self if item is None else getattr(item, self.name)
+    def __set__(self, item, value):
+        if not self.accepts(value):
+            raise ValueError(value)
+        setattr(item, self.name, value)
+class Item:
+    checked = []
+    name = Check(str.isalpha)
+    count = 0
+    def __init__(self, name):
+        self.name = name
+        self.numbers = dict.fromkeys(WORDS, 0)
+        type(self).count += 1
+    @functools.cached_property
+    def price(self):
+        return len(self.name) * RATE
+ITEMS = [Item('lamp'), Item('desk')]
+TABLE = {item.name: len(item.name) for item in [Item('mat')]}
+def cost(item):
+    return item.price
+TOTAL = sum(map(cost, ITEMS))
+"""
+COUNTED_PROBES = (
+    "m.TOTAL, m.TABLE, [item.price for item in m.ITEMS]",
+    "m.Item.count, m.Item.checked, m.ITEMS[0].numbers",
+)
+STATES = """\
+import enum
+class State(enum.Enum):
+    NEW = 'new'
+    SENT = 'sent'
+FINAL = frozenset({State.SENT})
+"""
 ALL = [
     Edit("a default of a decorator that fills an imported defaultdict", CONNECTED, "RANK = 1", "RANK = 2", "[(rank, f.__name__) for rank, f in m.HANDLERS['a']], m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
     Edit("a factory of an imported defaultdict", CONNECTED, "defaultdict(list)", "defaultdict(list, b=[])", "sorted(m.HANDLERS), m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
@@ -313,4 +386,15 @@ ALL = [
     Edit("an attribute of a member that a function reads", GRADES, "'a': 1", "'a': 2", "m.yearly(m.Grade.J), m.TABLE, m.ONE", use="m.yearly(m.Grade.J)"),
     Edit("an attribute of a member that a method elsewhere reads", GRADED, "J = 'j', RATES['a']", "J = 'j', 7", "m.monthly(m.Grade.J), m.PAID", {"grades": GRADES}, edited="grades", use="m.monthly(m.Grade.J)"),
     Edit("a constructor of members", GRADES, "label, rate\n", "label, rate * 2\n", "m.yearly(m.Grade.J), m.TABLE, m.ONE", use="m.yearly(m.Grade.J)"),
+    Edit("an entry less in a singleton that a name is bound to later", SINGLETON, "Registry().add('a', 1)\n", "", "m.registry.items", expects="reported"),
+    Edit("a class more that a hook registers", PLUGIN_USE, "class Both", "class Lower(Plugin):\n    pass\nclass Both", "plugins.ORDER, m.TEXT", {"plugins": PLUGINS}, edited="plugins"),
+    Edit("a base of a registered class", PLUGIN_USE, "Both(Upper)", "Both(Plugin)", "plugins.ORDER, m.TEXT", {"plugins": PLUGINS}, edited="plugins"),
+    Edit("a number that a cached property of an instance reads", COUNTED_ITEMS, "RATE, WORDS = 2", "RATE, WORDS = 3", COUNTED_PROBES),
+    Edit("a cached property of an instance", COUNTED_ITEMS, "len(self.name) * RATE", "len(self.name) + RATE", COUNTED_PROBES),
+    Edit("a default of a descriptor that its class lists", COUNTED_ITEMS, "Check(str.isalpha)", "Check(str.islower)", COUNTED_PROBES),
+    Edit("a method that no counted instance needs", COUNTED_ITEMS, "    count = 0\n", "    count = 0\n    def __repr__(self):\n        return self.name\n", (*COUNTED_PROBES, "m.ITEMS")),
+    Edit("a step of a counter of instances", COUNTED_ITEMS, "count += 1", "count += 2", COUNTED_PROBES, expects="reported"),
+    Edit("how a counted instance is checked", COUNTED_ITEMS, "        setattr(item, self.name, value)", "        setattr(item, self.name, value + '')", COUNTED_PROBES),
+    Edit("a value of a member in a set", STATES, "'sent'", "'shipped'", "[state.value for state in m.FINAL], m.FINAL == {m.State('shipped')}"),
+    Edit("a star import that becomes a list of names", "from pack import *\n", "from pack.names import *", "from pack.names import limit", "m.limit", {"pack.__init__": "from pack.names import *\n__all__ = ['limit']\n", "pack.names": "limit = 3\nother = 4\n"}, edited="pack.__init__"),
 ]  # fmt: skip

@@ -180,7 +180,7 @@ ALL = [
         "title='b'",
         ("m.app.title", "ValueError in m.app.exception_handlers"),
     ),
-    fast("a parameter", FAST, "def index():", "def index(q: int = 3):", "get(m.app, '/?q=x')[0]", expects="reported"),
+    fast("a parameter", FAST, "def index():", "def index(q: int = 3):", "get(m.app, '/?q=x')[0]"),
     fast(
         "a default of a parameter by a constant",
         "N = 1\n" + FAST.replace("def index():\n    return 'i'", "def index(q: int = N):\n    return q"),
@@ -373,7 +373,6 @@ ALL = [
         "N = 9",
         "N = 99",
         "m.U._meta.get_field('name').max_length",
-        expects="reported",
     ),
     django(
         "url patterns",
@@ -419,7 +418,6 @@ ALL = [
         "name='add'",
         "name='plus'",
         "sorted(n for n in m.app.tasks if 'celery' not in n)",
-        expects="reported",
     ),
     celery(
         "a task that is added",

@@ -253,7 +253,6 @@ ALL = [
         "return 3",
         "m.c.x",
         use="m.c.x",
-        expects="reported",
     ),
     Edit(
         "a property of a function",
@@ -548,7 +547,7 @@ ALL = [
         "from collections import defaultdict\ndef make():\n    return 1\nD = defaultdict(make)\nD['a'] += 1\n",
         "return 1",
         "return 5",
-        ("m.D['a']", "m.D['new']"),
+        ("m.D['a']", "m.D.default_factory()"),
     ),
     Edit(
         "a defaultdict's other factory",

@@ -164,7 +164,6 @@ ALL = [
         "y: int = 5",
         "m.f('1')",
         needs=("pydantic",),
-        expects="reported",
     ),
     Edit(
         "pydantic: the body of a call that is validated",
@@ -605,7 +604,6 @@ ALL = [
         "x = forms.IntegerField(min_value=5)\n    z = forms.CharField(required=False)",
         ("m.G({'x': 1}).is_valid()", "sorted(m.G.base_fields)"),
         needs=("django",),
-        expects="reported",
     ),
     Edit(
         "django: a query set's method",
@@ -666,6 +664,5 @@ ALL = [
         "max_retries=5",
         "m.job.max_retries",
         needs=("celery",),
-        expects="reported",
     ),
 ]

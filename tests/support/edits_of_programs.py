@@ -1179,7 +1179,6 @@ ALL = [
         "LEVEL = 'INFO'",
         "LEVEL = 'ERROR'",
         ("m.log.getEffectiveLevel()", "m.CONFIG['loggers']['shop']['level']"),
-        expects="reported",
     ),
     Edit(
         "logging: a format",
@@ -1187,7 +1186,6 @@ ALL = [
         "%(levelname)s %(message)s",
         "%(name)s %(message)s",
         ("m.log.parent.handlers[0].formatter._fmt", "len(m.log.parent.handlers)"),
-        expects="reported",
     ),
     Edit("logging: another logger", LOGCONF, "getLogger('shop.sales')", "getLogger('shop.stock')", ("m.log.name",)),
     Edit(
@@ -1656,7 +1654,6 @@ ALL = [
         "class Slow(Strategy)",
         "class Slow(Fast)",
         ("m.CURRENT.run()", "m.Slow.__base__.__name__", "m.Strategy.registry['slow'] is m.Slow"),
-        expects="false",
     ),
     Edit(
         "strategies: the default",
@@ -1664,7 +1661,6 @@ ALL = [
         "default=Strategy",
         "default=Fast",
         ("m.make('none').run()",),
-        expects="false",
     ),
     Edit("strategies: which is made at import", OVERRIDE, "make('slow')", "make('fast')", ("m.CURRENT.run()",)),
     Edit("signals: a body", MIXED, "f'log {what}'", "f'LOG {what}'", ("m.saved.send(what=1)",)),

@@ -33,6 +33,7 @@ import edits_of_systems
 import edits_of_tools
 import edits_of_tutorials
 import edits_of_values
+import edits_of_ventures
 import edits_of_weeks
 import edits_of_workflows
 import pytest
@@ -71,6 +72,7 @@ TABLES = {
     "systems": edits_of_systems.ALL[::EVERY],
     "tools": edits_of_tools.ALL[::EVERY],
     "tutorials": edits_of_tutorials.ALL[::EVERY],
+    "ventures": edits_of_ventures.ALL[::EVERY],
     "weeks": edits_of_weeks.ALL[::EVERY],
     "workflows": edits_of_workflows.ALL[::EVERY],
 }

@@ -258,7 +258,7 @@ def test_only_the_cache_around_a_wrapper_of_the_changed_function_is_cleared(proj
     assert [retained(4), module.other.cache_info().currsize] == [12, 1]
 
 
-def test_running_generators_and_cached_values_are_reported(project):
+def test_running_generators_are_reported_and_cached_numbers_are_cleared(project):
     shop = project.load("shop_e", SHOP)
     running, cart = shop.counting(), shop.Cart()
     assert (next(running), cart.slow) == ("old", 1)
@@ -266,8 +266,41 @@ def test_running_generators_and_cached_values_are_reported(project):
         "shop_e", ('yield "old"', 'yield "new"'), ("def slow(self): return 1", "def slow(self): return 2")
     )
     assert ("counting", "stays", "a generator is still running the previous code") in rows
-    assert ("Cart.slow", "stays", "1 instances keep the value that they have cached") in rows
-    assert (next(running), cart.slow, shop.Cart().slow) == ("old", 1, 2)
+    assert ("Cart.slow", "emptied", "1") in rows
+    assert (next(running), cart.slow, shop.Cart().slow) == ("old", 2, 2)
+
+
+CACHED_IN_INSTANCES = """\
+import functools, uuid
+
+RATE = 2
+
+class Order:
+    @functools.cached_property
+    def lines(self):
+        return [RATE]
+    @functools.cached_property
+    def token(self):
+        return uuid.uuid4().hex + str(RATE)
+    @functools.cached_property
+    def total(self):
+        return RATE * 10
+"""
+
+
+def test_cached_properties_are_cleared_only_if_their_values_are_not_state(project):
+    module = project.load("cached_in_instances", CACHED_IN_INSTANCES)
+    order = module.Order()
+    lines, token = order.lines, order.token
+    assert order.total == 20
+    rows = project.edit("cached_in_instances", ("RATE = 2", "RATE = 3"))
+    assert sorted(row for row in rows if row[0].startswith("Order.")) == [
+        ("Order.lines", "stays", "line 6: 1 instances keep the value that they have cached"),
+        ("Order.token", "stays", "line 9: 1 instances keep the value that they have cached"),
+        ("Order.total", "emptied", "1"),
+    ]
+    assert order.lines is lines
+    assert (order.token, order.total) == (token, 30)
 
 
 def test_only_changed_defaults_and_annotations_are_applied(project):

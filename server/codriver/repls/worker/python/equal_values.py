@@ -112,6 +112,8 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
             )
         )
     if kind in (set, frozenset):
+        if {*map(id, first)} == {*map(id, other)}:
+            return True
         return all(map(is_plain_value, first)) and all(map(is_plain_value, other)) and bool(first == other)
     if kind is types.FunctionType:
         return (

@@ -7,22 +7,23 @@ code in the source is run.
 
 from __future__ import annotations
 
-import collections
 import functools
 import gc
 import types
 import weakref
 
 from ..basics.definition_access import defining_module_name, is_class, space_of
+from .remembered_names import is_plain_value
 from .renewal import are_all_objects, find_referrers, is_same_code
 from .statements import CLASS, GUARD, line_range
-from .stored_attributes import attribute_dict
+from .stored_attributes import attribute_dict, instance_dict_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Dict, List, Tuple
 
+    from ..basics.undo_records import UndoRecord
     from .statements import SourceText, Statement
 
     Pair = Tuple[Statement, Statement]
@@ -42,6 +43,8 @@ EMPTY_CELL = types.CellType()
 """An empty cell. Comparing another cell with it shows whether that cell is empty, without comparing any values."""
 LRU_CACHE_TYPE = type(functools.lru_cache()(int))
 """The type of the functions that `lru_cache` returns."""
+CACHED_VALUES_REASON = "{} instances keep the value that they have cached"
+"""The reason for reporting a cached property, with the number of instances."""
 NEW_LOCALS, NESTED = 0x2, 0x10
 """Code flags of functions and of nested functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
 CODE_ATTRIBUTES_AND_WORDS = {
@@ -262,20 +265,27 @@ def _wrapped_functions(cache: Any) -> list[Any]:
     return found
 
 
-def count_instances_with(kind: type, name: str) -> int:
-    """Return the number of instances of a class that have this attribute, such as a cached property."""
-    return sum(count_instances_by_class(kind, name).values())
+def clear_cached_values(
+    kind: type, name: str, is_repeatable: Callable[[type], bool | None], undo: UndoRecord
+) -> tuple[int, int]:
+    """Delete the outdated values that a cached property has stored in the instances of a class and of its subclasses.
 
+    `is_repeatable` returns whether computing a value again has no other effects, or None if the values in instances of
+    a class are up to date. Values that may be the state of an object are not deleted.
 
-def count_instances_by_class(kind: type, name: str) -> dict[type, int]:
-    """Return the number of instances that have this attribute, for a class and each of its subclasses."""
-    return dict(
-        collections.Counter(
-            type(candidate)
-            for candidate in gc.get_objects()
-            if issubclass(type(candidate), kind) and name in attribute_dict(candidate)
-        )
-    )
+    Returns the number of deleted values, and the number of other outdated values.
+    """
+    cleared = left = 0
+    for candidate in gc.get_objects():
+        if not issubclass(type(candidate), kind) or name not in attribute_dict(candidate):
+            continue
+        may_clear, space = is_repeatable(type(candidate)), instance_dict_of(candidate)
+        if may_clear and space is not None and is_plain_value(space[name]):
+            undo.record_key("", space, name, space.pop(name))
+            cleared += 1
+        elif may_clear is not None:
+            left += 1
+    return cleared, left
 
 
 def replace_code(function: types.FunctionType, code: types.CodeType, note: Note) -> None:

@@ -377,7 +377,7 @@ class Drift:
                 for attribute, kind, _ in self._differences_from_file(name, load)
                 if kind == GONE and "." not in attribute
             } | load.gone
-            names = {item for item in names if f"{name}.{item}" not in sys.modules}
+            names = {item for item in names - {"*"} if f"{name}.{item}" not in sys.modules}
             if names and "__getattr__" not in module_dict(module):
                 gone[name] = names - _names_bound_in_file(load.file, names)
         if not gone:

@@ -186,5 +186,6 @@ class ClassPlanner:
             self.plan.stays.append(
                 (dotted_name(statement), f"creating the class again would change {', '.join(filled)} a second time")
             )
-        is_added: bool = followers.registrations.fills_class_collection(statement.node, kind)
-        return is_added
+        fills_class = followers.registrations.fills_class_collection
+        is_last = id(statement.node) not in edited and not any(fills_class(each, kind) for each in later)
+        return fills_class(statement.node, kind) and not is_last

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import types
+
 from ...basics.definition_access import space_of
-from ..live_functions import count_instances_with
+from ..effects.effects import is_repeatable_call
+from ..live_functions import CACHED_VALUES_REASON, clear_cached_values
 from ..statements import DECORATORS, DOCSTRING, FUNCTION, SIGNATURE
+from ..stored_attributes import attribute_dict
 from .docstring_updates import DocstringUpdates, is_documented
 from .open_classes import TRANSPARENT_DECORATORS
 from .signature_updates import SIGNATURE_USED_REASON, has_read_signature
@@ -45,20 +50,33 @@ class FunctionPlanner:
             self.plan.attributes[id(new.node)] = new.owner, new
             if has_read:
                 self.plan.stays.append((new.name, SIGNATURE_USED_REASON))
-        self._report_cached(new)
+        self._clear_cached(new)
         if DOCSTRING in change.parts:
             self.docstrings.update_wrappers(change)
         return True
 
-    def _report_cached(self, new: Statement) -> None:
-        """Report the number of instances with a value that a changed cached property has computed."""
+    def _clear_cached(self, new: Statement) -> None:
+        """Clear the values that a changed cached property has stored in instances. Report those that remain."""
         kind = self.edited.class_of(new.owner) if new.owner else None
         bindings = new.name.rpartition(".")[2]
         value = space_of(kind).get(bindings) if kind is not None else None
-        if kind is not None and type(value).__name__ == "cached_property":
-            count = count_instances_with(kind, bindings)
-            if count:
-                self.plan.stays.append((new.name, f"{count} instances keep the value that they have cached"))
+        if kind is None or type(value).__name__ != "cached_property":
+            return
+        function = attribute_dict(value).get("func")
+        analysis = None if self.edited.followers is None else self.edited.followers.analysis
+
+        def is_repeatable(kind: type) -> bool:
+            if analysis is None or type(function) is not types.FunctionType:
+                return False
+            return is_repeatable_call(analysis.call(function, kind))
+
+        cleared, left = clear_cached_values(
+            kind, bindings, functools.lru_cache(maxsize=None)(is_repeatable), self.edited.undo
+        )
+        if cleared:
+            self.plan.cleared_caches.append((new.name, cleared))
+        if left:
+            self.plan.stays.append((new.name, CACHED_VALUES_REASON.format(left)))
 
 
 def is_decorated_otherwise(edited: EditedModule, change: Change) -> bool:

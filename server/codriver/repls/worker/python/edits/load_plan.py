@@ -19,6 +19,7 @@ class LoadPlan:
     - `members` contains the names of members to update, by the scope of their enumeration.
     - `removed` contains dotted names that removed statements have bound.
     - `previous` contains the previous versions of function definitions, by the id of the new syntax node.
+    - `cleared_caches` contains the cached properties whose values were cleared, each with the number of values.
     - `stays` contains the names that cannot be updated completely, each with the reason.
     """
 
@@ -29,6 +30,7 @@ class LoadPlan:
         self.members: dict[str, set[str]] = {}
         self.removed: list[str] = []
         self.previous: dict[int, Statement] = {}
+        self.cleared_caches: list[tuple[str, int]] = []
         self.stays: list[tuple[str, str]] = []
 
     def runs(self, statement: Statement) -> bool:

@@ -41,7 +41,8 @@ class MinimalLoad:
     """Replaces the source of a loaded module with a new one, running as little as possible.
 
     `again` contains the dotted names that were rebound at run time. The load binds them to the file's definition again.
-    `cleared_caches` contains the functions whose caches were cleared, each with the number of entries in its cache.
+    `cleared_caches` contains the functions and properties whose caches were cleared, each with the number of
+    cached values.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class MinimalLoad:
             self._changes.plan_decorators()
             DispatcherPlanner(edited, plan).plan_dispatchers()
         with self._reporting_all():
-            self.cleared_caches += self.functions.clear_caches()
+            self.cleared_caches += (*self.plan.cleared_caches, *self.functions.clear_caches())
         with self._reporting_all():
             self.removals.remove_attributes()
         if followers is not None:

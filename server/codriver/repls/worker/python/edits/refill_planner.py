@@ -20,6 +20,7 @@ from ..statements import (
     VALUE,
     assigned_names,
     line_range,
+    names_bound_by,
 )
 from .function_planner import is_decorated_otherwise
 from .removals import NOT_UNDONE_REASON
@@ -119,6 +120,8 @@ class RefillPlanner:
             if statement is not None
         ):
             obstacle = "another module creates the object"
+        elif not obstacle and any(self._precedes_binding(change, name) for change in changes):
+            obstacle = "an earlier statement creates the object"
         bindings = [top for owner, top in chain if owner is text]
         if base in planned:
             if obstacle:
@@ -147,6 +150,16 @@ class RefillPlanner:
                             f"line {line_range(statement.node)[0]}: previous effects of the statement are not undone",
                         )
                     )
+
+    def _precedes_binding(self, change: Change, name: str) -> bool:
+        """Return whether a removed statement filled the object of a name before any statement bound the name.
+
+        If so, the statement that binds the name does not create the object, and running it again does not empty it.
+        """
+        if change.new is not None or change.old is None or change.old.owner:
+            return False
+        body = self.followers.sources.old_text.body
+        return not any(name in names_bound_by(node) for node in body[: change.old.top + 1])
 
     def _plan_whole_chain(self, changes: list[Change], name: str, chain: list[tuple[Any, int]]) -> None:
         """Plan to run all statements that create and fill an object, rather than only the edited ones."""

@@ -14,6 +14,7 @@ from ..enum_members import is_enum
 from ..stored_attributes import attribute_dict, module_dict
 from .abstract_values import UNKNOWN_ROOTS, Value, either, roots_of
 from .effects import class_read, function_read
+from .pure_calls import is_method_of_immutable
 from .static_attributes import UNKNOWN_OBJECT, function_in, slot_value, unbound_attribute
 
 TYPE_CHECKING = False
@@ -61,11 +62,8 @@ class AttributeAccess:
         if attributes is not UNKNOWN_OBJECT and not is_data_descriptor:
             if is_enum(type(live)):
                 self.found.reads.add(class_read(type(live), f"{attribute_dict(live).get('_name_')}.{name}"))
-            return Value(
-                roots_of(attributes) | owner.roots,
-                attributes,
-                bound=None if self.workspace.has_function(attributes) else owner,
-            )
+            is_followed = self.workspace.has_function(attributes) or is_method_of_immutable(attributes)
+            return Value(roots_of(attributes) | owner.roots, attributes, bound=None if is_followed else owner)
         field = self._field(owner, name, found)
         if field is not None:
             return field
@@ -160,6 +158,10 @@ class AttributeAccess:
         if issubclass(type(found), (staticmethod, classmethod)):  # such as Django's `classonlymethod`
             bound = Value(roots_of(live), live) if issubclass(type(found), classmethod) else None
             return Value(live=found.__func__, bound=bound)
+        if name == "__dict__":
+            return Value(owner.roots, dict(space_of(live)))
+        if type(found) is types.ClassMethodDescriptorType:  # such as `dict.fromkeys`
+            return Value(owner.roots, bound=owner)
         return Value(roots_of(found) | owner.roots if found is not UNKNOWN_OBJECT else owner.roots, found)
 
     def read(self, kind: Any, name: str) -> None:

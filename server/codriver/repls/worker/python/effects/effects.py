@@ -85,6 +85,11 @@ class Effects:
         self.guesses.update(class_read(kind, "%") for kind in kinds)
 
 
+def is_repeatable_call(effects: Effects) -> bool:
+    """Return whether a call only computes a value, so that a later call can take its place."""
+    return effects.effect is None and not effects.fills
+
+
 def class_read(kind: Any, name: str) -> Read:
     """Return the entry with which `Effects` records that an attribute of a class is read."""
     return str(defining_module_name(kind)), f"{qualified_name(kind)}.{name}"

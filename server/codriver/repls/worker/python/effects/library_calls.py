@@ -35,6 +35,7 @@ from .pure_calls import (
     READING_METHODS,
     SIGNATURE_READING_FUNCTIONS,
     is_collection,
+    is_column_expression,
     is_filling_method,
     is_immutable_kind,
     is_pure_callable,
@@ -242,6 +243,8 @@ class LibraryCalls:
         if owner.kind is not None and is_immutable_kind(owner.kind):
             if name in EFFECTFUL_METHODS:
                 self.found.record_effect(node)
+            return Value()
+        if is_column_expression(owner.kind):
             return Value()
         if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
             return Value(owner.roots, items=dict_view_values(owner, name))

@@ -26,13 +26,14 @@ PURE_MODULES = frozenset({
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
     "celery.canvas", "click.types", "django.core.validators", "django.db.models.fields",
-    "django.db.models.fields.related", "django.forms.fields",
+    "django.db.models.fields.related", "django.forms.fields", "pydantic.root_model",
+    "sqlalchemy.sql._elements_constructors", "sqlalchemy.sql._selectable_constructors",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except for those in `IMPURE_NAMES`.
 
 They compute values, or only record their arguments, such as fields, marks and URL paths. Source: the documentation of
-the standard library, attrs, msgspec, pydantic, click, Django, pytest and Celery. Modules whose names begin with `_`
-contain the implementations of documented standard library modules.
+the standard library, attrs, msgspec, pydantic, click, Django, pytest, Celery and SQLAlchemy. Modules whose names begin
+with `_` contain the implementations of documented modules.
 """
 PURE_CALLABLES = frozenset({
     "asyncio.runners.run", "asyncio.tasks.sleep", "asyncio.tasks.gather", "asyncio.tasks.wait_for",
@@ -42,12 +43,12 @@ PURE_CALLABLES = frozenset({
     "fastapi.param_functions.Form", "fastapi.param_functions.File", "fastapi.param_functions.Security",
     "starlette.routing.Route", "starlette.routing.Mount", "starlette.middleware.Middleware", "click.core.Option",
     "click.core.Argument", "os.makedirs", "django.db.models.manager.BaseManager.__init__",
-    "django.db.models.manager.BaseManager.__new__",
+    "django.db.models.manager.BaseManager.__new__", "django.db.models.base.Model.__init__",
 })  # fmt: skip
 """Functions and classes without external effects, in modules that also have others.
 
-`os.makedirs` has no effect the second time. Source: the documentation of `asyncio`, `logging`, `os`, FastAPI, Starlette
-and click.
+`os.makedirs` has no effect the second time, and creating an instance of a Django model does not access the database.
+Source: the documentation of `asyncio`, `logging`, `os`, FastAPI, Starlette, click and Django.
 """
 REGISTRY_CLASSES = frozenset({
     "flask.app.Flask", "flask.blueprints.Blueprint", "flask.cli.AppGroup", "fastapi.applications.FastAPI",
@@ -100,6 +101,8 @@ PURE_BUILTINS = frozenset({
 
 Source: the chapter on built-in functions of the library reference.
 """
+IMMUTABLE_BUILTINS = (bool, bytes, complex, float, frozenset, int, range, str, tuple)
+"""Built-in types whose methods only compute a value."""
 MUTATING_METHODS = frozenset({
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
     "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
@@ -204,6 +207,8 @@ def is_filling_method(name: str) -> bool:
 def is_pure_callable(value: object) -> bool:
     """Return whether a function or class from a library or the interpreter has no external effects when called."""
     module, name = _origin(value)
+    if is_method_of_immutable(value):
+        return True
     if module == "builtins":
         return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
     if name.rpartition(".")[2] in IMPURE_NAMES:
@@ -211,6 +216,11 @@ def is_pure_callable(value: object) -> bool:
     whole = f"{module}.{name}"
     is_constructor = whole in REGISTRY_CLASSES or whole.rpartition(".__init__")[0] in REGISTRY_CLASSES
     return is_constructor or module in PURE_MODULES or whole in PURE_CALLABLES
+
+
+def is_method_of_immutable(value: object) -> bool:
+    """Return whether a value is an unbound method of an immutable built-in type, such as `str.title`."""
+    return type(value) is types.MethodDescriptorType and value.__objclass__ in IMMUTABLE_BUILTINS
 
 
 def is_storing_callable(value: object) -> bool:
@@ -243,6 +253,11 @@ def is_immutable_kind(kind: Any) -> bool:
     return (origin[0] == "builtins" and kind not in COLLECTION_TYPES) or (
         origin[0] in PURE_MODULES and origin[0] not in ("collections", "_collections", "argparse", "types")
     )
+
+
+def is_column_expression(kind: Any) -> bool:
+    """Return whether a class is one of SQLAlchemy's column expressions, whose methods only create other expressions."""
+    return is_class(kind) and any(_origin(base) == ("sqlalchemy.sql.operators", "Operators") for base in order_of(kind))
 
 
 def is_standard_mapping(kind: Any) -> bool:

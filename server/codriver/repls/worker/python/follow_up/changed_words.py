@@ -6,12 +6,12 @@ import ast
 import contextlib
 import sys
 
-from ...basics.definition_access import ABSENT, is_class, order_of, qualified_name
+from ...basics.definition_access import ABSENT, is_class, order_of, qualified_name, space_of
 from ..celery_tasks import find_task
 from ..effects.pure_calls import is_registry_class
 from ..equal_values import is_equal_without_caches
 from ..registrations import REGISTRY_TYPES
-from ..statements import CLASS, DECORATORS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
+from ..statements import BASES, CLASS, DECORATORS, FUNCTION, FUNCTION_NODES, assigned_names, names_bound_by
 from ..stored_attributes import module_dict
 
 TYPE_CHECKING = False
@@ -72,8 +72,11 @@ class ChangedWords:
                     self.words.add(parts[0])
                 if statement.kind == CLASS or statement.owner:
                     self.words.update(self._related_classes(statement))
+                if BASES in change.parts:
+                    self.words.update(self._names_in_bases(statement))
                 self.words.update(self._names_of_filled(statement))
-                if statement.kind not in (FUNCTION, CLASS) or statement.node.decorator_list:
+                is_registered = statement.kind == CLASS and (change.old is None or change.new is None)
+                if is_registered or statement.kind not in (FUNCTION, CLASS) or statement.node.decorator_list:
                     self.words.update(self._filled_names(statement.node, self.sources.text))
         for statement in comparison.moved:
             self.words.update(
@@ -94,6 +97,18 @@ class ChangedWords:
         """Return whether another module may pass the edited module as a configuration to an application."""
         is_data = any(not change.current_statement.owner for change in self._edited.comparison.changes)
         return is_data and any(b"from_object" in (load.data or b"") for load in list(self.sources.loads.values()))
+
+    def words_in_changes(self) -> set[str]:
+        """Return the names of the changed statements, and the names and attributes in them."""
+        found: set[str] = set()
+        for change in self._edited.comparison.changes:
+            for statement in (change.old, change.new):
+                if statement is not None:
+                    nodes = list(ast.walk(statement.node))
+                    found.update(statement.name.split("."))
+                    found.update(node.id for node in nodes if isinstance(node, ast.Name))
+                    found.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+        return found
 
     @property
     def removed_names(self) -> list[str]:
@@ -166,6 +181,22 @@ class ChangedWords:
         related = [each for kind in kinds if is_class(kind) for each in order_of(kind)]
         related += [type(each) for each in related]
         return {each.__name__ for each in related if self.registrations.is_of_project(each)}
+
+    def _names_in_bases(self, statement: Any) -> set[str]:
+        """Return the names of the attributes that a class inherits from the workspace, and of collections of classes.
+
+        A statement that gets the class from such a collection may not contain its name.
+        """
+        space = self.sources.text.space
+        values = [space.get(base.id) for base in statement.node.bases if isinstance(base, ast.Name)]
+        kinds = {each for value in values if is_class(value) for each in order_of(value)}
+        found = {name for kind in kinds if self.registrations.is_of_project(kind) for name in space_of(kind)}
+        live = self._edited.class_of(statement.name + ".")
+        for name, value in list(space.items()):
+            entries = list(value.values() if type(value) is dict else value) if type(value) in REGISTRY_TYPES else []
+            if any(entry is live for entry in entries):
+                found.add(name)
+        return {name for name in found if name[:2] != "__"}
 
     def names_filled_by_decorators(self, text: Text, words: set[str]) -> set[str]:
         """Return the names of objects filled by decorators that may depend on the names in `words`."""

@@ -244,7 +244,7 @@ class ClassFollowUp:
                 self._followers.functions.clear_cache(
                     text, space_of(owner).get(statement.node.name), dotted_name(statement), owner
                 )
-                self._followers.functions.report_cached(text, statement, owner)
+                self._followers.functions.clear_cached_property(text, statement, owner)
                 if statement.node.decorator_list:
                     effects = self._followers.analysis.decorator_effects(statement.node, text.space, owner)
                     if self._changes.is_affected(effects):

@@ -9,8 +9,9 @@ import types
 from ...basics.definition_access import space_of
 from ..edits.signature_updates import without_body
 from ..edits.statement_syntax import dotted_name
+from ..effects.effects import is_repeatable_call
 from ..equal_values import is_alike
-from ..live_functions import LRU_CACHE_TYPE, annotation_attribute, count_instances_by_class
+from ..live_functions import CACHED_VALUES_REASON, LRU_CACHE_TYPE, annotation_attribute, clear_cached_values
 from ..stored_attributes import attribute_dict
 
 TYPE_CHECKING = False
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 class FunctionFollowUp:
     """Updates functions whose default values, annotations or cached results depend on a change.
 
-    `cleared_caches` contains the module and name of each function whose cache was cleared, and the number of entries.
+    `cleared_caches` contains the module and name of each function or property whose cache was cleared, and the number
+    of entries.
     """
 
     def __init__(
@@ -128,18 +130,24 @@ class FunctionFollowUp:
             self.cleared_caches.append((text.name, name, information().currsize))
             value.cache_clear()
 
-    def report_cached(self, text: Text, statement: Any, owner: Any) -> None:
-        """Report the number of instances with a cached value that would now be different."""
+    def clear_cached_property(self, text: Text, statement: Any, owner: Any) -> None:
+        """Clear the values that instances have cached and that would now be different. Report those that remain."""
         value = space_of(owner).get(statement.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
-        if type(function) is not types.FunctionType or not self.changes.is_affected(
-            self.analysis.call(function, owner)
-        ):
-            return
-        counts = count_instances_by_class(owner, statement.node.name)
-        count = sum(
-            number for kind, number in counts.items() if self.changes.is_affected(self.analysis.call(function, kind))
-        )
         name = dotted_name(statement)
-        if count and (text.name, name + "()") not in self.changes.codes:
-            self.reports.report(text, statement.node, f"{count} instances keep the value that they have cached", name)
+        if type(function) is not types.FunctionType or (text.name, name + "()") in self.changes.codes:
+            return
+        if not self.changes.is_affected(self.analysis.call(function, owner)):
+            return
+
+        def is_repeatable(kind: type) -> bool | None:
+            effects = self.analysis.call(function, kind)
+            return is_repeatable_call(effects) if self.changes.is_affected(effects) else None
+
+        cleared, left = clear_cached_values(
+            owner, statement.node.name, functools.lru_cache(maxsize=None)(is_repeatable), self.undo
+        )
+        if cleared:
+            self.cleared_caches.append((text.name, name, cleared))
+        if left:
+            self.reports.report(text, statement.node, CACHED_VALUES_REASON.format(left), name)

@@ -9,9 +9,10 @@ import sys
 import types
 import weakref
 
-from ...basics.definition_access import ABSENT, order_of, space_of
+from ...basics.definition_access import ABSENT, is_class, order_of, qualified_name, space_of
 from ..admin_models import registers_model
-from ..equal_values import is_alike
+from ..effects.static_attributes import unbound_attribute
+from ..equal_values import is_alike, is_equal_without_caches
 from ..rebuilds import is_setattr
 from ..signal_senders import SIGNAL_LIBRARIES, connects_receiver
 from ..statements import BLOCK_STATEMENTS, assigned_names, comparable_dump, line_range, names_bound_by
@@ -91,9 +92,9 @@ class StatementFollowUp:
         if self._is_only_setter(text, node):
             self._run_or_report(text, top, node, effects)
             return
+        if self._connects_receiver(text, node) and self.changes.has_only_changed_classes(effects):
+            return  # signals and admin sites are updated when the load is complete
         if effects.effect is not None:
-            if self._connects_receiver(text, node) and self.changes.has_only_changed_classes(effects):
-                return  # the signals are updated when the load is complete
             self.reports.report(
                 text,
                 node,
@@ -111,6 +112,8 @@ class StatementFollowUp:
             self.code.run(text, node)
             return
         is_repeatable = self._only_sets_attributes(effects)
+        if self._gives_equal_value(text, node, effects):
+            return
         if effects.fills and not is_repeatable and not self._only_counts(node, effects):
             self.rebuilds.rebuild_filled(text, top, node, effects)
             return
@@ -146,6 +149,49 @@ class StatementFollowUp:
         """Return whether an assignment only changes attributes of functions, such as a counter of calls."""
         is_assignment = isinstance(node, (ast.Assign, ast.AnnAssign))
         return is_assignment and len(self._filled_functions(effects)) == len(effects.fills)
+
+    def _gives_equal_value(self, text: Text, node: Any, effects: Effects) -> bool:
+        """Return whether an assignment that also counts something would give its names the values that they have.
+
+        It may count the instances of a class in an attribute, for example. The numbers are restored, and the statement
+        counts again what it has counted before, unless the edit concerns the attribute or the class.
+        """
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or not effects.fills or not effects.accumulated:
+            return False
+        names = [name for name in assigned_names(node) if name.isidentifier()]
+        counters = self._counters(effects)
+        if len(names) != 1 or len(names) != len(assigned_names(node)) or not counters:
+            return False
+        words = self.names.words_in_changes()
+        if any(name in words or qualified_name(kind).rpartition(".")[2] in words for kind, name, _ in counters):
+            return False
+        try:
+            value = self._value_now(text, node)
+        finally:
+            for kind, name, before in counters:
+                if before is not ABSENT:
+                    type.__setattr__(kind, name, before)
+                elif name in space_of(kind):
+                    type.__delattr__(kind, name)
+        return value is not ABSENT and is_equal_without_caches(text.space.get(names[0], ABSENT), value)
+
+    def _counters(self, effects: Effects) -> list[tuple[Any, str, Any]]:
+        """Return the attributes of classes that a statement changes, with their values, if all of them are numbers.
+
+        Each row contains the class and the name and value of the attribute. The value is ABSENT if it is inherited.
+        """
+        kinds = {key: effects.objects.get(key) for key in effects.fills}
+        if {key for key, _ in effects.attributes if key in kinds} != kinds.keys():
+            return []
+        found = []
+        for key, name in effects.attributes:
+            kind = kinds.get(key)
+            present = unbound_attribute(kind, name) if is_class(kind) else None
+            if key in kinds and type(present) is not int:
+                return []
+            if key in kinds:
+                found.append((kind, name, space_of(kind).get(name, ABSENT)))
+        return found
 
     def _connects_receiver(self, text: Text, node: Any) -> bool:
         """Return whether a statement connects a receiver to a signal, or registers a model with an admin site."""
