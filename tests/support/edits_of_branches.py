@@ -2530,7 +2530,6 @@ ALL = with_expected(
         "shop: a lambda at the end of requests",
         "farm: how tables are named",
         "farm: a food's value",
-        "farm: an order of a kept query",
         "club: a manager's query",
         "flow: what a descriptor tells its owner",
         "flow: what a metaclass iterates",
