@@ -190,17 +190,18 @@ def test_filled_caches_whose_functions_call_changed_code_are_reported(project):
         "import functools\ndef low(x): return x\n"
         "@functools.lru_cache\ndef f(x): return low(x)\n"
         "@functools.lru_cache\ndef other(x): return x\n"
-        "class C:\n    @functools.cached_property\n    def v(self): return low(1)\n"
+        "class C:\n    @functools.cached_property\n    def v(self): return [low(1)]\n"
+        "    @functools.cached_property\n    def w(self): return low(1)\n"
     )
     project.write(m=source)
-    project.evaluate("<m>.f(1), <m>.other(1)\ninstance = <m>.C()\ninstance.v")
+    project.evaluate("<m>.f(1), <m>.other(1)\ninstance = <m>.C()\ninstance.v, instance.w")
     project.edit("m", "def low(x): return x\n", "def low(x): return x * 2\n")
     project.edit("m", "return x\n", "return (x)\n")  # a load that no caller waits for is also compared
     project.edit("m", "import functools\n", "import functools\nK = 1\n")
     found = project.rows()
     assert ("cache", "<m>.C.v", "<m>.low", "1") in found
-    assert not {"<m>.f", "<m>.other"} & {row[1] for row in found}
-    assert texts(project.evaluate("<m>.f(1)"), "value") == ["2"], "whose cache the load has made anew"
+    assert not {"<m>.f", "<m>.other", "<m>.C.w"} & {row[1] for row in found}
+    assert texts(project.evaluate("<m>.f(1), instance.w"), "value") == ["(2, 2)"], "whose caches the load has cleared"
     project.evaluate("del instance")
 
 
