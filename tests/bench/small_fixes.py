@@ -54,7 +54,8 @@ LIBRARIES = {
     "tornado": [(f"tornado/{name}.py", f"tornado/test/{name}_test.py") for name in
                 ("escape", "httputil", "template", "options", "routing", "locks", "queues", "util")],
     "rich": [(f"rich/{name}.py", f"tests/test_{name}.py") for name in
-             ("text", "table", "segment", "style", "cells", "color", "columns", "markup", "padding", "panel", "ratio")],
+             ("text", "table", "segment", "style", "cells", "color", "columns", "markup", "padding", "panel")]
+            + [("rich/_ratio.py", "tests/test_ratio.py")],
     "docutils": [("docutils/utils/__init__.py", "test/test_utils/test__init__.py"),
                  ("docutils/nodes.py", "test/test_nodes.py"), ("docutils/statemachine.py", "test/test_statemachine.py"),
                  ("docutils/io.py", "test/test_io.py")],
