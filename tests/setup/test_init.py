@@ -1,6 +1,7 @@
 """`codriver init`: what it detects, prints and writes."""
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 
@@ -432,7 +433,9 @@ def test_approving_tools_explains_the_permissions_it_grants(init, workspace):
 
 def test_a_directory_of_notebooks_gets_a_kernel(init, workspace):
     needs.every_feature()
-    write(workspace, {"look.ipynb": "", "x.csv": "", "requirements.txt": "pandas\n", ".venv/bin/python": ""})
+    write(workspace, {"look.ipynb": "", "x.csv": "", "requirements.txt": "pandas\n"})
+    (workspace / ".venv" / "bin").mkdir(parents=True)
+    (workspace / ".venv" / "bin" / "python").symlink_to(sys.executable)
     assert 'repl = ["python"]' in init(clients=["vscode"], dry_run=True).text
     write(workspace, {".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
     report = init(clients=["vscode"])

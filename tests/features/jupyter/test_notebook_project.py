@@ -1,6 +1,7 @@
 """Directories of notebooks, for which a kernel is suggested."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import forked
@@ -27,7 +28,9 @@ def write(workspace, files):
 @pytest.fixture
 def with_kernel(workspace):
     """Create an environment of the workspace in which ipykernel is installed."""
-    write(workspace, {".venv/bin/python": "", ".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
+    write(workspace, {".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
+    (workspace / ".venv" / "bin").mkdir()
+    (workspace / ".venv" / "bin" / "python").symlink_to(sys.executable)
     return workspace
 
 
