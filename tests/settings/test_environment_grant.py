@@ -161,7 +161,9 @@ def test_an_environment_in_another_directory_is_not_covered(workspace):
     other = make_environment(workspace, "venv")
     python, caution = chosen_python(workspace)
     assert python == sys.executable
-    assert f"{other} is in none of the accepted environments (.venv)" in caution
+    assert (
+        f"{other} is in none of the accepted environments (.venv), and `codriver trust` accepts another one" in caution
+    )
     assert "none of the accepted environments" in run("config", "check", cwd=workspace).stdout
 
 

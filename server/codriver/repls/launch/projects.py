@@ -311,7 +311,11 @@ class Acceptance:
             is_inside(program, directory / name, directory) for name in self.directories
         ):
             return None
-        return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"
+        accepted = ", ".join(self.directories)
+        return (
+            f"{program} is in none of the accepted environments ({accepted}), and `{TRUST_COMMAND}` accepts another "
+            "one only while it is active"
+        )
 
 
 PROGRAM_START_RULES: Final = FileRules(Links.ANY, max_bytes=256)
