@@ -319,7 +319,6 @@ TASK_EDITS = edits_of(
 ALL = with_expected(
     [*LIVE_EDITS, *TASK_EDITS],
     reported=[
-        "live: a level of a configuration",
         "live: a logger's own level",
         "live: a logger's handlers less",
         "live: who logs",
