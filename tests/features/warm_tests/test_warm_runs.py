@@ -893,6 +893,30 @@ def test_finder(): assert 0, [str(f) for f in sys.meta_path]
 """
 
 
+FROZEN_TEST = """
+import gc, importlib.machinery, importlib.util
+import makes
+def test_a():
+    other_gc = importlib.util.module_from_spec(importlib.machinery.BuiltinImporter.find_spec("gc"))
+    frozen = other_gc.get_freeze_count()
+    listed = any(type(found) is makes.C for found in gc.get_objects())
+    referrers = [type(found).__name__ for found in gc.get_referrers(makes.C)]
+    assert listed and "tuple" in referrers and other_gc.get_freeze_count() == 0
+    assert type(gc.get_objects).__name__ == type(gc.get_referrers).__name__ == "builtin_function_or_method"
+    print(f"frozen: {frozen > 1000}")
+"""
+
+
+def test_preloaded_objects_are_not_collected_unless_the_run_lists_objects(project):
+    async def act(made):
+        run = await made.warm_up("-s")
+        assert run.is_warm, (made.status, run.output)
+        assert run.report.counts.passed == 1, run.output
+        assert "frozen: True" in run.output
+
+    project(act, {"test_a.py": FROZEN_TEST}, packages={"makes": "class C: pass\nmade = C()\n"})
+
+
 def test_tests_cannot_distinguish_the_child_from_python_m_pytest(project):
     async def act(made):
         await agree(made)

@@ -44,6 +44,7 @@ RESTARTS_EXHAUSTED_REASON = "the list of modules that must not be preloaded keep
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from .frozen_objects import replace_listing_functions  # noqa: E402
 from .hide import PreloadedModules  # noqa: E402
 from .preload import ExcludedModuleError, Preloader  # noqa: E402
 from .process_state import file_stat, thread_ids  # noqa: E402
@@ -304,8 +305,17 @@ class Forker:
         for path, stat in self.startup_files.items():
             if file_stat(path) != stat:
                 request.request_plain(os.path.basename(path.rstrip(os.sep)), "startup", path, [])
+        self.freeze_objects()
         Revealer(self.preloaded, record, request.request_plain).install()
         return record
+
+    def freeze_objects(self) -> None:
+        """Exclude all present objects from garbage collections, unless the run asks `gc` for them."""
+        if (module := self.preloaded.hidden.get("gc")) is None:
+            return
+        vars(module)["freeze"]()
+        # `check_modules` must not take these for replacements by the run.
+        self.preloaded.namespaces.get("gc", {}).update(replace_listing_functions(module))
 
 
 class PlainProcessRequest:

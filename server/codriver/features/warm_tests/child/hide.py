@@ -7,6 +7,7 @@ import sys
 from .effects import MISSING_VALUE, withdraw_effect
 from .module_attributes import is_definition, namespace_of
 from .process_state import file_stat
+from .references import find_references
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class PreloadedModules:
         """All modules that were loaded when the preloaded ones were hidden."""
         self.namespaces: dict[str, dict[str, Any]] = {}
         """The contents of each hidden module: its functions, classes and constants by name."""
+        self.original_users: dict[tuple[str, str], set[str]] = {}
+        """The hidden modules that refer to the original value of an attribute that another import replaces.
+
+        The key is the module with the attribute, and the attribute's name.
+        """
         self.subclasses: list[tuple[str, str]] = []
         """Modules that look up a class's subclasses, each with a module in another package that defines one."""
 
@@ -74,8 +80,28 @@ class PreloadedModules:
             self.namespaces[name] = {
                 key: value for key, value in namespace_of(module).items() if is_definition(key, value)
             }
+        self._find_original_users()
         self.preloader.contents.clear()
         self.preloader.registries.discard_copies()
+
+    def _find_original_users(self) -> None:
+        """Find the modules that refer to original values of replaced attributes, which would take each run too long."""
+        replaced = {
+            (owner.__name__, attribute): old
+            for record in self.preloader.imports.by_name.values()
+            for kind, effect in record.effects
+            if kind == "attribute"
+            for owner, attribute, old, _ in [effect]
+            if self.namespaces.get(owner.__name__, {}).get(attribute, MISSING_VALUE) is old
+        }
+        if not replaced:
+            return
+        self.original_users = {key: set() for key in replaced}
+        for name, module in self.hidden.items():
+            found = find_references(module, list(replaced.values()))
+            for key, old in replaced.items():
+                if id(old) in found:
+                    self.original_users[key].add(name)
 
     def _record_registrations(self) -> None:
         """Record the entries that each import added to containers in modules that it did not import itself."""

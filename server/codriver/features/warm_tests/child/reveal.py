@@ -17,12 +17,12 @@ from .import_record import current_environment, native_variables
 from .module_attributes import namespace_of
 from .preload import PYTEST_PACKAGES
 from .process_state import file_stat, random_state
-from .registries import FUNCTION_TYPE, closure_cell_contents
+from .references import refers_to_any
 from .scripts import hide_frames, module_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import ModuleType
     from typing import Any
 
@@ -154,10 +154,18 @@ class Revealer:
                 for key, value in self.preloaded.namespaces.get(other, {}).items():
                     if present.get(key) is value or getattr(value, "__module__", "") in CLOCK_MODULES:
                         continue
-                    users = [self.hidden[user] for user in records if user in self.hidden]
                     is_set_by_import = present.get(key) is self.set_attributes.get((other, key), value)
-                    if not is_set_by_import or any(refers_to_any(user, [value]) for user in users):
+                    if not is_set_by_import or self.has_original_user(records, other, key, value):
                         request_plain(other, f"{other}.{key}")
+
+    def has_original_user(self, names: Iterable[str], owner: str, attribute: str, original: Any) -> bool:
+        """Return whether one of these modules refers to the original value of an attribute, and is still hidden."""
+        users = self.preloaded.original_users.get((owner, attribute))
+        return any(
+            refers_to_any(self.hidden[name], [original]) if users is None else name in users
+            for name in names
+            if name in self.hidden
+        )
 
     def replaced_modules(self) -> dict[str, list[Any]]:
         """Return the revealed modules in which functions have been replaced, with the original functions."""
@@ -326,39 +334,6 @@ class Revealer:
 def logger_class(logging: Any) -> object:
     """Return the class used for new loggers."""
     return logging.root.manager.loggerClass or logging.getLoggerClass()
-
-
-def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
-    """Return whether objects in a module refer to one of these functions or classes, or to an instance of one.
-
-    The objects are those in the module's namespace, in its containers, functions, closures and classes.
-    """
-    value_ids = {id(value) for value in values}
-    kinds = tuple(value for value in values if issubclass(type(value), type))
-    seen: set[int] = set()
-    waiting: list[Any] = list(vars(module).values())
-    while waiting:
-        value = waiting.pop()
-        kind = type(value)
-        if id(value) in value_ids or kind in kinds:
-            return True
-        if id(value) in seen:
-            continue
-        seen.add(id(value))
-        if kind is dict:
-            waiting += [*value, *value.values()]
-        elif kind in (list, tuple, set, frozenset):
-            waiting += value
-        elif kind is FUNCTION_TYPE and value.__module__ == module.__name__:
-            waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-            waiting += [content for cell in value.__closure__ or () for content in closure_cell_contents(cell)]
-        elif kind in (staticmethod, classmethod):
-            waiting.append(value.__func__)
-        elif kind is property:
-            waiting += [value.fget, value.fset, value.fdel]
-        elif issubclass(kind, type) and getattr(value, "__module__", None) == module.__name__:
-            waiting += [*value.__mro__[1:], *vars(value).values()]
-    return False
 
 
 def find_rewriting_hook() -> Any:
