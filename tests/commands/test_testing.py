@@ -436,8 +436,9 @@ def test_tests_in_other_languages_that_did_not_run_are_named(tmp_path):
         tests.parent.mkdir(parents=True)
         tests.write_text(LISP_TESTS)
         assert client.call("load_file", filePath=str(tests))["ok"]
-        done = live.run("test")
-        assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed"), done.stdout
+        done = live.run("test")  # other test modules may have loaded tests into this REPL
+        assert (done.returncode, summary(done).endswith(" passed, 0 failed")) == (0, True), done.stdout
+        assert "Only" not in done.stdout
         for place, command in (("test/test_shop.py", "test/test_shop.py"), ("checks/test_shop.py", "checks")):
             (workspace / "test" / "test_shop.py").unlink(missing_ok=True)
             (workspace / place).parent.mkdir(exist_ok=True)

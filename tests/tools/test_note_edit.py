@@ -226,7 +226,7 @@ def test_note_edit_is_never_listed(live, name):
 
 
 def test_arguments_of_the_wrong_type_are_refused_and_nothing_is_logged(client):
-    for arguments in ({"filePath": 1}, {"event": "other"}, {"replaced": [["one"]]}, {"filePaths": ["a"] * 21}):
+    for arguments in ({"filePath": 1.5}, {"event": "other"}, {"replaced": [["one"]]}, {"filePaths": ["a"] * 21}):
         answer = client.call("note_edit", who="clumsy", **arguments)
         assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
     assert edits(client, "clumsy") == []
