@@ -758,14 +758,14 @@ def test_an_attribute_with_the_name_of_a_submodule_exists_until_the_submodule_is
     project(act, tests, packages=packages)
 
 
-def test_the_first_run_of_a_new_server_is_warm(project, tmp_path, monkeypatch):
-    monkeypatch.setattr(starter, "MIN_FIRST_WAIT_S", LIMIT_S)  # a slow machine needs more time to start a warm process
-
+def test_a_new_server_waits_for_no_warm_process_and_then_uses_the_saved_plan(project, tmp_path):
     async def first(made):
         await made.run()
         await made.settle()
 
     async def second(made):
+        assert not (await made.run()).is_warm
+        await made.settle()
         assert (await made.run()).is_warm
 
     saved = SavedPlans(tmp_path / "saved")

@@ -55,8 +55,6 @@ class Project:
     """A digest of the environment and files with which the warm process failed to start."""
     failed_starts: int = 0
     """The number of consecutive failed starts."""
-    is_restored: bool = False
-    """Whether the other fields were learned by an earlier server and no run has used them yet."""
     comparison: Comparison | None = None
     plain_start_s: float | None = None
     """How long the last plain run took to collect its tests."""

@@ -111,7 +111,7 @@ class WarmProcessPool:
         project = entry.project
         is_off = bool(project.off or project.unfit)
         if entry.process is None and project.plan is not None and not is_off and not entry.is_preloading:
-            entry.is_preloading, entry.settled = True, anyio.Event()
+            entry.is_preloading = True
             self._tasks.start_soon(self._run_process, spec, entry)
 
     async def _run_process(self, spec: RunSpec, entry: ProjectState) -> None:
@@ -133,7 +133,6 @@ class WarmProcessPool:
                 entry.project = replace(entry.project, plan=known)
             entry.process, entry.is_preloading, is_ready = process, False, True
             entry.project = replace(entry.project, failed_starts=0)
-            entry.settled.set()
             self._limit_memory(entry)
             await self.save(entry)
             await process.read()
@@ -142,7 +141,6 @@ class WarmProcessPool:
         finally:
             if not is_ready:
                 entry.is_preloading = False
-                entry.settled.set()
             if process is not None:
                 if entry.process is process:
                     entry.process = None

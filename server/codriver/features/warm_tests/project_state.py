@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import anyio
-
 from codriver.features.warm_tests.decisions import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import anyio
 
     from codriver.features.warm_tests.warm_process import WarmProcess
 
@@ -28,8 +28,6 @@ class ProjectState:
     is_loaded: bool = False
     """Whether the plan saved by an earlier server has been looked up."""
     is_preloading: bool = False
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the process being started is ready or has failed to start."""
     unlearned: dict[int, anyio.Event] = field(default_factory=dict)
     """Events for finished runs whose results are still being evaluated, by number. Each is set when that is done."""
     reason: str = ""

@@ -118,7 +118,6 @@ def _from_data(data: Any, python: str, directory: Path, packages: frozenset[str]
         stamp=str(data["stamp"]),
         off=str(data["off"]),
         plain_start_s=None if start_s is None else float(start_s),
-        is_restored=True,
     )
 
 

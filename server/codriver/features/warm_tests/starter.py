@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from codriver.features.warm_tests.saved_plans import SavedPlans
     from codriver.testing.runs import RunSpec, TestProcess
 
-MIN_FIRST_WAIT_S: Final = 2.0
-"""Lower bound on the maximum time that a server's first run waits for the warm process."""
-MAX_FIRST_WAIT_RATIO: Final = 2.0
-"""Maximum time that a server's first run waits for the warm process, as a multiple of a plain start's duration."""
-
 
 class WarmTests:
     """Starts test runs, warm or plain. Use `warm_tests` to create one."""
@@ -58,8 +53,6 @@ class WarmTests:
         await self._forget_other_packages(entry)
         if entry.project.unfit:
             entry.project = decisions.allow_retry(entry.project, await self._pool.digest_circumstances(spec))
-        if entry.project.is_restored:
-            await self._preload_first(spec, entry)
         decision = decisions.decide_start(spec, entry.project, entry.process.state() if entry.process else None)
         entry.reason = decision.reason
         async with AsyncExitStack() as stack:
@@ -121,16 +114,6 @@ class WarmTests:
         if plan is not None and await to_thread.run_sync(digest_packages, plan.libraries) != entry.project.stamp:
             self._pool.end(entry)
             entry.project, entry.differences = Project(), ()
-
-    async def _preload_first(self, spec: RunSpec, entry: ProjectState) -> None:
-        """Start a warm process before the first run of this server, and wait for it."""
-        entry.project = replace(entry.project, is_restored=False)
-        self._pool.warm_up(spec, entry)
-        if entry.is_preloading:
-            with anyio.move_on_after(
-                max(MIN_FIRST_WAIT_S, MAX_FIRST_WAIT_RATIO * (entry.project.plain_start_s or 0.0))
-            ):
-                await entry.settled.wait()
 
 
 @asynccontextmanager
