@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -74,6 +73,7 @@ async def measure_project(name, python, rounds, report):
             first_s, _ = await timed_run(made.owner, python, root, {})
             await made.settle()
             found = {"shell": [], "plain": [], "plain, recording": [], "warm": [], "warm, recording": []}
+            memory_mb = made.status.memory_mb
             for _ in range(rounds):
                 began = time.perf_counter()
                 await run_pytest(python, root, "test_a.py")
@@ -84,12 +84,11 @@ async def measure_project(name, python, rounds, report):
                         seconds, end = await timed_run(start, python, root, recorders)
                         if label == "plain" or end.hash_seed is not None:
                             found[label + ending].append(seconds)
-            state = replace(made.status)
         samples = {label: [1000 * item for item in times] for label, times in found.items() if times}
         report.table(f"one quick test, {name}", "ms", samples, base="shell")
         ratio = statistics.median(found["warm"] or [math.nan]) / statistics.median(found["shell"])
         report.fact(f"one quick test, {name}", "warm, as a part of the shell's time", ratio, "", at_most=goal)
-        report.fact(f"one quick test, {name}", "memory of the warm process", state.memory_mb, "MB")
+        report.fact(f"one quick test, {name}", "memory of the warm process", memory_mb, "MB")
         first = first_s / statistics.median(found["shell"])
         report.fact(f"one quick test, {name}", "the first run, as a part of the shell's time", first, "", at_most=1.05)
 

@@ -269,8 +269,13 @@ async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
 
 
 @asynccontextmanager
-async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
-    """Start a test run with `open_process`. End the process and remove its files when the context is exited."""
+async def start_in_process(
+    spec: RunSpec, open_process: OpenProcess, *, has_guard: bool = True
+) -> AsyncIterator[TestProcess]:
+    """Start a test run with `open_process`. End the process and remove its files when the context is exited.
+
+    With `has_guard`, another process does this if the server exits earlier.
+    """
     directory = await to_thread.run_sync(make_directory)
     try:
         try:
@@ -286,7 +291,8 @@ async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIte
         run = PlainRun(spec, directory, process)
         is_detached = False
         try:
-            run.guard = await start_guard(process.pid, directory)
+            if has_guard:
+                run.guard = await start_guard(process.pid, directory)
             yield run
             is_detached = run.is_detached
         finally:

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import process_runs
 import pytest
 import warm_runs
 from warm_runs import Project, comparable, differences
 
+import codriver
 from codriver.features.warm_tests import decisions, process_pool, starter
 from codriver.features.warm_tests.known_packages import KNOWN_PACKAGES
 from codriver.features.warm_tests.saved_plans import SavedPlans
@@ -938,6 +940,86 @@ atexit.register(lambda: print("exit handler", flush=True))
 def test_a(): pass
 """
     project(act, {"test_a.py": text})
+
+
+def test_a_file_that_a_library_keeps_open_is_written_when_the_child_exits(project):
+    async def act(made):
+        file = made.directory / "written"
+        for _ in range(2):
+            file.unlink(missing_ok=True)
+            run = await agree(made)
+            assert "store" in made.preloaded, run.output
+            assert file.read_text() == "all of it"
+
+    test = "import store\ndef test_a(): store.files.append(open('written', 'w')); store.files[0].write('all of it')\n"
+    project(act, {"test_a.py": test}, packages={"store": "files = []\n"})
+
+
+def test_an_object_that_a_library_keeps_is_deleted_when_the_child_exits(project):
+    async def act(made):
+        warm = await agree_with_a_shell(made)
+        assert "deleted" in warm.output
+
+    text = """
+import store
+class Last:
+    def __del__(self): print("deleted", flush=True)
+def test_a(): store.values.append(Last())
+"""
+    project(act, {"test_a.py": text}, packages={"store": "values = []\n"})
+
+
+KILLED_SERVER = """
+import sys
+import anyio, warm_runs
+async def main():
+    async with warm_runs.project(*sys.argv[1:3], None) as made:
+        run = await made.warm_up("test_fast.py")
+        assert run.is_warm, run.output
+        await made.run("test_slow.py")
+anyio.run(main)
+"""
+SLOW_TEST = """
+import os, pathlib, time
+def test_it():
+    pathlib.Path("began.new").write_text(str(os.getpid()))
+    os.rename("began.new", "began")
+    time.sleep(600)
+"""
+
+
+def test_a_warm_run_ends_and_its_files_are_removed_when_the_server_is_killed(environment, tmp_path):
+    folder, temporary = tmp_path / "project", tmp_path / "temporary"
+    process_runs.write_project(
+        folder, {"pytest.ini": INI, "test_fast.py": "def test_a(): pass\n", "test_slow.py": SLOW_TEST}
+    )
+    temporary.mkdir()
+    paths = [str(Path(module.__file__).parents[levels]) for module, levels in ((warm_runs, 0), (codriver, 1))]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", KILLED_SERVER, environment[0], folder], env=variables) as server:
+        anyio.run(process_runs.appears, folder / "began")
+        assert list(temporary.glob("codriver-tests-*"))
+        server.kill()
+    process_runs.assert_ended(int((folder / "began").read_text()))
+    anyio.run(is_without, temporary, "codriver-tests-*")
+
+
+async def is_without(directory, pattern):
+    """Wait until no file in a directory matches a pattern."""
+    with anyio.fail_after(LIMIT_S):
+        while list(directory.glob(pattern)):
+            await anyio.sleep(0.02)
+
+
+def test_a_removed_directory_for_the_files_of_runs_is_created_again(project, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    async def act(made):
+        assert (await made.warm_up()).is_warm
+        shutil.rmtree(made.owner._pool._directory)
+        assert (await agree(made)).report.passed
+
+    project(act, {"test_a.py": "def test_a(): pass\n"})
 
 
 def test_an_import_warning_is_an_error_if_warnings_are_errors(project):

@@ -41,7 +41,7 @@ NO_PYTEST_REASON: Final = "pytest is not installed in the interpreter's own libr
 MAX_LATE_IMPORT_S: Final = 0.3
 """Maximum time that a warm run may spend importing packages that were not preloaded.
 
-If it takes longer, the process is replaced.
+If it takes longer, the run writes a record of its imports, and the process is replaced.
 """
 
 
@@ -120,12 +120,7 @@ class RunLearner:
             )
         await self._compare_outcomes(spec, entry, report, observations, is_warm=True)
         plan, found = entry.project.plan, RunRecord.parse(record) if record is not None else None
-        if (
-            plan is not None
-            and found is not None
-            and found.imported_s > MAX_LATE_IMPORT_S
-            and found.missing_modules(plan)
-        ):
+        if plan is not None and found is not None and found.missing_modules(plan):
             entry.project = replace(entry.project, plan=extend_plan(plan, found))
             self._pool.end(entry)
         if entry.project.off != previous.off:

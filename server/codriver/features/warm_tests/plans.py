@@ -148,8 +148,6 @@ class RunRecord:
 
     modules: tuple[tuple[str, str], ...]
     libraries: tuple[str, ...] = ()
-    imported_s: float = 0.0
-    """How long a warm run spent importing libraries that were not preloaded."""
     under_replaced_clock: frozenset[str] = frozenset()
     """Modules that were imported while the clock was replaced."""
 
@@ -164,7 +162,7 @@ class RunRecord:
             data = ast.literal_eval(text)
             modules = tuple((str(name), str(file)) for name, file in data["modules"])
             libraries = _with_separators(data["libraries"])
-            return cls(modules, libraries, float(data["imported_s"]), frozenset(map(str, data["under_replaced_clock"])))
+            return cls(modules, libraries, frozenset(map(str, data["under_replaced_clock"])))
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 

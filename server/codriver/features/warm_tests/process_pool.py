@@ -57,10 +57,15 @@ class WarmProcessPool:
         return self._current_options()
 
     async def create_directory(self) -> None:
-        """Create the directory for the files of runs. A background task eventually removes it."""
+        """Create the directory for the files of runs, also if somebody has removed it.
+
+        A background task eventually removes it.
+        """
         if self._directory is None:
             self._directory = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
             self._tasks.start_soon(self._clean_up, self._directory)
+        elif not self._directory.exists():
+            self._directory.mkdir(mode=0o700, exist_ok=True)
 
     def new_file(self, name: str) -> Path:
         """Return an unused path in the directory for the files of runs."""
@@ -120,7 +125,10 @@ class WarmProcessPool:
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
         circumstances = await self.digest_circumstances(spec)
         try:
-            await to_thread.run_sync(path.write_text, plan.to_literal())
+            try:
+                await to_thread.run_sync(path.write_text, plan.to_literal())
+            except OSError as error:
+                raise WarmProcessError(f"the plan of the warm process cannot be written: {error}") from error
             process = await WarmProcess.start(
                 spec.python, spec.directory, spec.environment, seed=secrets.randbelow(2**32 - 1) + 1, plan=path
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
+from codriver.features.warm_tests.learning import MAX_LATE_IMPORT_S
 from codriver.features.warm_tests.plans import Obstacle
 from codriver.features.warm_tests.run_observations import RunObservations
 from codriver.features.warm_tests.warm_process import RECORDER_SCRIPT, WarmProcess, WarmProcessError
@@ -53,7 +54,9 @@ class WarmRun:
         if decision.is_warm:
             self._process = self._entry.process
             try:
-                self._run = await self._stack.enter_async_context(start_in_process(self._spec, self._open_warm))
+                # If the server exits, the warm process ends the run.
+                start = start_in_process(self._spec, self._open_warm, has_guard=False)
+                self._run = await self._stack.enter_async_context(start)
             except WarmProcessError as error:
                 self._entry.reason = str(error)
                 self._process = None
@@ -80,6 +83,7 @@ class WarmRun:
                 "events": str(directory / "events"),
                 "begun": STARTED_EVENT_PART,
                 "record": str(self._record),
+                "min_imported_s": MAX_LATE_IMPORT_S,
                 "answer": str(self._answer),
             }
         )

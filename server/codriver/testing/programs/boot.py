@@ -43,9 +43,10 @@ def load_compiled(sources: str) -> "list[tuple[str, CodeType]]":
     return codes
 
 
-def run_first_program(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
+def run_first_program(
+    codes: "list[tuple[str, CodeType]]",
+) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
     """Run the first program, which loads the others. Return its namespace and the code of the others."""
-    codes = load_compiled(sources)
     space: dict[str, Any] = {"__name__": codes[0][0]}
     exec(codes[0][1], space)
     return space, codes[1:]
@@ -55,16 +56,16 @@ def prepare_run() -> "Callable[[], object]":
     """Prepare the process, and return the function that runs the tests.
 
     The namespace of this script may contain `before_retention`, a function to call before the process of a failed run
-    is retained.
+    is retained, and `compiled_programs`, the result of `load_compiled`.
     """
-    space, codes = run_first_program(sys.argv[1])
+    space, codes = run_first_program(globals().get("compiled_programs") or load_compiled(sys.argv[1]))
     run: Callable[[], object] = space["prepare"](codes, sys.argv[2], __file__, globals().get("before_retention"))
     return run
 
 
 def attach(sources: str, request: str) -> None:
     """Attach the programs to a worker process of pytest-xdist, before pytest is configured in it."""
-    space, codes = run_first_program(sources)
+    space, codes = run_first_program(load_compiled(sources))
     space["attach"](codes, request)
 
 

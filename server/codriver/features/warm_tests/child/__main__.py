@@ -10,7 +10,7 @@ unsuitable, the process rewrites the plan and restarts without them.
 
 Standard input and output carry such literals, one per line. The first line of output is the state (see `Forker.state`).
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
-(the file for its output), `record` (a file for the modules that it imports, or an empty string; see `RunRecord`),
+(the file for its output), `record` and `min_imported_s` (the arguments of `RunRecord`),
 `answer` (a file for the reason why it needs a plain process), `events` and `begun` (a file, and a string that it
 contains once a test has started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid",
 "status"}`, with an exit status as in `subprocess`. The process exits at the end of standard input.
@@ -30,6 +30,7 @@ import os  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 NEEDS_PLAIN_STATUS = 250
@@ -46,12 +47,13 @@ if not TYPE_CHECKING:
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 from .frozen_objects import replace_listing_functions  # noqa: E402
 from .hide import PreloadedModules  # noqa: E402
+from .module_teardown import ModuleTeardown  # noqa: E402
 from .preload import ExcludedModuleError, Preloader  # noqa: E402
 from .process_state import file_stat, thread_ids  # noqa: E402
 from .random_draws import find_generators  # noqa: E402
 from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
-from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
+from .scripts import RunRecord, ScriptCache, create_main_namespace  # noqa: E402
 
 for _name in [name for name in sys.modules if name not in BASE_MODULES]:
     del sys.modules[_name]
@@ -136,6 +138,7 @@ class Forker:
         self.has_startup_code = has_startup_code()
         sys.path[0] = os.getcwd()
         self.select: Any = load_private_module("select")
+        self.teardown = ModuleTeardown(load_private_module("gc"))
         self.preloader: Preloader
         self.plan: dict[str, Any]
 
@@ -181,6 +184,7 @@ class Forker:
         preloader.bit_generators = find_generators(gc.get_objects())
         self.preloaded.hide()
         self.restart_without(self.preloaded.obstacles(), changes, registries)
+        self.teardown.check_preloaded(self.preloaded.hidden)
         if len(thread_ids(after_fork=True)) > 1:
             return "a thread that no module started is running"
         return ""
@@ -257,35 +261,38 @@ class Forker:
 
         Return only in a child process, with the run that the child is for.
         """
-        rest = b""
-        children: dict[int, int] = {}
+        rest, scripts = b"", ScriptCache()
+        children: dict[int, tuple[int, str]] = {}
         while True:
             ready, _, _ = self.select.select([self.control[0], *children], [], [])
             for descriptor in ready:
                 if descriptor in children:
                     os.close(descriptor)
-                    pid = children.pop(descriptor)
+                    pid, _ = children.pop(descriptor)
                     self.send({"pid": pid, "status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})
             if self.control[0] not in ready:
                 continue
             received = os.read(self.control[0], 65536)
             if not received:
-                for pid in children.values():
+                for pid, run_directory in children.values():
                     kill_process_group(pid)
+                    remove_tree(run_directory)
                 os._exit(0)
             *lines, rest = (rest + received).split(b"\n")
             for line in lines:
                 run: dict[str, Any] = eval(line, {})
+                run["code"], run["compiled_programs"] = scripts.load(run["script"], run["arguments"][0])
                 child = os.fork()
                 if child == 0:
                     for descriptor in children:
                         os.close(descriptor)
                     return run
-                children[os.pidfd_open(child)] = child
+                children[os.pidfd_open(child)] = child, os.path.dirname(run["events"])
                 self.send({"pid": child})
 
     def prepare_child(self, run: dict[str, Any]) -> RunRecord:
         """Make this child process look like a new `python SCRIPT ARGUMENT...`, and return the record of its imports."""
+        self.child_pid = os.getpid()
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
             os.close(descriptor)
@@ -295,8 +302,11 @@ class Forker:
         os.environ.clear()
         os.environ.update(run["environment"])
         sys.path_importer_cache.clear()
-        record = RunRecord(run["record"], BASE_MODULES, is_warm=True)
-        load_private_module("atexit").register(record.write)
+        record = RunRecord(run["record"], BASE_MODULES, run["min_imported_s"])
+        # The handlers that are registered first are called last.
+        atexit = load_private_module("atexit")
+        atexit.register(self.remove_preloaded_modules)
+        atexit.register(record.write)
         for generator in self.preloader.generators:
             generator.seed()
         for generator in self.preloader.bit_generators:
@@ -308,6 +318,12 @@ class Forker:
         self.freeze_objects()
         Revealer(self.preloaded, record, request.request_plain).install()
         return record
+
+    def remove_preloaded_modules(self) -> None:
+        """Remove the preloaded modules before Python deletes the contents of all modules. See `ModuleTeardown`."""
+        if os.getpid() == self.child_pid:
+            loaded = self.preloaded.loaded
+            self.teardown.remove({name: loaded[name] for name in self.preloaded.requirements})
 
     def freeze_objects(self) -> None:
         """Exclude all present objects from garbage collections, unless the run asks `gc` for them."""
@@ -378,6 +394,24 @@ def kill_process_group(pid: int) -> None:
         pass
 
 
+def remove_tree(path: str) -> None:
+    """Remove a directory with everything in it, without following links. Ignore errors."""
+    for parent, directories, names in os.walk(path, topdown=False):
+        for name in names:
+            ignore_errors(os.unlink, os.path.join(parent, name))
+        for name in directories:
+            ignore_errors(os.rmdir, os.path.join(parent, name))
+    ignore_errors(os.rmdir, path)
+
+
+def ignore_errors(function: Callable[[str], None], path: str) -> None:
+    """Call a function with a path, and ignore errors of the operating system."""
+    try:  # noqa: SIM105 - `contextlib` may not be loaded
+        function(path)
+    except OSError:
+        pass
+
+
 def describe_exception(error: BaseException) -> str:
     """Return the class, the message and the location of an exception."""
     frame = error.__traceback__
@@ -415,4 +449,7 @@ def main() -> tuple[dict[str, Any], RunRecord]:
 
 if __name__ == "__main__":
     _run, _record = main()
-    exec(compile_script(_run["script"]), create_main_namespace(_run["script"], _run["arguments"], _record))
+    exec(
+        _run["code"],
+        create_main_namespace(_run["script"], _run["arguments"], _record, _run["compiled_programs"]),
+    )

@@ -32,6 +32,8 @@ class PreloadedModules:
     def __init__(self, preloader: Preloader) -> None:
         self.preloader = preloader
         self.hidden: dict[str, ModuleType] = {}
+        self.requirements: dict[str, frozenset[str]] = {}
+        """By module, the modules that it imported, and its parent."""
         self.detached: set[str] = set()
         """Hidden modules that were attributes of their parents."""
         self.functions: dict[str, dict[str, Any]] = {}
@@ -80,6 +82,9 @@ class PreloadedModules:
             self.namespaces[name] = {
                 key: value for key, value in namespace_of(module).items() if is_definition(key, value)
             }
+        for name in self.hidden:
+            imports = self.preloader.imports.record(name).imports
+            self.requirements[name] = frozenset(imports) | {name.rpartition(".")[0]}
         self._find_original_users()
         self.preloader.contents.clear()
         self.preloader.registries.discard_copies()

@@ -67,7 +67,10 @@ class ImportRecords:
 
     def record(self, name: str) -> ImportRecord:
         """Return the record of a module's import, creating it on the first call."""
-        return self.by_name.setdefault(name, ImportRecord())
+        found = self.by_name.get(name)
+        if found is None:
+            found = self.by_name[name] = ImportRecord()
+        return found
 
     def current(self) -> ImportRecord | None:
         """Return the record of the innermost import in progress, or None."""

@@ -15,9 +15,11 @@ from .effects import repeat_effect, warning_action
 from .hide import PATCHABLE_MODULES
 from .import_record import current_environment, native_variables
 from .module_attributes import namespace_of
+from .module_search import ModuleSearch
 from .preload import PYTEST_PACKAGES
 from .process_state import file_stat, random_state
 from .references import refers_to_any
+from .rewriting_rules import RewritingRules, find_rewriting_hook
 from .scripts import hide_frames, module_file
 
 TYPE_CHECKING = False
@@ -72,6 +74,8 @@ class Revealer:
         """Attributes that the imports of revealed modules have set on other modules, by module and name."""
         self.random_state: Any = None
         """The state of Python's random number generator when `random` was revealed."""
+        self.known_entries: dict[int, Any] = {}
+        """See `ModuleSearch`."""
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
@@ -105,22 +109,22 @@ class Revealer:
 
     def check_import(self, name: str) -> None:
         """Request a plain process if importing a module would have a different result than when it was preloaded."""
-        ahead, closure = [name], {name}
+        hidden, ahead, closure = self.hidden.keys(), [name], {name}
         while ahead:
-            module_name = ahead.pop()
-            for other in (*self.preloader.imports.record(module_name).imports, module_name.rpartition(".")[0]):
-                if other in self.hidden and other not in closure:
-                    closure.add(other)
-                    ahead.append(other)
+            found_next = (self.preloaded.requirements[ahead.pop()] & hidden) - closure
+            closure |= found_next
+            ahead += found_next
         records = {module_name: self.preloader.imports.record(module_name) for module_name in closure}
         hook, replaced = find_rewriting_hook(), self.replaced_modules()
+        rules = RewritingRules(hook) if hook is not None else None
+        search = ModuleSearch(self.known_entries, hook)
         for looker, definer in self.preloaded.subclasses:
             if looker in closure and definer in self.hidden and definer not in closure:
                 self.request_plain(definer, "subclasses", looker, [])
         found = {
             module_name: obstacle
             for module_name, record in records.items()
-            if (obstacle := self.find_obstacle(module_name, record, replaced, hook))
+            if (obstacle := self.find_obstacle(module_name, record, replaced, rules, search))
         }
         for module_name, (kind, about) in found.items():
             others = [other for other in found if other != module_name and found[other][0] == kind]
@@ -172,7 +176,8 @@ class Revealer:
         found = {}
         for name, functions in self.preloaded.functions.items():
             if (module := sys.modules.get(name)) is not None:
-                real = [value for key, value in functions.items() if vars(module).get(key) is not value]
+                present = vars(module)
+                real = [value for key, value in functions.items() if present.get(key) is not value]
                 if real:
                     found[name] = real
         return found
@@ -195,15 +200,20 @@ class Revealer:
         return "replaced", concerned[0]
 
     def find_obstacle(
-        self, name: str, record: ImportRecord, replaced: dict[str, list[Any]], hook: Any
+        self,
+        name: str,
+        record: ImportRecord,
+        replaced: dict[str, list[Any]],
+        rules: RewritingRules | None,
+        search: ModuleSearch,
     ) -> tuple[str, str] | None:
         """Return the kind and the subject of the first obstacle to revealing a module, or None if there is none."""
         return (
             self.changed_variables_obstacle(record)
             or self.changed_file_obstacle(record)
             or self.changed_directory_obstacle(record)
-            or self.changed_module_obstacle(name, record, hook)
-            or self.rewriting_obstacle(name, record, hook)
+            or self.changed_module_obstacle(name, record, search)
+            or self.rewriting_obstacle(name, record, rules)
             or self.changed_effect_obstacle(record)
             or self.replaced_function_obstacle(name, record, replaced)
         )
@@ -242,44 +252,50 @@ class Revealer:
             return "directory", record.directory
         return None
 
-    def changed_module_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+    def changed_module_obstacle(self, name: str, record: ImportRecord, search: ModuleSearch) -> tuple[str, str] | None:
         """Return an obstacle if the import would now load a different module, and otherwise None.
 
         This includes finding a top-level module that was missing before.
         """
         for missed in record.missed:
-            if missed not in self.hidden and missed not in sys.modules and external.PathFinder.find_spec(missed):
+            if missed not in self.hidden and missed not in sys.modules and search.finds_any(missed):
                 return "found", missed
         parent = name.rpartition(".")[0]
-        owner = (sys.modules.get(parent) or self.hidden.get(parent)) if parent else None
-        path = getattr(owner, "__path__", None)
-        path = list(getattr(path, "_path", path)) if path is not None else None
         if record.stat is None:
-            module = self.hidden[name]
-            is_namespace = type(getattr(module, "__path__", None)).__name__ == "_NamespacePath"
-            if is_namespace and not parent:
-                found = external.PathFinder.find_spec(name)
-                if found is None or list(found.submodule_search_locations or ()) != module.__path__._path:
-                    return "namespace", name
-            return None
-        if not parent or (path and not getattr(owner, "__file__", None)):
-            found = external.PathFinder.find_spec(name, path)
-            if found is None or found.origin != record.origin:
-                return "hidden", name
-        for finder in sys.meta_path:
-            if finder in (external.PathFinder, bootstrap.FrozenImporter, bootstrap.BuiltinImporter):
-                break
-            find = getattr(finder, "find_spec", None)
-            if finder is not hook and find is not None and find(name, path) is not None:
+            return None if parent else self.changed_namespace_obstacle(name)
+        path = None
+        if parent:
+            owner = sys.modules.get(parent) or self.hidden.get(parent)
+            path = getattr(owner, "__path__", None)
+            path = list(getattr(path, "_path", path)) if path is not None else None
+            if path and not getattr(owner, "__file__", None):
+                found = external.PathFinder.find_spec(name, path)
+                if found is None or found.origin != record.origin:
+                    return "hidden", name
+        elif not search.finds(name, record.origin):
+            return "hidden", name
+        for finder in search.earlier_finders:
+            if finder.find_spec(name, path) is not None:
                 return "finder", type(finder).__name__
         return None
 
-    def rewriting_obstacle(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+    def changed_namespace_obstacle(self, name: str) -> tuple[str, str] | None:
+        """Return an obstacle if a top-level namespace package would now have other directories, and otherwise None."""
+        path: Any = getattr(self.hidden[name], "__path__", None)
+        if type(path).__name__ == "_NamespacePath":
+            found = external.PathFinder.find_spec(name)
+            if found is None or list(found.submodule_search_locations or ()) != path._path:
+                return "namespace", name
+        return None
+
+    def rewriting_obstacle(
+        self, name: str, record: ImportRecord, rules: RewritingRules | None
+    ) -> tuple[str, str] | None:
         """Return an obstacle if pytest would rewrite the module's assertions differently now, and otherwise None."""
         is_rewritten = record.loader == "AssertionRewritingHook"
-        if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
+        if not is_rewritten and (rules is None or record.loader != "SourceFileLoader"):
             return None
-        if is_rewritten != (hook is not None and would_rewrite(hook, name, record.origin)):
+        if is_rewritten != (rules is not None and rules.would_rewrite(name, record.origin)):
             return "rewriting", name
         return None
 
@@ -334,21 +350,6 @@ class Revealer:
 def logger_class(logging: Any) -> object:
     """Return the class used for new loggers."""
     return logging.root.manager.loggerClass or logging.getLoggerClass()
-
-
-def find_rewriting_hook() -> Any:
-    """Return the import hook with which pytest rewrites assertions, or None."""
-    return next((finder for finder in sys.meta_path if type(finder).__name__ == "AssertionRewritingHook"), None)
-
-
-def would_rewrite(hook: Any, name: str, origin: str) -> bool:
-    """Return whether pytest would rewrite the assertions of a module."""
-    config = hook.config
-    storage = getattr(config, "stash", None) or config._store  # `_store` until 7.0
-    states = [state for state in storage._storage.values() if type(state).__name__ == "AssertionState"]
-    if not states or hook._early_rewrite_bailout(name, states[0]):
-        return False
-    return bool(hook._should_rewrite(name, origin, states[0]))
 
 
 def draw_again(name: str, module: ModuleType) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .process_state import file_stat
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -29,17 +31,49 @@ def compile_script(path: str) -> Any:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
 
-def create_main_namespace(script: str, arguments: list[str], record: RunRecord) -> dict[str, Any]:
+class ScriptCache:
+    """The compiled scripts of runs, and the compiled programs that they load, until their files change.
+
+    The warm process loads them before it forks, because compiling them takes a large part of a short run.
+    """
+
+    def __init__(self) -> None:
+        self.scripts: dict[str, tuple[Any, Any]] = {}
+        self.programs: dict[str, tuple[Any, Any]] = {}
+        """The code of scripts and of programs, with the state of the file, by its path."""
+
+    def load(self, script: str, programs: str) -> tuple[Any, Any]:
+        """Return the code of a script, and what its function `load_compiled` returns for a file of programs.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        state = file_stat(script)
+        if self.scripts.get(script, (None,))[0] != state:
+            self.scripts[script] = state, compile_script(script)
+        code = self.scripts[script][1]
+        state = file_stat(programs)
+        if self.programs.get(programs, (None,))[0] != state:
+            namespace: dict[str, Any] = {"__name__": "", "__file__": script}
+            exec(code, namespace)
+            self.programs.clear()
+            self.programs[programs] = state, namespace["load_compiled"](programs)
+        return code, self.programs[programs][1]
+
+
+def create_main_namespace(
+    script: str, arguments: list[str], record: RunRecord, compiled_programs: Any = None
+) -> dict[str, Any]:
     """Return the namespace of a new `__main__` module for a script.
 
-    It contains `before_retention`, which writes the record before a process is retained. Such a process exits long
-    after its run has ended.
+    It contains `compiled_programs`, if they are already loaded, and `before_retention`, which writes the record before
+    a process is retained. Such a process exits long after its run has ended.
     """
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
     module = type(sys)("__main__")
     vars(module).update(__builtins__=__builtins__, __annotations__={}, __file__=script)
-    vars(module)["before_retention"] = record.write
+    vars(module).update(before_retention=record.write, compiled_programs=compiled_programs)
     sys.modules["__main__"] = module
     return vars(module)
 
@@ -50,10 +84,18 @@ class RunRecord:
     If the path is empty, nothing is written.
     """
 
-    def __init__(self, path: str, base: set[str], *, is_warm: bool = False) -> None:
+    def __init__(self, path: str, base: set[str], min_imported_s: float | None = None) -> None:
+        """Create an empty record.
+
+        Args:
+            path: the file to write.
+            base: the names of the modules that a new interpreter has already loaded.
+            min_imported_s: in a fork of a warm process, the record is written only if libraries that were not
+                preloaded took longer than this to import.
+        """
         self.path = path
         self.base = base
-        self.is_warm = is_warm
+        self.min_imported_s = min_imported_s
         self.pid = os.getpid()
         self.imported_s = 0.0
         """Total time spent importing libraries that were not preloaded."""
@@ -82,11 +124,13 @@ class RunRecord:
         if os.getpid() != self.pid or not self.path:
             return
         paths = set()
-        if not self.is_warm:
+        if self.min_imported_s is None:
             import sysconfig
 
             names = ("stdlib", "platstdlib", "purelib", "platlib")
             paths = {sysconfig.get_path(name) for name in names} | {os.path.dirname(os.__file__)}
+        elif self.imported_s <= self.min_imported_s:
+            return
         present = dict(sys.modules)
         ordered = dict.fromkeys([*(name for name in self.started if name in present), *present])
         modules = [
@@ -96,7 +140,6 @@ class RunRecord:
             "modules": modules,
             "libraries": sorted(paths),
             "under_replaced_clock": [name for name in self.under_replaced_clock if isinstance(name, str)],
-            "imported_s": self.imported_s,
         }
         with open(f"{self.path}.new", "w", encoding="ascii") as file:
             file.write(ascii(record))

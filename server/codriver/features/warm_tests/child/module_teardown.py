@@ -1,0 +1,140 @@
+"""Spare the process of a run the teardown of preloaded modules, which takes up to a fifth of a short run.
+
+When Python exits, it deletes the contents of all modules in `sys.modules`. In a forked process, this copies most of the
+memory that the modules occupy. Preloaded modules are therefore removed from `sys.modules` first, unless an object may
+exist whose deletion has an effect, for example an open file, or an object with a `__del__` method.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .module_attributes import class_namespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+_io: Any = sys.modules["_io"]
+_weakref: Any = sys.modules["_weakref"]
+
+IS_HEAP_TYPE = 1 << 9
+"""The flag of classes that were created at run time. Python's own types written in C do not have it."""
+PROGRAM_PACKAGES = ("child", "_codriver")
+"""The packages of Codriver's own programs, which are not in `sys.modules`."""
+MEMORY_FILE_TYPES = (_io.BytesIO, _io.StringIO)
+"""Files whose deletion has no effect."""
+
+
+def _generator() -> Any:
+    yield
+
+
+async def _coroutine() -> None:
+    pass
+
+
+async def _async_generator() -> Any:
+    yield
+
+
+_unused_coroutine: Any = _coroutine()
+SUSPENDABLE_TYPES = {
+    type(_generator()): "gi_frame",
+    type(_unused_coroutine): "cr_frame",
+    type(_async_generator()): "ag_frame",
+}
+"""The types of objects that run `finally` blocks when they are deleted, with the attributes that hold their frames."""
+_unused_coroutine.close()
+
+
+class ModuleTeardown:
+    """Removes preloaded modules from `sys.modules` when a run's process exits."""
+
+    def __init__(self, gc: ModuleType) -> None:
+        """Remember Python's own types. Must be called before anything is imported.
+
+        `gc` is a copy of the module, whose functions the run cannot replace.
+        """
+        self.collect: Callable[[], int] = vars(gc)["collect"]
+        self.get_objects: Callable[[], list[Any]] = vars(gc)["get_objects"]
+        self.python_types = set(map(type, self.get_objects()))
+        self.python_types.update(value for value in vars(sys.modules["builtins"]).values() if isinstance(value, type))
+        self.standard_files: set[int] = set()
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            buffer = getattr(stream, "buffer", None)
+            self.standard_files.update(map(id, (stream, buffer, getattr(buffer, "raw", None))))
+        self.is_possible = False
+        self.library_modules = set(sys.modules)
+        self.preloaded_modules: list[Any] = []
+
+    def check_preloaded(self, modules: dict[str, ModuleType]) -> None:
+        """Decide whether the modules may be removed, as far as it depends on the preloaded objects."""
+        self.library_modules.update(modules)
+        found = group_by_type(self.get_objects())
+        self.is_possible = not any(self.have_deletion_effect(kind, values) for kind, values in found.items())
+        self.preloaded_modules = list(modules.values())
+        self.preloaded_modules.append(self.preloaded_modules)  # so that it is never deleted
+
+    def remove(self, modules: dict[str, ModuleType]) -> None:
+        """Remove modules from `sys.modules`, unless deleting an object that the run created may have an effect."""
+        if not self.is_possible:
+            return
+        self.collect()
+        for kind, values in group_by_type(self.get_objects()).items():
+            if not self.is_written_in_python(kind) or self.have_deletion_effect(kind, values):
+                return
+        for name, module in modules.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]
+
+    def have_deletion_effect(self, kind: type, values: list[Any]) -> bool:
+        """Return whether the deletion of an object of this type runs Python code or closes a file."""
+        if (frame := SUSPENDABLE_TYPES.get(kind)) is not None:
+            return any(getattr(value, frame) is not None for value in values)
+        if issubclass(kind, _weakref.ref):
+            return any(self.is_defined_in_workspace(value.__callback__) for value in values)
+        if not any("__del__" in class_namespace(base) for base in kind.__mro__) or kind in MEMORY_FILE_TYPES:
+            return False
+        is_file = kind.__module__ == "_io"
+        return not all(is_file and (id(value) in self.standard_files or is_closed(value)) for value in values)
+
+    def is_defined_in_workspace(self, function: Any) -> bool:
+        """Return whether a function may be defined in a module that was not preloaded."""
+        name = getattr(function, "__module__", None)
+        if not isinstance(name, str):
+            return False
+        return name not in self.library_modules and name.partition(".")[0] not in sys.stdlib_module_names
+
+    def is_written_in_python(self, kind: type) -> bool:
+        """Return whether a type belongs to Python or is defined in a source file. Others may have any effect."""
+        name: object = kind.__module__  # a metaclass may define anything
+        if kind in self.python_types:
+            return True
+        if not isinstance(name, str):
+            return False
+        is_heap_type = bool(kind.__flags__ & IS_HEAP_TYPE)
+        top = name.partition(".")[0]
+        if top == "builtins":  # the default for native types of some libraries
+            return not is_heap_type
+        file = getattr(sys.modules.get(name), "__file__", None)
+        is_defined_in_source = is_heap_type and isinstance(file, str) and file.endswith(".py")
+        return is_defined_in_source or top in sys.stdlib_module_names or top in PROGRAM_PACKAGES
+
+
+def group_by_type(values: list[Any]) -> dict[type, list[Any]]:
+    """Return objects by their types."""
+    found: dict[type, list[Any]] = {}
+    for value in values:
+        found.setdefault(type(value), []).append(value)
+    return found
+
+
+def is_closed(file: Any) -> bool:
+    """Return whether a file is closed."""
+    try:
+        return bool(file.closed)
+    except ValueError:  # it has been detached from its buffer
+        return False
