@@ -53,6 +53,15 @@ NOTICEABLE = {
     "a callback of the workspace": (
         "import weakref\nmade.cache = [{1}]; made.cache.append(weakref.ref(made.cache[0], lambda _: 1))"
     ),
+    "a class without a module": (
+        "class M(type): pass\n"
+        "made.cache = M('C', (), {})()\n"
+        "import gc; del gc.get_referents(vars(type(made.cache)))[0]['__module__']"
+    ),
+    "a class whose metaclass fails": (
+        "def fail(*_): raise ValueError\n"
+        "made.cache = type('M', (type,), {'__getattribute__': fail, '__module__': 'made'})('C', (), {})()"
+    ),
     "an object of a native library": "made.cache = made.Native([])",
 }
 LIBRARY = f"""

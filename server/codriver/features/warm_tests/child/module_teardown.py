@@ -96,9 +96,10 @@ class ModuleTeardown:
             return any(getattr(value, frame) is not None for value in values)
         if issubclass(kind, _weakref.ref):
             return any(self.is_defined_in_workspace(value.__callback__) for value in values)
-        if not any("__del__" in class_namespace(base) for base in kind.__mro__) or kind in MEMORY_FILE_TYPES:
+        bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+        if not any("__del__" in class_namespace(base) for base in bases) or kind in MEMORY_FILE_TYPES:
             return False
-        is_file = kind.__module__ == "_io"
+        is_file = class_module(kind) == "_io"
         return not all(is_file and (id(value) in self.standard_files or is_closed(value)) for value in values)
 
     def is_defined_in_workspace(self, function: Any) -> bool:
@@ -110,18 +111,25 @@ class ModuleTeardown:
 
     def is_written_in_python(self, kind: type) -> bool:
         """Return whether a type belongs to Python or is defined in a source file. Others may have any effect."""
-        name: object = kind.__module__  # a metaclass may define anything
         if kind in self.python_types:
             return True
-        if not isinstance(name, str):
-            return False
-        is_heap_type = bool(kind.__flags__ & IS_HEAP_TYPE)
+        name = class_module(kind)
+        is_heap_type = bool(type.__dict__["__flags__"].__get__(kind) & IS_HEAP_TYPE)
         top = name.partition(".")[0]
         if top == "builtins":  # the default for native types of some libraries
             return not is_heap_type
         file = getattr(sys.modules.get(name), "__file__", None)
         is_defined_in_source = is_heap_type and isinstance(file, str) and file.endswith(".py")
         return is_defined_in_source or top in sys.stdlib_module_names or top in PROGRAM_PACKAGES
+
+
+def class_module(kind: type) -> str:
+    """Return the name of the module that defines a class, or an empty string. Does not call its metaclass."""
+    try:
+        name: object = type.__dict__["__module__"].__get__(kind)
+    except AttributeError:  # the class has deleted it
+        return ""
+    return name if isinstance(name, str) else ""
 
 
 def group_by_type(values: list[Any]) -> dict[type, list[Any]]:
