@@ -91,10 +91,23 @@ class Report:
             added.append(Row(title, name, median, unit, ratio, base, goal, met, len(values)))
         self._add(title, added)
 
-    def fact(self, title: str, name: str, value: float, unit: str, *, at_most: float | None = None) -> None:
+    def fact(
+        self,
+        title: str,
+        name: str,
+        value: float,
+        unit: str,
+        *,
+        at_most: float | None = None,
+        at_least: float | None = None,
+    ) -> None:
         """Add a single number."""
-        goal = None if at_most is None else f"<= {at_most:g} {unit}"
-        self._add(title, [Row(title, name, value, unit, goal=goal, met=None if at_most is None else value <= at_most)])
+        goal, met = None, None
+        if at_most is not None:
+            goal, met = f"<= {at_most:g} {unit}", value <= at_most
+        elif at_least is not None:
+            goal, met = f">= {at_least:g} {unit}", value >= at_least
+        self._add(title, [Row(title, name, value, unit, goal=goal, met=met)])
 
     def grid(
         self, title: str, cells: Mapping[str, Mapping[str, float]], at_most: Mapping[str, float] | None = None

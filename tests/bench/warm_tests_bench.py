@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -26,21 +28,44 @@ def test_a():
     with sqlalchemy.create_engine("sqlite://").connect() as connection:
         assert connection.exec_driver_sql("select 1").scalar() == 1
 """
-PROJECTS = {
-    "data (pandas)": ("pandas", "import pandas\ndef test_a(): assert pandas.Series([1, 2]).sum() == 3\n", 0.2),
-    "web (FastAPI)": (
-        "fastapi",
-        "import fastapi, pydantic\ndef test_a(): assert fastapi.FastAPI().title == 'FastAPI'\n",
-        0.2,
+DJANGO_FILES = {
+    "pytest.ini": f"{INI}DJANGO_SETTINGS_MODULE = site_settings\n",
+    "site_settings.py": (
+        "SECRET_KEY = 'a'\nUSE_TZ = True\nDEFAULT_AUTO_FIELD = 'django.db.models.AutoField'\n"
+        "INSTALLED_APPS = ['django.contrib.contenttypes', 'django.contrib.auth']\n"
+        "DATABASES = {'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': ':memory:'}}\n"
     ),
-    "SQLAlchemy": (
-        "sqlalchemy",
-        SQL_TEST,
-        0.2,
+    "test_a.py": (
+        "import pytest\nfrom django.contrib.auth.models import User\n"
+        "@pytest.mark.django_db\ndef test_a(): assert User.objects.create(username='a').pk\n"
     ),
-    "pytest alone": ("pytest", "def test_a(): assert sum([1, 2]) == 3\n", 0.3),
 }
-"""By name: the package that it needs, its test, and the goal for a warm run, as a part of the shell's time."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A project with one quick test."""
+
+    package: str
+    """The package that the project needs."""
+    files: Mapping[str, str]
+    goal: float
+    """The maximum time of a warm run, as a part of the shell's time."""
+
+
+PROJECTS = {
+    "data (pandas)": Sample(
+        "pandas", {"test_a.py": "import pandas\ndef test_a(): assert pandas.Series([1, 2]).sum() == 3\n"}, 0.2
+    ),
+    "web (FastAPI)": Sample(
+        "fastapi",
+        {"test_a.py": "import fastapi, pydantic\ndef test_a(): assert fastapi.FastAPI().title == 'FastAPI'\n"},
+        0.2,
+    ),
+    "SQLAlchemy": Sample("sqlalchemy", {"test_a.py": SQL_TEST}, 0.2),
+    "Django": Sample("pytest_django", DJANGO_FILES, 0.3),
+    "pytest alone": Sample("pytest", {"test_a.py": "def test_a(): assert sum([1, 2]) == 3\n"}, 0.3),
+}
 SEED_TEST = "def test_order(): assert list({'a', 'b'})[0] == 'a'\n"
 
 
@@ -63,17 +88,18 @@ def imports(python, package):
 
 async def measure_project(name, python, rounds, report):
     """Report the times of a project: shell, plain and warm runs, each with and without recording."""
-    package, test, goal = PROJECTS[name]
-    if not imports(python, package):
-        report.skip(name, f"needs {package}")
+    sample = PROJECTS[name]
+    if not imports(python, sample.package):
+        report.skip(name, f"needs {sample.package}")
         return
     with tempfile.TemporaryDirectory(prefix="warm-bench-") as folder:
         root = Path(folder)
-        async with project(python, root, {"pytest.ini": INI, "test_a.py": test}) as made:
+        async with project(python, root, {"pytest.ini": INI, **sample.files}) as made:
+            await run_pytest(python, root, "test_a.py")  # compiles what is not compiled
             first_s, _ = await timed_run(made.owner, python, root, {})
             await made.settle()
             found = {"shell": [], "plain": [], "plain, recording": [], "warm": [], "warm, recording": []}
-            memory_mb = made.status.memory_mb
+            memory_mb, modules = made.status.memory_mb, made.preloaded
             for _ in range(rounds):
                 began = time.perf_counter()
                 await run_pytest(python, root, "test_a.py")
@@ -87,10 +113,32 @@ async def measure_project(name, python, rounds, report):
         samples = {label: [1000 * item for item in times] for label, times in found.items() if times}
         report.table(f"one quick test, {name}", "ms", samples, base="shell")
         ratio = statistics.median(found["warm"] or [math.nan]) / statistics.median(found["shell"])
-        report.fact(f"one quick test, {name}", "warm, as a part of the shell's time", ratio, "", at_most=goal)
-        report.fact(f"one quick test, {name}", "memory of the warm process", memory_mb, "MB")
+        report.fact(f"one quick test, {name}", "warm, as a part of the shell's time", ratio, "", at_most=sample.goal)
+        plain, warm = statistics.median(found["plain"]), statistics.median(found["warm"] or [math.nan])
+        imported_s, imported_mb = import_modules(python, modules)
+        saved, memory = (plain - warm) / imported_s, memory_mb / imported_mb
+        title = f"one quick test, {name}"
+        report.fact(title, "saved of the start and the imports", saved, "", at_least=0.8)
+        report.fact(title, "memory of the warm process", memory_mb, "MB")
+        report.fact(title, "memory, as a part of a process with the same imports", memory, "", at_most=1.1)
         first = first_s / statistics.median(found["shell"])
-        report.fact(f"one quick test, {name}", "the first run, as a part of the shell's time", first, "", at_most=1.05)
+        report.fact(title, "the first run, as a part of the shell's time", first, "", at_most=1.05)
+
+
+def import_modules(python, modules):
+    """Return the seconds and the memory, in MB, of a process that imports what a warm process preloads."""
+    code = (
+        f"for name in {sorted(modules, key=lambda name: name.count('.'))!r}:\n"
+        "    try: __import__(name)\n"
+        "    except Exception: pass\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmRSS')))"
+    )
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
+        times.append(time.perf_counter() - began)
+    return min(times), int(done.stdout.split()[-1]) / 1024
 
 
 async def seeds(python, rounds):

@@ -73,8 +73,8 @@ class ModuleTeardown:
     def check_preloaded(self, modules: dict[str, ModuleType]) -> None:
         """Decide whether the modules may be removed, as far as it depends on the preloaded objects."""
         self.library_modules.update(modules)
-        found = group_by_type(self.get_objects())
-        self.is_possible = not any(self.have_deletion_effect(kind, values) for kind, values in found.items())
+        found = self.get_objects()
+        self.is_possible = not self.have_deletion_effect(found, set(map(type, found)))
         self.preloaded_modules = list(modules.values())
         self.preloaded_modules.append(self.preloaded_modules)  # so that it is never deleted
 
@@ -83,24 +83,30 @@ class ModuleTeardown:
         if not self.is_possible:
             return
         self.collect()
-        for kind, values in group_by_type(self.get_objects()).items():
-            if not self.is_written_in_python(kind) or self.have_deletion_effect(kind, values):
-                return
+        found = self.get_objects()
+        kinds = set(map(type, found))
+        if not all(map(self.is_written_in_python, kinds)) or self.have_deletion_effect(found, kinds):
+            return
         for name, module in modules.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
 
-    def have_deletion_effect(self, kind: type, values: list[Any]) -> bool:
-        """Return whether the deletion of an object of this type runs Python code or closes a file."""
+    def have_deletion_effect(self, values: list[Any], kinds: set[type]) -> bool:
+        """Return whether the deletion of one of these objects runs Python code or closes a file.
+
+        `kinds` contains the types of the objects.
+        """
+        critical = {kind for kind in kinds if kind in SUSPENDABLE_TYPES or is_reference(kind) or has_finalizer(kind)}
+        return any(type(value) in critical and self.has_deletion_effect(value) for value in values)
+
+    def has_deletion_effect(self, value: Any) -> bool:
+        """Return whether the deletion of an object of a critical type has an effect."""
+        kind = type(value)
         if (frame := SUSPENDABLE_TYPES.get(kind)) is not None:
-            return any(getattr(value, frame) is not None for value in values)
-        if issubclass(kind, _weakref.ref):
-            return any(self.is_defined_in_workspace(value.__callback__) for value in values)
-        bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
-        if not any("__del__" in class_namespace(base) for base in bases) or kind in MEMORY_FILE_TYPES:
-            return False
-        is_file = class_module(kind) == "_io"
-        return not all(is_file and (id(value) in self.standard_files or is_closed(value)) for value in values)
+            return getattr(value, frame) is not None
+        if is_reference(kind):
+            return self.is_defined_in_workspace(value.__callback__)
+        return class_module(kind) != "_io" or not (id(value) in self.standard_files or is_closed(value))
 
     def is_defined_in_workspace(self, function: Any) -> bool:
         """Return whether a function may be defined in a module that was not preloaded."""
@@ -132,12 +138,15 @@ def class_module(kind: type) -> str:
     return name if isinstance(name, str) else ""
 
 
-def group_by_type(values: list[Any]) -> dict[type, list[Any]]:
-    """Return objects by their types."""
-    found: dict[type, list[Any]] = {}
-    for value in values:
-        found.setdefault(type(value), []).append(value)
-    return found
+def is_reference(kind: type) -> bool:
+    """Return whether a type is a weak reference."""
+    return issubclass(kind, _weakref.ref)
+
+
+def has_finalizer(kind: type) -> bool:
+    """Return whether the deletion of an object of this type may run Python code or close a file."""
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return kind not in MEMORY_FILE_TYPES and any("__del__" in class_namespace(base) for base in bases)
 
 
 def is_closed(file: Any) -> bool:

@@ -12,11 +12,10 @@ import sys
 import time
 
 from .effects import repeat_effect, warning_action
-from .hide import PATCHABLE_MODULES
+from .hide import PATCHABLE_MODULES, UNCHECKED_PACKAGES, checks_modules
 from .import_record import current_environment, native_variables
 from .module_attributes import namespace_of
 from .module_search import ModuleSearch
-from .preload import PYTEST_PACKAGES
 from .process_state import file_stat, random_state
 from .references import refers_to_any
 from .rewriting_rules import RewritingRules, find_rewriting_hook
@@ -38,8 +37,6 @@ external: Any = sys.modules["_frozen_importlib_external"]
 
 CLOCK_MODULES = frozenset({"time", "datetime", "uuid"})
 """Modules in which freezegun and time-machine replace functions."""
-UNCHECKED_PACKAGES = PYTEST_PACKAGES | {"warnings"}
-"""Packages whose functions are not compared. pytest itself replaces those of `warnings`."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 """Environment variables that a run itself sets."""
 
@@ -140,9 +137,7 @@ class Revealer:
         used = {other: module_name for module_name, record in records.items() for other in record.imports}
         used.update((module_name.rpartition(".")[0], module_name) for module_name in records if "." in module_name)
         used.update((module_name, module_name) for module_name in records if module_name in sys.modules)
-        known = self.preloaded.loaded
-        top, standard = name.partition(".")[0], sys.stdlib_module_names
-        is_checked = top not in standard and top not in UNCHECKED_PACKAGES
+        known, is_checked = self.preloaded.loaded, checks_modules(name)
 
         def request_plain(other: str, about: str) -> None:
             users = [module_name for module_name, record in records.items() if other in record.imports]
