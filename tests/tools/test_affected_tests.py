@@ -128,6 +128,16 @@ def test_files_that_pytest_does_not_collect_do_not_roll_back_an_edit(live, clien
         settings.write_text(PLAIN)
 
 
+def test_a_new_file_that_hides_a_standard_module_runs_the_tests_of_all_files(live, client):
+    answer = edit(client, {"type": "create", "filePath": "colorsys.py", "content": "VALUE = 1\n"})
+    try:
+        assert answer["tests"]["passed"] == 7, answer
+        reason = "5 test files, because a module of the standard library has the same name as colorsys.py"
+        assert reason in answer["chosen"], answer
+    finally:
+        (live.workspace / "colorsys.py").unlink()
+
+
 def test_a_module_level_change_runs_tests_of_all_importers(client):
     answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
     assert (answer["tests"]["passed"], answer["chosen"]) == (4, "2 files that import it"), answer

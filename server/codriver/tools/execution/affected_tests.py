@@ -11,6 +11,7 @@ At the end of a turn, the changed files' tests run once, and their failures are 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,8 @@ MAX_EXECUTING_TESTS: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
 MAX_IMPORTING_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files. Direct importers come first."""
+PACKAGE_FILE_NAME: Final = "__init__.py"
+"""Name of the file that makes a directory a package."""
 MAX_NAMED_FILES: Final = 1
 """Maximum number of test files named in a label."""
 REASON_FILE_NAMES: Final = "the names of the changed files"
@@ -119,7 +122,7 @@ async def choose_tests(
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
-    found = await services.work.files.run(call.client, partial(_find_related_tests, graph, workspace, paths))
+    found = await services.work.files.run(call.client, partial(_find_related_tests, graph, workspace, changed))
     runs: list[TestsRun] = []
     words: list[str] = []
     of_python = [path for path in paths if path.suffix == PYTHON_SUFFIX]
@@ -182,26 +185,32 @@ class _RelatedTestFiles:
     """Test files that are related to changed files."""
 
     importing: tuple[Path, ...]
-    """The Python files that import a changed file, nearest first."""
+    """The Python files that import a changed file, nearest first. With `hiding`, all test files follow."""
     named: tuple[tuple[Path, str], ...]
     """Pairs of a changed file and a test file named after it."""
     lisp: tuple[tuple[Path, str], ...]
     """Pairs of a changed file and a namespace or file with its tests."""
     requires: bool
     """Whether a Lisp file was found because it requires a changed namespace."""
+    hiding: tuple[Path, ...] = ()
+    """The created or deleted files that hide a module of the standard library, which any library may import."""
 
 
-def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _RelatedTestFiles:
+def _find_related_tests(graph: ImportGraph, workspace: Path, results: Sequence[FileResult]) -> _RelatedTestFiles:
     """Find the test files that import changed files or are named after them.
 
     Reads files, so it blocks.
     """
     importing: list[Path] = []
     requires = False
+    changed = [result.change.path for result in results]
     python = [path for path in changed if path.suffix == PYTHON_SUFFIX]
+    hiding = tuple(result.change.path for result in results if _hides_standard_module(result))
     if python:
         files = list(walk_files(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
         importing = list(_importing_tests(graph.importers(python, files, workspace), files))
+        if hiding:
+            importing += sorted({*filter(is_test_file, files)}.difference(importing))
     named = targets_for_files(workspace, changed)
     lisp = {name: path for path, name in named if path.suffix != PYTHON_SUFFIX}
     for path in changed:
@@ -215,7 +224,20 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
                     lisp.setdefault(tests, path)
                     requires = True
     of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON_SUFFIX)
-    return _RelatedTestFiles(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
+    of_lisp = tuple((path, name) for name, path in lisp.items())
+    return _RelatedTestFiles(tuple(importing), of_python, of_lisp, requires, hiding)
+
+
+def _hides_standard_module(result: FileResult) -> bool:
+    """Return whether a file was created or deleted that can be imported in place of a module of the standard library.
+
+    Reads a directory, so it blocks.
+    """
+    path, change = result.change.path, result.change
+    if path.suffix != PYTHON_SUFFIX or (change.before.data is not None and change.after is not None):
+        return False
+    module = path.parent if path.name == PACKAGE_FILE_NAME else path
+    return module.stem in sys.stdlib_module_names and not (module.parent / PACKAGE_FILE_NAME).exists()
 
 
 def _share_dialect(first: Path, other: Path) -> bool:
@@ -287,7 +309,12 @@ async def _choose_python_tests(
     executed_only = len([name for name in executed if name not in both])
     reasons = [f"{len(failed)} failed last"] if failed else []
     reasons += [f"{executed_only} executed it"] if executed_only else []
-    reasons += [format_count(len(whole), "file that imports it", "files that import it")] if whole else []
+    if found.hiding:
+        names = join_first([_relative_to_workspace(path, workspace) for path in found.hiding], MAX_NAMED_FILES)
+        files = format_count(len(whole), "test file")
+        reasons.append(f"{files}, because a module of the standard library has the same name as {names}")
+    elif whole:
+        reasons.append(format_count(len(whole), "file that imports it", "files that import it"))
     if left_out:
         left_out_files = format_count(left_out, "file left out that imports", "files left out that import")
         reasons.append(f"{left_out_files} it but executed nothing of it")
