@@ -11,7 +11,6 @@ GitHub Actions, these commands are disabled while the tests' output is printed.
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from contextlib import contextmanager
@@ -46,6 +45,7 @@ from codriver.commands.test_cases import WHOLE_RUN_NAME, CaseResult, is_python_r
 from codriver.errors import CodriverError, format_count
 from codriver.files import FileRules, Links, read
 from codriver.log.control_characters import escape_controls, escape_to_one_line
+from codriver.systems.programs import quote_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -182,7 +182,8 @@ def _describe_other_tests(answer: Mapping[str, Any], repls: Iterable[Mapping[str
     if any(find_test_namespaces(workspace, str(row.get("dialect")), directory) for row in connected):
         directory = relative.as_posix()
     ran = answer.get("sessionKey", "the REPL")
-    return f"Only the tests of {ran} ran. To run the Python tests: codriver test {shlex.quote(directory)}"
+    command = quote_command_line(["codriver", "test", directory])
+    return f"Only the tests of {ran} ran. To run the Python tests: {command}"
 
 
 def _split_junit_option(arguments: Iterable[str]) -> tuple[list[str], str | None]:

@@ -114,6 +114,7 @@ def test_a_kernel_with_an_unreadable_file_is_reached_through_its_server(open_not
 
 def test_a_kernel_shut_down_by_its_user_is_forgotten(open_notebook):
     jupyter, session, client = open_notebook
+    assert client.call("evaluate_code", code="1+2", replSessionKey="a-ipynb", who="ann")["result"] == "3"
     status, _ = jupyter.call("DELETE", f"/api/sessions/{session['id']}")
     assert status == 204
     until(lambda: "a-ipynb" not in rows(client), "that it is forgotten")
