@@ -85,7 +85,7 @@ def _matches_line(document: Document, line: int, expected: str) -> bool:
 
 
 def _unit_at(document: Document, target: Target, line: int, expected: str, limits: SearchLimits) -> Unit:
-    """Return the form on a line that `expected` identifies.
+    """Return the form that starts on a line and matches `expected`.
 
     Raises:
         EditFailedError: no form or several forms match, or the end of the form is uncertain.

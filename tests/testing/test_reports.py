@@ -22,7 +22,7 @@ def test_an_unfinished_test_run_reports_running_and_pending_tests():
     assert not report.passed
 
 
-def test_the_counts_of_a_finished_run_are_those_of_its_runner():
+def test_a_finished_run_reports_the_counts_of_its_test_runner():
     counts = runs.OutcomeCounts(passed=1, errors=1, collected=1)
     report = report_of(
         runs.Collected(1, 0, ("a",)),

@@ -202,7 +202,7 @@ def test_the_first_failures_are_not_truncated_for_the_sake_of_others(live, clien
     assert "notes" not in answer
 
 
-def test_tests_that_failed_with_the_same_error_are_named_with_the_first(live, client):
+def test_tests_that_failed_with_the_same_error_are_listed_with_the_first(live, client):
     (live.workspace / "test_alike.py").write_text(
         "import pytest, shop\n\n\n@pytest.mark.parametrize('count', range(9))\n"
         "def test_alike(count):\n    assert shop.price({}, count) == 1\n\n\n"

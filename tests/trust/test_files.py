@@ -127,7 +127,7 @@ def test_a_workspace_on_a_full_disk_is_refused_without_leaving_partial_files(tmp
         assert left <= {".gitignore", "lock"}
 
 
-def test_an_edit_on_a_full_disk_is_refused_and_the_file_stays_whole(tmp_path):
+def test_an_edit_on_a_full_disk_is_refused_and_leaves_the_file_intact(tmp_path):
     with (
         small_disk(tmp_path / "workspace") as disk,
         serving(tmp_path, "--repl", "none") as live,

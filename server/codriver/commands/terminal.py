@@ -276,9 +276,9 @@ UNFINISHED_STATUSES = frozenset({"queued", "running", "needs-input"})
 
 @contextmanager
 def convert_field_errors(tool: str) -> Iterator[None]:
-    """Convert errors in accessing the fields of a tool's answer to a `CodriverError` while the context is active.
+    """Convert errors that occur when fields of a tool's answer are accessed to a `CodriverError`.
 
-    The context must not contain any other code.
+    The `with` block must contain nothing but these accesses.
 
     Raises:
         CodriverError: a field of the answer is missing or has an unexpected type.

@@ -305,8 +305,8 @@ def _locate_by_path(
 class ReadCache(Generic[T]):
     """Caches values that were computed from files, by path. Not thread-safe.
 
-    It only checks the status of a path; the caller's `read` opens the file. Links are read each time, because their
-    targets may change.
+    The cache only calls `stat`; the caller's `read` opens the file. Values of symbolic links are not cached, because
+    their targets may change.
     """
 
     def __init__(self) -> None:

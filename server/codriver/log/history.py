@@ -59,7 +59,7 @@ MAX_RECORD_WAIT_S = 0.1
 MAX_IMPORT_WAIT_S = 5.0
 """Maximum time, in seconds, for which the first answer waits for the import of the transit library."""
 MAX_LINE_OVERHEAD_BYTES = 200
-"""Upper estimate of the size of a line, not counting the strings of its entry."""
+"""Upper bound on the size of a line in bytes, excluding the strings of its entry."""
 COMPACTION_SLACK_BYTES = 64 * 2**10
 """Number of bytes by which the file may exceed its needed size before it is compacted."""
 EVALUATED_CODE_CATEGORY = "evaluatedCode"

@@ -28,7 +28,7 @@ class NewestEntries:
         self.is_complete = True
 
     def add(self, entry: Entry) -> None:
-        """Add an entry, and drop the entries with the lowest line numbers beyond the limits."""
+        """Add an entry. If the limits are exceeded, drop the entries with the lowest line numbers."""
         stored = truncate_entry(entry)
         self.is_complete &= stored is entry
         self.last_line = max(self.last_line, entry.line)

@@ -1,4 +1,4 @@
-"""Record the output log of the current run in the memory, and provide the logs of earlier runs."""
+"""Save the output log of the current run for later servers, and provide the logs of earlier runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class EarlierRuns:
 
 
 class RunRecorder:
-    """Writes the log of one run and its documents to the memory, for the lifetime of the server.
+    """Writes the log and the documents of one run to files, for the lifetime of the server.
 
     `remember` never waits for the disk. `run` writes in threads, and `close` writes the rest. `max_runs` returns the
     number of runs to retain, including this one. Failed writes are retried. Disk errors are reported when they begin

@@ -31,7 +31,7 @@ CALL_COUNTS_KEY: Final = "calls"
 MAX_COUNTED_ARGUMENTS: Final = 64
 """Maximum number of argument names that are counted for one tool, because callers may invent any names."""
 MAX_ARGUMENT_NAME_CHARACTERS: Final = 40
-"""Maximum length at which the name of a counted argument is truncated."""
+"""Maximum length of the name of a counted argument. Longer names are truncated."""
 MAX_NAMED_IGNORED_SETTINGS = 5
 """Maximum number of ignored settings that the first answer to a client names."""
 NEW_SERVER_NOTE = (

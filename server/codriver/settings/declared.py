@@ -1,4 +1,4 @@
-"""Declarations of settings that features add to the model."""
+"""Declarations of the settings that features add to the settings model."""
 
 from __future__ import annotations
 

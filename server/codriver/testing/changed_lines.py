@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GIT_TIMEOUT_S: Final = 20.0
 """Maximum time for one git command, in seconds."""
 HUNK_HEADER_PATTERN: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-"""Matches the header of a hunk. Its groups are the first line in the new file and the number of new lines."""
+"""Matches the header of a hunk. Its groups are the number of the hunk's first line and its length in the new file."""
 MAX_CHANGED_FILES: Final = 200
 """Maximum number of changed files to return."""
 DIFF_ARGUMENTS: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")

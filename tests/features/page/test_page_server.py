@@ -370,7 +370,7 @@ def test_a_reconnected_page_receives_only_what_it_missed(page, client):
         assert all(row["line"] > since for row in events.rows.values() if "line" in row)
 
 
-def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_read_whole(page, client):
+def test_a_row_is_limited_to_6000_bytes_but_its_strings_can_be_read_in_full(page, client):
     code = "'''" + "\x1b é\n" * 4000 + "'''; print('\\x00' * 100_000); 'x' * 100_000"
     answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
     with Events(page) as events:

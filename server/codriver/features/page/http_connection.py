@@ -1,4 +1,4 @@
-"""HTTP/1.1 connections to the page, using h11: requests with small bodies, and complete or streamed responses.
+"""HTTP/1.1 connections of the page's server, using h11: requests with small bodies, and complete or streamed responses.
 
 Source: RFC 9112.
 """

@@ -106,9 +106,9 @@ def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int =
 def _nested_lines(
     call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int
 ) -> list[str]:
-    """Return lines about the calls that a call made, level by level. Repeated calls are folded.
+    """Return lines that describe the nested calls of a call, level by level. Repeated calls are folded.
 
-    All calls of the first level are included, deeper ones only up to `most` lines and `most_bytes` bytes.
+    All calls of the first level are included, but deeper calls only up to `most` lines and `most_bytes` bytes.
     """
     level, depth = [CallGroup((child,)) for child in children.get(call.number, ())], 1
     rows: dict[int, str] = {}

@@ -19,7 +19,7 @@ MAX_AGE_S: Final = 8 * 3600.0
 IDLE_TIMEOUT_S: Final = 30 * 60.0
 """Time after which an idle warm process is ended."""
 STALL_TIMEOUT_S: Final = 30.0
-"""Time without progress after which a warm run is suspected to hang."""
+"""Time without progress, in seconds, after which a warm run is assumed to hang."""
 MIN_SAVING_S: Final = 0.2
 """Minimum time that a warm start has to save per run. Projects in which it saves less are not warmed."""
 SAVES_TOO_LITTLE_REASON: Final = "a warm start saves too little time"

@@ -1,4 +1,4 @@
-"""Stack traces and thread dumps."""
+"""Represent stack traces and thread dumps as values."""
 
 from __future__ import annotations
 

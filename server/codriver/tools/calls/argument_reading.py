@@ -112,7 +112,7 @@ class ArgumentField:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentError:
-    """An error in the arguments of a call, found while they were read."""
+    """An error found while reading the arguments of a call."""
 
     position: Position
     text: str

@@ -103,7 +103,7 @@ class Choice:
 
     @property
     def functions(self) -> frozenset[str]:
-        """Return the ids of the test functions that were chosen individually, and not with all tests of a file."""
+        """Return the ids of the test functions that were chosen individually rather than as part of a whole file."""
         return frozenset(test for run in self.runs for _, test in run.only if test != COLLECTION_TEST)
 
 

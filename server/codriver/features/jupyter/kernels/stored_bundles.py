@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_STORED_CHARACTERS: Final = 8 * 2**20
 """Maximum total number of characters stored for all evaluations. The oldest data is dropped first."""
 MAX_COUNTED_EVALUATIONS: Final = 1000
-"""Number of latest evaluations whose values are counted."""
+"""Number of most recent evaluations whose values are counted."""
 
 DEFAULT_PART_CHARACTERS: Final = 100_000
 """Maximum number of characters to read from a part if no length is requested."""

@@ -38,9 +38,9 @@ def first_value_length(data: bytearray) -> int:
 
 
 class OneByOne:
-    """A wrapper around a connection, whose `recv` returns one complete request.
+    """Wraps a connection so that each call to `recv` returns one complete request.
 
-    `started` contains bytes received by an earlier read.
+    `started` contains the bytes of a request that were already received.
     """
 
     def __init__(self, connection: socket.socket, started: bytearray) -> None:

@@ -144,9 +144,9 @@ class FreshImports:
         is_requested: Callable[[], bool],
         started: int,
     ) -> list[Row]:
-        """Return the values that are wrong in this process.
+        """Return the values that differ from those of a fresh import.
 
-        `fresh` contains the values that the edits change in a fresh import.
+        `fresh` contains the values that the edits change, as they are in a fresh import.
         """
         before: dict[str, str] = {}
         after: dict[str, str] = {}

@@ -306,9 +306,9 @@ class KernelAnswers:
         return {"error": parts, "locals": [dict(frame, frame=_with_display_name(frame["frame"])) for frame in found]}
 
     def _locals(self, cell: int) -> list[str]:
-        """Return the plain local variables at the position where a cell failed.
+        """Return the names of the local variables at the position where a cell failed.
 
-        Returns [] if the last error is from another cell.
+        Return [] if the last error is from another cell.
         """
         error = self._last_error()
         if error is None:

@@ -284,7 +284,7 @@ class NameChanges:
         )
 
     def has_only_changed_classes(self, effects: Effects) -> bool:
-        """Return whether all changed names that a statement reads refer to the same classes, perhaps created again."""
+        """Return whether each changed name that a statement reads refers to the same class, even if recreated."""
         changed = [(module, name.partition(".")[0]) for module, name in effects.reads if self.has_changed(module, name)]
         return bool(changed) and all(
             are_versions_of_class(self.before.get(module, {}).get(name), module_dict(sys.modules[module]).get(name))

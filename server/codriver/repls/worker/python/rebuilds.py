@@ -1,4 +1,4 @@
-"""Evaluate names again along with all statements that fill their objects, in the edited module and in others."""
+"""Reevaluate names, and all statements that fill their objects, in the edited module and in others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fill registries of other modules and of classes again when an edited module registers something in them differently.
+"""Refill the registries of other modules and of classes when an edited module changes what it registers in them.
 
 A decorator or a hook such as `__init_subclass__` may add a definition to a collection that another module or a class
 has created. After an edit, such a collection is emptied, and everything that an import would add to it is added again,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class DecoratorFollowUp:
-    """Applies the decorators of functions and classes again if they depend on a change."""
+    """Reapplies decorators of functions and classes if the decorators depend on a change."""
 
     def __init__(
         self,

@@ -151,10 +151,10 @@ class StatementFollowUp:
         return is_assignment and len(self._filled_functions(effects)) == len(effects.fills)
 
     def _gives_equal_value(self, text: Text, node: Any, effects: Effects) -> bool:
-        """Return whether an assignment that also counts something would give its names the values that they have.
+        """Return whether repeating an assignment would give its names equal values, even if it increments a counter.
 
-        It may count the instances of a class in an attribute, for example. The numbers are restored, and the statement
-        counts again what it has counted before, unless the edit concerns the attribute or the class.
+        The counter may be a class attribute that counts instances, for example. It is restored before the statement is
+        evaluated again, so that nothing is counted twice, unless the edit concerns the attribute or the class.
         """
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or not effects.fills or not effects.accumulated:
             return False
