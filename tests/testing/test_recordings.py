@@ -98,6 +98,26 @@ def test_lines_of_failed_tests_are_recorded_and_those_of_others_counted(project,
     assert of_functions["double"][1] == {6: 3, 7: 1, 8: 3}
 
 
+def test_code_that_runs_in_another_thread_does_not_disturb_the_recording(project, monitored_python):
+    (project / "many.py").write_text("\n".join(f"def f{number}():\n    return {number}" for number in range(3000)))
+    (project / "test_it.py").write_text(
+        "import itertools, many, pytest, sys, threading\n\n"
+        "functions = [value for name, value in vars(many).items() if name.startswith('f')]\n\n"
+        "def call_all():\n    for function in itertools.cycle(functions): function()\n\n"
+        "sys.setswitchinterval(1e-6)\n"
+        "threading.Thread(target=call_all, daemon=True).start()\n\n"
+        "@pytest.mark.parametrize('number', range(300))\n"
+        "def test_one(number): assert functions[number]() == number\n"
+    )
+    ran = run(project, "-p", "no:threadexception", recorders={"functions": {}}, python=monitored_python)
+    assert ran.report.error is None, ran.report.error
+    assert ran.report.counts.passed == 300
+    found = executed_functions(ran.report.recorded)
+    for number in range(300):
+        names_of_test = {function.name for function in found.by_test[f"test_it.py::test_one[{number}]"]}
+        assert f"f{number}" in names_of_test, number
+
+
 def whole_files(folder, python, *arguments, **fields):
     ran = run(folder, *arguments, recorders={"functions": {}}, python=python, **fields)
     return {Path(whole_file).name for whole_file in executed_functions(ran.report.recorded).whole_files()}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from codriver.testing.runs import RunError
 from codriver.tools.execution import affected_tests
 from codriver.tools.execution.affected_tests import COLLECTION_TEST, Choice
 from codriver.tools.execution.unfinished_tests import unfinished_edit_fields
@@ -38,3 +39,10 @@ def test_the_message_reports_whether_tests_that_executed_the_changed_code_finish
 ):
     fields = unfinished_edit_fields(choice.functions, unfinished, 9.0, running)
     assert fields["message"] == f"the edit is kept, but {message}"
+
+
+def test_the_message_names_the_error_that_ended_the_run_before_its_limit():
+    error = RunError("died", "the process was ended by SIGKILL")
+    fields = unfinished_edit_fields(CHOICE.functions, [IMPORTING], 9.0, "", error)
+    assert fields["message"] == "the edit is kept, but 1 test has not finished: the process was ended by SIGKILL"
+    assert fields["reason"] == "evaluation-failed"

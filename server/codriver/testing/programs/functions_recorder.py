@@ -6,6 +6,9 @@ event of a line is disabled when the line has run, also until another test start
 returned if it failed. For other tests, the number of tests that executed a line is enough.
 Functions that run while a file is imported count for all tests in the file, and those of a shared fixture for all tests
 that use it.
+
+The callbacks may run at any time, in other threads and when garbage is collected. Maps that they change are therefore
+only iterated as copies, and entries are removed one by one, so that none is lost.
 """
 
 from __future__ import annotations
@@ -112,11 +115,10 @@ class FunctionsRecorder:
             self._finish_test()
         self._context = context
         monitoring, tool, local_events = self._monitoring, self._tool, self._local_events()
-        for code in self._disabled.values():
+        for identity, code in list(self._disabled.items()):
+            del self._disabled[identity]
             monitoring.set_local_events(tool, code, 0)
             monitoring.set_local_events(tool, code, local_events)
-        # The callbacks use this same map.
-        self._disabled.clear()
 
     def record_failure(self) -> list[CodeType] | None:
         """Record that the running test has failed, and return the functions that it executed, last returned first.
@@ -141,7 +143,7 @@ class FunctionsRecorder:
             self._store_calls()
             monitoring = self._monitoring
             monitoring.set_events(self._tool, 0)
-            for code in self._codes.values():
+            for code in list(self._codes.values()):
                 monitoring.set_local_events(self._tool, code, 0)
             for event in self._events():
                 monitoring.register_callback(self._tool, event, None)
@@ -193,17 +195,17 @@ class FunctionsRecorder:
     def _store_calls(self) -> None:
         """Add the functions executed so far to the record of the current context."""
         if self._current:
-            self._sets.setdefault(self._context, set()).update(self._current)
-            # The callbacks use this same map.
-            self._current.clear()
+            numbers = list(self._current)
+            self._sets.setdefault(self._context, set()).update(numbers)
+            for number in numbers:
+                self._current.pop(number, None)
 
     def _store_lines(self) -> None:
         """Add the lines executed so far to those of the running test. The lines of other code are discarded."""
-        if self._context[0] == "test":
-            for identity, lines in self._lines.items():
+        for identity, lines in list(self._lines.items()):
+            del self._lines[identity]
+            if self._context[0] == "test":
                 self._test_lines.setdefault(self._numbers[identity], set()).update(lines)
-        # The callbacks use this same map.
-        self._lines.clear()
 
     def _finish_test(self) -> None:
         """Count the lines of the test that has just finished, and store them if it failed."""

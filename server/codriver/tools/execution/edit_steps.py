@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.editing import Outcome, RestoreResult
-    from codriver.testing.runs import TestFinished
+    from codriver.testing.runs import RunError, TestFinished
     from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
@@ -143,6 +143,8 @@ class LiveSteps:
         """Messages from tests that failed with these files."""
         self._running_at_end = ""
         """Id of the test that was interrupted, if one was."""
+        self._run_error: RunError | None = None
+        """The error that ended the test run before its time limit, if there was one."""
         self._loaded = anyio.Event()
         self._choice_made: Choice | None = None
         self._python_fields: dict[str, object] = {}
@@ -355,7 +357,7 @@ class LiveSteps:
                 answer_fields["kept"] = FAILED_BEFORE_MESSAGE if verdict.has_known_failures_only else NOT_KNOWN_MESSAGE
         elif verdict.unfinished and "reason" not in self.fields:
             answer_fields |= unfinished_edit_fields(
-                choice.functions, verdict.unfinished, self._limit_s, self._running_at_end
+                choice.functions, verdict.unfinished, self._limit_s, self._running_at_end, self._run_error
             )
         self.fields = {**answer_fields, **self.fields}
 
@@ -387,6 +389,7 @@ class LiveSteps:
             }
         report = job_report.report
         self._running_at_end = report.interruption.nodeid if report.interruption is not None else ""
+        self._run_error = None if job_report.limit_passed else report.error
         failed = find_failed_tests(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, find_unfinished_tests(report))
         if failed and self._restores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from codriver.errors import format_count
 from codriver.testing.executed_functions import without_parameters
@@ -10,7 +10,10 @@ from codriver.testing.executed_functions import without_parameters
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.testing.runs import TestReport
+    from codriver.testing.runs import RunError, TestReport
+
+RUN_AGAIN_HINT: Final = "Run the files in notFinished with run_tests."
+"""What a caller can do about unfinished tests."""
 
 
 def find_unfinished_tests(report: TestReport) -> tuple[str, ...]:
@@ -39,14 +42,18 @@ def interrupted_run_fields(limit_ms: int, where: str) -> dict[str, str]:
 
 
 def unfinished_edit_fields(
-    executing: frozenset[str], unfinished: Sequence[str], limit_s: float, running: str
+    executing: frozenset[str], unfinished: Sequence[str], limit_s: float, running: str, error: RunError | None = None
 ) -> dict[str, str]:
-    """Return the fields of an answer about an edit whose tests did not all finish in time. No finished test failed.
+    """Return the fields of an answer about an edit whose tests did not all finish. No finished test failed.
 
     `limit_s` is the time limit in seconds. `executing` are the test functions that executed the changed code, if they
-    are known. `running` is the test that was running at the end, or empty if none was.
+    are known. `running` is the test that was running at the end, or empty if none was. `error` is the error that ended
+    the run before its limit, if there was one.
     """
     tests = format_count(len(unfinished), "test has", "tests have")
+    if error is not None:
+        message = f"the edit is kept, but {tests} not finished: {error.message}"
+        return {"reason": "evaluation-failed", "message": message, "hint": error.hint or RUN_AGAIN_HINT}
     message = f"the edit is kept, but {tests} not finished within {limit_s:g} s"
     if running:
         message += f": {running} was running"
