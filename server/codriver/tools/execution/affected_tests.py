@@ -122,7 +122,9 @@ async def choose_tests(
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
-    found = await services.work.files.run(call.client, partial(_find_related_tests, graph, workspace, changed))
+    appeared = {result.change.path for result in changed if None in (result.change.before.data, result.change.after)}
+    find = partial(_find_related_tests, graph, workspace, paths, appeared)
+    found = await services.work.files.run(call.client, find)
     runs: list[TestsRun] = []
     words: list[str] = []
     of_python = [path for path in paths if path.suffix == PYTHON_SUFFIX]
@@ -196,16 +198,17 @@ class _RelatedTestFiles:
     """The created or deleted files that hide a module of the standard library, which any library may import."""
 
 
-def _find_related_tests(graph: ImportGraph, workspace: Path, results: Sequence[FileResult]) -> _RelatedTestFiles:
+def _find_related_tests(
+    graph: ImportGraph, workspace: Path, changed: Sequence[Path], appeared: Collection[Path] = ()
+) -> _RelatedTestFiles:
     """Find the test files that import changed files or are named after them.
 
-    Reads files, so it blocks.
+    `appeared` contains the files that were created or deleted. Reads files, so it blocks.
     """
     importing: list[Path] = []
     requires = False
-    changed = [result.change.path for result in results]
     python = [path for path in changed if path.suffix == PYTHON_SUFFIX]
-    hiding = tuple(result.change.path for result in results if _hides_standard_module(result))
+    hiding = tuple(path for path in python if path in appeared and _hides_standard_module(path))
     if python:
         files = list(walk_files(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
         importing = list(_importing_tests(graph.importers(python, files, workspace), files))
@@ -228,14 +231,11 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, results: Sequence[F
     return _RelatedTestFiles(tuple(importing), of_python, of_lisp, requires, hiding)
 
 
-def _hides_standard_module(result: FileResult) -> bool:
-    """Return whether a file was created or deleted that can be imported in place of a module of the standard library.
+def _hides_standard_module(path: Path) -> bool:
+    """Return whether a file can be imported in place of a module of the standard library.
 
     Reads a directory, so it blocks.
     """
-    path, change = result.change.path, result.change
-    if path.suffix != PYTHON_SUFFIX or (change.before.data is not None and change.after is not None):
-        return False
     module = path.parent if path.name == PACKAGE_FILE_NAME else path
     return module.stem in sys.stdlib_module_names and not (module.parent / PACKAGE_FILE_NAME).exists()
 
