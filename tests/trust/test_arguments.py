@@ -36,7 +36,8 @@ TEXTS = st.one_of(
             "x-1",
         ]
     ),
-    st.text(max_size=20),
+    # Hypothesis also draws strings from the sources, and a refusal repeats names that it does not know.
+    st.text(max_size=20).filter(lambda text: "Traceback" not in text),
 )
 PLAIN = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS)
 JSON = st.recursive(
@@ -106,7 +107,7 @@ def test_a_tool_answers_or_refuses_any_arguments(client, tool):
         if not content["ok"]:
             assert content["reason"] in BASE_REASONS
             assert content["hint"]
-            assert "Traceback" in json.dumps(given_arguments) or "Traceback" not in json.dumps(content)
+            assert "Traceback" not in json.dumps(content)
 
     is_answered()
 

@@ -80,7 +80,7 @@ def removes(created, preloaded=""):
 
 
 @pytest.mark.parametrize("created", HARMLESS.values(), ids=HARMLESS)
-def test_the_teardown_is_spared_after_harmless_objects(created):
+def test_the_teardown_is_skipped_after_harmless_objects(created):
     assert removes(created)
 
 

@@ -122,8 +122,9 @@ async def choose_tests(
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
-    appeared = {result.change.path for result in changed if None in (result.change.before.data, result.change.after)}
-    find = partial(_find_related_tests, graph, workspace, paths, appeared)
+    changes = [result.change for result in changed]
+    created_or_deleted = {change.path for change in changes if None in (change.before.data, change.after)}
+    find = partial(_find_related_tests, graph, workspace, paths, created_or_deleted)
     found = await services.work.files.run(call.client, find)
     runs: list[TestsRun] = []
     words: list[str] = []
@@ -199,16 +200,16 @@ class _RelatedTestFiles:
 
 
 def _find_related_tests(
-    graph: ImportGraph, workspace: Path, changed: Sequence[Path], appeared: Collection[Path] = ()
+    graph: ImportGraph, workspace: Path, changed: Sequence[Path], created_or_deleted: Collection[Path] = ()
 ) -> _RelatedTestFiles:
     """Find the test files that import changed files or are named after them.
 
-    `appeared` contains the files that were created or deleted. Reads files, so it blocks.
+    `created_or_deleted` contains those of the files that were not just edited. Reads files, so it blocks.
     """
     importing: list[Path] = []
     requires = False
     python = [path for path in changed if path.suffix == PYTHON_SUFFIX]
-    hiding = tuple(path for path in python if path in appeared and _hides_standard_module(path))
+    hiding = tuple(path for path in python if path in created_or_deleted and _hides_standard_module(path))
     if python:
         files = list(walk_files(workspace, (PYTHON_SUFFIX,), max_entries=MAX_SCANNED_ENTRIES))
         importing = list(_importing_tests(graph.importers(python, files, workspace), files))

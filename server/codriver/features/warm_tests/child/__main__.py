@@ -10,10 +10,11 @@ unsuitable, the process rewrites the plan and restarts without them.
 
 Standard input and output carry such literals, one per line. The first line of output is the state (see `Forker.state`).
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
-(the file for its output), `record` and `min_imported_s` (the arguments of `RunRecord`),
-`answer` (a file for the reason why it needs a plain process), `events` and `begun` (a file, and a string that it
-contains once a test has started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid",
-"status"}`, with an exit status as in `subprocess`. The process exits at the end of standard input.
+(the file for its output), `record` and `min_imported_s` (the arguments of `RunRecord`), `answer` (a file for the reason
+why it needs a plain process), `events` and `begun` (a file, and a string that it contains once a test has started).
+Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid", "status"}`, with an exit status as
+in `subprocess`. At the end of standard input, the process kills its children, removes the files of their runs, and
+exits.
 """
 
 from __future__ import annotations

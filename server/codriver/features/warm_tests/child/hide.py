@@ -6,7 +6,6 @@ import sys
 
 from .effects import MISSING_VALUE, withdraw_effect
 from .module_attributes import is_definition, namespace_of
-from .preload import PYTEST_PACKAGES
 from .process_state import file_stat
 from .references import find_references
 
@@ -27,16 +26,6 @@ Modules that have already imported the functions keep the original ones.
 """
 
 
-UNCHECKED_PACKAGES = PYTEST_PACKAGES | {"warnings"}
-"""Packages whose functions are not compared. pytest itself replaces those of `warnings`."""
-
-
-def checks_modules(name: str) -> bool:
-    """Return whether the modules that a module uses must have their original contents when the module is revealed."""
-    top = name.partition(".")[0]
-    return top not in sys.stdlib_module_names and top not in UNCHECKED_PACKAGES
-
-
 class PreloadedModules:
     """The preloaded modules, which are hidden until a run imports them."""
 
@@ -52,7 +41,7 @@ class PreloadedModules:
         self.loaded: dict[str, ModuleType] = {}
         """All modules that were loaded when the preloaded ones were hidden."""
         self.namespaces: dict[str, dict[str, Any]] = {}
-        """The contents of hidden modules that are compared: their functions, classes and constants by name."""
+        """The contents of each hidden module: its functions, classes and constants by name."""
         self.original_users: dict[tuple[str, str], set[str]] = {}
         """The hidden modules that refer to the original value of an attribute that another import replaces.
 
@@ -89,16 +78,12 @@ class PreloadedModules:
                 self.detached.add(name)
         self._forget_cached_attributes()
         self.loaded.update(sys.modules | self.hidden)
-        for name in self.hidden:
+        for name, module in self.hidden.items():
             imports = self.preloader.imports.record(name).imports
             self.requirements[name] = frozenset(imports) | {name.rpartition(".")[0]}
-        ahead = [name for name in self.hidden if checks_modules(name)]
-        while ahead:
-            name = ahead.pop()
-            if name in self.hidden and name not in self.namespaces:
-                contents = namespace_of(self.hidden[name]).items()
-                self.namespaces[name] = {key: value for key, value in contents if is_definition(key, value)}
-                ahead += self.requirements[name]
+            self.namespaces[name] = {
+                key: value for key, value in namespace_of(module).items() if is_definition(key, value)
+            }
         self._find_original_users()
         self.preloader.contents.clear()
         self.preloader.registries.discard_copies()

@@ -1,4 +1,4 @@
-"""Spare the process of a run the teardown of preloaded modules, which takes up to a fifth of a short run.
+"""Skip the teardown of preloaded modules when the process of a run exits. It takes up to a fifth of a short run.
 
 When Python exits, it deletes the contents of all modules in `sys.modules`. In a forked process, this copies most of the
 memory that the modules occupy. Preloaded modules are therefore removed from `sys.modules` first, unless an object may
@@ -85,7 +85,7 @@ class ModuleTeardown:
         self.collect()
         found = self.get_objects()
         kinds = set(map(type, found))
-        if not all(map(self.is_written_in_python, kinds)) or self.have_deletion_effect(found, kinds):
+        if any(map(self.may_be_native, kinds)) or self.have_deletion_effect(found, kinds):
             return
         for name, module in modules.items():
             if sys.modules.get(name) is module:
@@ -115,18 +115,18 @@ class ModuleTeardown:
             return False
         return name not in self.library_modules and name.partition(".")[0] not in sys.stdlib_module_names
 
-    def is_written_in_python(self, kind: type) -> bool:
-        """Return whether a type belongs to Python or is defined in a source file. Others may have any effect."""
+    def may_be_native(self, kind: type) -> bool:
+        """Return whether a native library may define a type. Deleting objects of such a type may have any effect."""
         if kind in self.python_types:
-            return True
+            return False
         name = class_module(kind)
         is_heap_type = bool(type.__dict__["__flags__"].__get__(kind) & IS_HEAP_TYPE)
         top = name.partition(".")[0]
         if top == "builtins":  # the default for native types of some libraries
-            return not is_heap_type
+            return is_heap_type
         file = getattr(sys.modules.get(name), "__file__", None)
         is_defined_in_source = is_heap_type and isinstance(file, str) and file.endswith(".py")
-        return is_defined_in_source or top in sys.stdlib_module_names or top in PROGRAM_PACKAGES
+        return not (is_defined_in_source or top in sys.stdlib_module_names or top in PROGRAM_PACKAGES)
 
 
 def class_module(kind: type) -> str:

@@ -12,10 +12,11 @@ import sys
 import time
 
 from .effects import repeat_effect, warning_action
-from .hide import PATCHABLE_MODULES, UNCHECKED_PACKAGES, checks_modules
+from .hide import PATCHABLE_MODULES
 from .import_record import current_environment, native_variables
 from .module_attributes import namespace_of
 from .module_search import ModuleSearch
+from .preload import PYTEST_PACKAGES
 from .process_state import file_stat, random_state
 from .references import refers_to_any
 from .rewriting_rules import RewritingRules, find_rewriting_hook
@@ -37,6 +38,8 @@ external: Any = sys.modules["_frozen_importlib_external"]
 
 CLOCK_MODULES = frozenset({"time", "datetime", "uuid"})
 """Modules in which freezegun and time-machine replace functions."""
+UNCHECKED_PACKAGES = PYTEST_PACKAGES | {"warnings"}
+"""Packages whose functions are not compared. pytest itself replaces those of `warnings`."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 """Environment variables that a run itself sets."""
 
@@ -72,7 +75,7 @@ class Revealer:
         self.random_state: Any = None
         """The state of Python's random number generator when `random` was revealed."""
         self.known_entries: dict[int, Any] = {}
-        """See `ModuleSearch`."""
+        """The entries of directories, which `ModuleSearch` keeps between imports."""
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
@@ -108,9 +111,9 @@ class Revealer:
         """Request a plain process if importing a module would have a different result than when it was preloaded."""
         hidden, ahead, closure = self.hidden.keys(), [name], {name}
         while ahead:
-            found_next = (self.preloaded.requirements[ahead.pop()] & hidden) - closure
-            closure |= found_next
-            ahead += found_next
+            new = (self.preloaded.requirements[ahead.pop()] & hidden) - closure
+            closure |= new
+            ahead += new
         records = {module_name: self.preloader.imports.record(module_name) for module_name in closure}
         hook, replaced = find_rewriting_hook(), self.replaced_modules()
         rules = RewritingRules(hook) if hook is not None else None
@@ -137,7 +140,9 @@ class Revealer:
         used = {other: module_name for module_name, record in records.items() for other in record.imports}
         used.update((module_name.rpartition(".")[0], module_name) for module_name in records if "." in module_name)
         used.update((module_name, module_name) for module_name in records if module_name in sys.modules)
-        known, is_checked = self.preloaded.loaded, checks_modules(name)
+        known = self.preloaded.loaded
+        top, standard = name.partition(".")[0], sys.stdlib_module_names
+        is_checked = top not in standard and top not in UNCHECKED_PACKAGES
 
         def request_plain(other: str, about: str) -> None:
             users = [module_name for module_name, record in records.items() if other in record.imports]

@@ -32,15 +32,15 @@ def compile_script(path: str) -> Any:
 
 
 class ScriptCache:
-    """The compiled scripts of runs, and the compiled programs that they load, until their files change.
+    """The compiled script of the last run, and the compiled programs that it loads, until one of the files changes.
 
     The warm process loads them before it forks, because compiling them takes a large part of a short run.
     """
 
     def __init__(self) -> None:
-        self.scripts: dict[str, tuple[Any, Any]] = {}
-        self.programs: dict[str, tuple[Any, Any]] = {}
-        """The code of scripts and of programs, with the state of the file, by its path."""
+        self.files: Any = None
+        """The paths of the script and of the programs, with the states of these files."""
+        self.loaded: tuple[Any, Any]
 
     def load(self, script: str, programs: str) -> tuple[Any, Any]:
         """Return the code of a script, and what its function `load_compiled` returns for a file of programs.
@@ -48,17 +48,13 @@ class ScriptCache:
         Raises:
             OSError: a file cannot be read.
         """
-        state = file_stat(script)
-        if self.scripts.get(script, (None,))[0] != state:
-            self.scripts[script] = state, compile_script(script)
-        code = self.scripts[script][1]
-        state = file_stat(programs)
-        if self.programs.get(programs, (None,))[0] != state:
+        files = [(path, file_stat(path)) for path in (script, programs)]
+        if files != self.files:
+            code = compile_script(script)
             namespace: dict[str, Any] = {"__name__": "", "__file__": script}
             exec(code, namespace)
-            self.programs.clear()
-            self.programs[programs] = state, namespace["load_compiled"](programs)
-        return code, self.programs[programs][1]
+            self.loaded, self.files = (code, namespace["load_compiled"](programs)), files
+        return self.loaded
 
 
 def create_main_namespace(
