@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
@@ -46,6 +47,7 @@ from codriver.setup.doctor_checks import (
     check_port_files,
     check_state,
     find_obstacle,
+    find_start_failure,
 )
 from codriver.skills import SkillLibrary, SkillSelection
 from codriver.systems.file_system import is_current_group, is_mine, is_open
@@ -94,7 +96,7 @@ def diagnose(
 
     `settings_model` defines the settings of the base and of features, and `of_features` contains the checks that
     features add. Nothing is changed and no program is started, except that the relay runs for a moment if there is a
-    server.
+    server, and the interpreter for agents' code if there is none.
     """
     workspace = launch.workspace
     checks = [
@@ -439,6 +441,9 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
             yield Check("REPLs", "note", f"{text}, because {why}", acceptance_records.accept_command(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
+        if found.path != sys.executable and (failure := find_start_failure(found.path)) is not None:
+            text = f"Python code cannot be evaluated, because {found.path} {failure}"
+            yield Check("REPLs", "wrong", text, 'create the environment again, or set python = "PATH" in codriver.toml')
 
 
 def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:

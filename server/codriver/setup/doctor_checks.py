@@ -450,6 +450,32 @@ def find_obstacle(launch: Launch, port_file: Path) -> str | None:
     return None if name == "codriver" else f"the server that answers through the relay is called {name}"
 
 
+def find_start_failure(python: str) -> str | None:
+    """Return how a Python interpreter fails when it starts, as in "exits with status 1: …", or None if it works.
+
+    No code of the current directory runs, but code in the interpreter's environment may run.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603  # an interpreter outside the checkout, or in an accepted environment
+            [python, "-I", "-c", ""],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=ANSWER_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"does not finish an empty program within {ANSWER_TIMEOUT_S:g} s"
+    except OSError as error:
+        return f"cannot be started: {error.strerror or error}"
+    if done.returncode == 0:
+        return None
+    last = done.stderr.strip().splitlines()[-1:]
+    return f"exits with status {done.returncode}" + "".join(f": {line[:300]}" for line in last)
+
+
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
     """Report a REPL that other machines may be able to reach, or whose connection crosses the network."""
     if not is_loopback(host):

@@ -126,6 +126,20 @@ def test_the_first_answer_status_and_doctor_report_a_broken_environment(tmp_path
     assert fault in " ".join(live.run("doctor", "-q").stdout.split())
 
 
+def test_doctor_reports_an_interpreter_that_fails_before_a_server_runs(tmp_path, workspace):
+    python = workspace / ".venv" / "bin" / "python"
+    empty(workspace)
+    with serving(tmp_path) as live:
+        assert live.run("trust").returncode == 0
+    python.write_text("#!/bin/sh\nexit 0\n")
+    assert "cannot be evaluated" not in live.run("doctor").stdout
+    python.write_text("#!/bin/sh\necho Fatal Python error: no encodings >&2\nexit 3\n")
+    done = live.run("doctor")
+    printed = " ".join(done.stdout.split())
+    assert f"because {python} exits with status 3: Fatal Python error: no encodings" in printed
+    assert done.returncode == 1
+
+
 def test_a_missing_environment_is_reported_once_per_workspace(tmp_path, workspace):
     (workspace / "pyproject.toml").touch()
     reported = "has no virtual environment"
