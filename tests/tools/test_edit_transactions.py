@@ -81,10 +81,10 @@ def as_before(client, core):
     return is_as_before
 
 
-def edit(client, core, *edits, **arguments):
+def edit(client, core, *edits, detail=False, **arguments):
     path = f"src/shop/{core.name}"
     return client.call(
-        "edit_files", edits=[{"filePath": path, **item} for item in edits], detail=False, load=True, **arguments
+        "edit_files", edits=[{"filePath": path, **item} for item in edits], detail=detail, load=True, **arguments
     )
 
 
@@ -110,8 +110,9 @@ def test_failing_tests_restore_files_and_definitions(live, client, core, as_befo
 @pytest.mark.parametrize("broken", ["(strr 1)", "(extend-protocol Sized INTEGER (size [n] n)) (throw (ex-info 1 {}))"])
 def test_a_failed_load_restores_definitions_but_keeps_the_edited_file(live, client, core, as_before, broken):
     code = broken.replace("INTEGER", INTEGER[live.kind])
-    answer = edit(client, core, DEARER, MORE, {"type": "append", "code": code}, onFailure="restore")
+    answer = edit(client, core, DEARER, MORE, {"type": "append", "code": code}, onFailure="restore", detail=True)
     assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "evaluation-failed", False), answer
+    assert answer["hint"].startswith("see error. Other effects of the code that ran remain")
     assert as_before(text=None)
     assert code in core.read_text()
     refused = client.call("evaluate_code", code="(shop.core/size 1)")

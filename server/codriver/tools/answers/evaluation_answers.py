@@ -70,6 +70,7 @@ MAX_SOURCE_LINES: Final = 10
 """Maximum number of lines in a function that an answer about an error displays in full."""
 SOURCE_CONTEXT_LINES: Final = 2
 """Number of lines displayed before and after the statement in a longer function."""
+PARTLY_EVALUATED_HINT: Final = "see error and stderr. The forms before the failing one have taken effect"
 MORE_IMAGES_HINT = "get_evaluation with part image-{number} returns it"
 """Hint about how to get more of an evaluation's images."""
 
@@ -350,7 +351,7 @@ def _failure_reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
         return "syntax-error", f"nothing was evaluated: {advice}"
     if failure is not None and failure.phase in READING_PHASES and (reads_all_first or failure.form == 1):
         return "evaluation-failed", "nothing was evaluated. Correct the code and call again"
-    return "evaluation-failed", "see error and stderr. The forms before the failing one have taken effect"
+    return "evaluation-failed", PARTLY_EVALUATED_HINT
 
 
 async def collect_notes(answer: AnswerInProgress) -> list[str]:

@@ -21,6 +21,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.queries import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import newest_change_ms
+from codriver.tools.answers.evaluation_answers import PARTLY_EVALUATED_HINT
 from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import (
@@ -93,6 +94,7 @@ FAILED_BEFORE_MESSAGE: Final = "the edit is kept: the failing tests had already 
 NOT_TESTED_MESSAGE: Final = "the edit is kept, but not tested"
 NOT_KNOWN_MESSAGE: Final = "the edit is kept: no failed test is known to have passed before the edit"
 LOAD_FAILED_MESSAGE: Final = "the edit is kept although its load failed, and the REPL has the previous definitions"
+PARTLY_RESTORED_HINT: Final = "see error. Other effects of the code that ran remain, such as modified objects and files"
 RESTORED_TEMPLATE: Final = "{all} as before. Other effects of the load and the tests are not undone"
 NOT_RESTORED_TEMPLATE: Final = "{all} as before, but definitions were not restored: {why}"
 
@@ -610,6 +612,8 @@ class LiveSteps:
         left, why = await self._end_undo_records(commit=is_loaded)
         if self._undo_id and not is_loaded:
             self.fields["kept"] = f"{LOAD_FAILED_MESSAGE}{f', except that {why}' if why else ''}"
+            if self.fields.get("hint") == PARTLY_EVALUATED_HINT and not why:
+                self.fields["hint"] = PARTLY_RESTORED_HINT
             self.fields |= {"leftAsNewer": list(left)} if left else {}
 
     async def put_back(self) -> tuple[Sequence[str], str]:
