@@ -41,6 +41,8 @@ TABLES = (
     "branches",
     "ventures",
     "departments",
+    "crafts",
+    "guilds",
     "dependents",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"

@@ -333,6 +333,88 @@ class State(enum.Enum):
     SENT = 'sent'
 FINAL = frozenset({State.SENT})
 """
+SHADES = """\
+import enum, functools, types
+from collections import ChainMap, Counter, UserList
+from decimal import Decimal
+class Shade(enum.Enum):
+    RED = 'red'
+    @classmethod
+    def _missing_(cls, value):
+        return cls.RED
+FOUND = Shade('green')
+class Meta(type):
+    def __call__(cls, number):
+        return cls.factor * number
+class Base(metaclass=Meta):
+    factor = 1
+class Double(Base):
+    factor = 2
+MADE = {kind.__name__: kind(3) for kind in Base.__subclasses__()}
+class Cutter:
+    share = 3
+    def __init__(self, other=None):
+        self.other = other
+    def cut(self, size):
+        return size - self.share
+    twice = functools.partialmethod(cut, 10)
+    @functools.singledispatchmethod
+    def join(self, thing):
+        return 'thing'
+    @join.register
+    def _(self, thing: int):
+        return 'number'
+class Stage(Cutter):
+    def cut(self, size):
+        return size * 2
+CUTTERS = [Cutter(), Cutter(Stage())]
+CUTS = [cutter.twice() for cutter in CUTTERS], [cutter.other.cut(1) for cutter in CUTTERS[1:]]
+def chain(*stages):
+    return functools.reduce(lambda done, stage: lambda size: stage.cut(done(size)), stages, lambda size: size)
+CHAINED = chain(Cutter(), Stage())(9)
+class Box(list):
+    def __repr__(self):
+        return 'box'
+JOINED = Box(CUTTERS)[0].join(1), [cutter.join(2) for cutter in types.MappingProxyType({'a': CUTTERS[0]}).values()]
+DEFAULTS = {'size': 1}
+SETTINGS = ChainMap({}, DEFAULTS)
+SIZES = dict(SETTINGS)
+class Vector(UserList):
+    def __getattr__(self, name):
+        return self['xy'.index(name)]
+Y = Vector([1, 2]).y
+class Meter:
+    def __init__(self, function):
+        self.function = function
+    def __call__(self, value):
+        return self.function(value)
+@Meter
+def group(age):
+    return 'old' if age > 30 else 'young'
+GROUPS = dict(Counter(map(group, (20, 40))))
+PLACES = Decimal('0.01')
+PRICE = Decimal(1).quantize(PLACES)
+BEST = functools.partial(CUTTERS[0].cut, 5)
+HELP = {}
+def command(function):
+    HELP[function.__name__] = function.__doc__
+    return function
+@command
+def go():
+    'Go on.'
+class Named:
+    def __init_subclass__(cls):
+        cls.title = cls.__name__
+class Field:
+    def __set_name__(self, owner, name):
+        owner.fields = (*getattr(owner, 'fields', ()), name)
+class Form(Named):
+    first = Field()
+"""
+SHADES_PROBES = (
+    "m.FOUND, m.MADE, str(m.CUTS), m.CHAINED, m.JOINED, m.SIZES, m.Y, m.GROUPS, str(m.PRICE), m.BEST(), m.HELP, m.Form.fields, m.Form.title",
+)
+
 ALL = [
     Edit("a default of a decorator that fills an imported defaultdict", CONNECTED, "RANK = 1", "RANK = 2", "[(rank, f.__name__) for rank, f in m.HANDLERS['a']], m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
     Edit("a factory of an imported defaultdict", CONNECTED, "defaultdict(list)", "defaultdict(list, b=[])", "sorted(m.HANDLERS), m.HANDLERS is n.HANDLERS", {"n": SIGNALS}, edited="n"),
@@ -397,4 +479,21 @@ ALL = [
     Edit("how a counted instance is checked", COUNTED_ITEMS, "        setattr(item, self.name, value)", "        setattr(item, self.name, value + '')", COUNTED_PROBES),
     Edit("a value of a member in a set", STATES, "'sent'", "'shipped'", "[state.value for state in m.FINAL], m.FINAL == {m.State('shipped')}"),
     Edit("a star import that becomes a list of names", "from pack import *\n", "from pack.names import *", "from pack.names import limit", "m.limit", {"pack.__init__": "from pack.names import *\n__all__ = ['limit']\n", "pack.names": "limit = 3\nother = 4\n"}, edited="pack.__init__"),
+    *(Edit(name, SHADES, old, new, SHADES_PROBES) for name, old, new in (
+        ("a member more, by whose value a name is looked up", "RED = 'red'\n", "RED = 'red'\n    GREEN = 'green'\n"),
+        ("a call of a metaclass, in a loop over subclasses", "cls.factor * number", "cls.factor + number"),
+        ("an attribute of one of the subclasses in a loop", "factor = 2", "factor = 5"),
+        ("a subclass more in a loop", "MADE = {", "class Triple(Base):\n    factor = 3\nMADE = {"),
+        ("a method that a partial method calls", "return size - self.share", "return size - self.share - 1"),
+        ("an attribute that a partial method reads", "share = 3", "share = 4"),
+        ("a method of an attribute of an element", "return size * 2", "return size * 3"),
+        ("a registered method of an element", "'number'", "'a number'"),
+        ("a value in a dictionary that a chain of dictionaries contains", "{'size': 1}", "{'size': 2, 'color': 'red'}"),
+        ("a method for missing attributes", "return self['xy'.index(name)]", "return self['xy'.index(name)] * 10"),
+        ("a function in a callable object that is passed to another", "age > 30", "age > 10"),
+        ("the call of an object that is passed to another", "return self.function(value)", "return self.function(value).upper()"),
+        ("a number of digits", "'0.01'", "'0.001'"),
+        ("a docstring that a decorator reads", "'Go on.'", "'Go on now.'"),
+        ("a descriptor more in a class with a hook", "first = Field()\n", "first = Field()\n    last = Field()\n"),
+    )),
 ]  # fmt: skip

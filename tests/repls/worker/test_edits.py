@@ -14,6 +14,7 @@ import edits_of_branches
 import edits_of_classes
 import edits_of_combinations
 import edits_of_commits
+import edits_of_crafts
 import edits_of_departments
 import edits_of_features
 import edits_of_frameworks
@@ -67,6 +68,7 @@ TABLES = {
     "objects": edits_of_objects.ALL[::EVERY],
     "reviews": edits_of_reviews.ALL[:: 2 * EVERY],
     "commits": edits_of_commits.ALL[::EVERY],
+    "crafts": edits_of_crafts.ALL[:: 2 * EVERY],
     "departments": edits_of_departments.ALL[:: 2 * EVERY],
     "sites": edits_of_sites.ALL[::EVERY],
     "systems": edits_of_systems.ALL[::EVERY],

@@ -11,7 +11,7 @@ from codriver.repls.worker.python.statements import SourceText
 
 FILE = "/shop.py"
 SOURCE = b"""\
-import os
+import contextvars, enum, functools, os
 RATE = 2
 PRICES = {"tea": 3}
 HANDLERS = []
@@ -30,6 +30,26 @@ class Cart:
         self.names = list(names)
     def total(self):
         return sum(map(price, self.names))
+class Size(enum.Enum):
+    SMALL = 1
+    def label(self):
+        return self.name
+class Discount:
+    def cut(self, share):
+        return share * RATE
+    half = functools.partialmethod(cut, 0.5)
+class Gift(Discount):
+    def cut(self, share):
+        return PRICES
+OFFERS = [Discount(), Gift()]
+def chain(*offers):
+    return functools.reduce(lambda done, offer: lambda share: offer.cut(done(share)), offers, lambda share: share)
+ALL = chain(*OFFERS)
+class Counter:
+    def __init__(self, offer):
+        self.offer = offer
+COUNTERS = [Counter(Gift())]
+LEVEL = contextvars.ContextVar("level", default=1)
 """
 
 
@@ -62,6 +82,12 @@ def effects_of(shop, statement):
         ("A = Cart('tea').total()", {"Cart", "Cart.__init__()", "Cart.total()", "price()", "PRICES", "RATE"}),
         ("A = Cart.limit", {"Cart.limit"}),
         ("A = fib(9)", {"fib", "fib()"}),
+        ("A = Size(1)", {"Size.="}),
+        ("A = OFFERS[0].half()", {"Discount.half", "Discount.cut()", "RATE"}),
+        ("A = {kind.__name__: kind().cut(1) for kind in Discount.__subclasses__()}", {"Gift.cut()", "PRICES"}),
+        ("A = ALL(2)", {"Discount.cut()", "Gift.cut()", "RATE", "PRICES"}),
+        ("A = [counter.offer.cut(1) for counter in COUNTERS]", {"Gift.cut()", "PRICES"}),
+        ("A = LEVEL.get()", {"LEVEL"}),
     ],
 )
 def test_names_read_by_called_functions_count_as_read_by_the_statement(shop, statement, reads):

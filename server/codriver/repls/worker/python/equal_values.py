@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import inspect
@@ -37,8 +38,11 @@ CACHE_ATTRIBUTES = {
     )
 }
 """Attributes in which a library's objects cache what they have computed. Source: Django 5.2."""
-DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
+DECLARATION_MODULES = ("typing", "pydantic.type_adapter", "msgspec.json", "msgspec.msgpack")
 """Modules whose objects do not change after creation, except that libraries cache results in them."""
+
+EQUAL_BUT_DIFFERENT_MODULES = ("datetime", "decimal")
+"""Modules with values that are equal although they differ in their digits or time zones, such as 1.0 and 1.00."""
 
 MAX_SEARCHED_OBJECTS = 2_000
 """Maximum number of objects that are searched for a value that they may contain."""
@@ -111,6 +115,8 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
                 for a, b in zip(first, other)
             )
         )
+    if kind is collections.deque:
+        return first.maxlen == other.maxlen and is_alike(list(first), list(other), depth + 1, has_cached=has_cached)
     if kind in (set, frozenset):
         if {*map(id, first)} == {*map(id, other)}:
             return True
@@ -127,7 +133,11 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
         return is_alike(first.__func__, other.__func__, depth + 1, has_cached=has_cached)
     if kind is functools.partial:
         (function, *given), (other_function, *others) = _flatten_partial(first), _flatten_partial(other)
-        return function is other_function and is_alike(given, others, depth + 1, has_cached=has_cached)
+        return (function is other_function or _is_same_method(function, other_function)) and is_alike(
+            given, others, depth + 1, has_cached=has_cached
+        )
+    if kind is types.MethodType:
+        return _is_same_method(first, other)
     if kind is types.GeneratorType:
         return _are_equal_unstarted(first, other, depth)
     if is_class(first) or kind is types.ModuleType:
@@ -139,6 +149,8 @@ def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False
             dict(first), dict(other), depth + 1, has_cached=has_cached
         )
     if is_immutable_kind(kind):
+        if kind.__module__ in EQUAL_BUT_DIFFERENT_MODULES and repr(first) != repr(other):
+            return False
         try:
             return bool(first == other)
         except Exception:  # the comparison is not defined
@@ -170,6 +182,15 @@ def find_slots(kind: Any) -> list[tuple[str, Any]]:
         for name, slot in space_of(base).items()
         if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__")
     ]
+
+
+def _is_same_method(first: Any, other: Any) -> bool:
+    """Return whether two values are the same method of the same object."""
+    return (
+        type(first) is type(other) is types.MethodType
+        and first.__func__ is other.__func__
+        and first.__self__ is other.__self__
+    )
 
 
 def _flatten_partial(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

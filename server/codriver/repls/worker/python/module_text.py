@@ -180,7 +180,8 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
         return None
     first, last = min(start for start, _ in columns), max(end for _, end in columns)
     found = [lambda_ for lambda_ in lambdas if lambda_.body.col_offset <= first and last <= lambda_.body.end_col_offset]
-    return found[0] if len(found) == 1 else None
+    # The code of an outer lambda includes the columns of the whole inner one.
+    return max(found, key=lambda lambda_: lambda_.body.col_offset, default=None)
 
 
 class Outline:

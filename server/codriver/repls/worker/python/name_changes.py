@@ -5,6 +5,9 @@ A name has changed if it is bound to a different object, or if its object was re
 
 from __future__ import annotations
 
+import collections
+import functools
+import gc
 import sys
 import types
 
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
 
     Spaces = Dict[str, Dict[str, Any]]
 
+BUILT_IN_COLLECTIONS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
+LIBRARY_COLLECTIONS = (collections.ChainMap, collections.UserDict, collections.UserList)
+"""Types of collections that store other collections as attributes."""
+MAX_SEARCHED_PARTS = 100
+"""Maximum number of parts of a collection that are searched for changed objects."""
 METHOD_TYPES = (types.FunctionType, staticmethod, classmethod, property)
 """Types of methods in a class."""
 CONTENT_COMPARED_TYPES = (list, tuple, dict, set, frozenset)
@@ -221,7 +229,24 @@ class NameChanges:
             return not (is_plain_value(now) and type(now) is type(old) and repr(now) == repr(old))
         if rest and is_class(now):
             return self._has_attribute_changed(now, rest)
-        return id(now) in self.refilled
+        return id(now) in self.refilled or self._contains_refilled(now)
+
+    def _contains_refilled(self, value: Any) -> bool:
+        """Return whether a collection contains an object whose contents have changed, directly or in a nested one."""
+        level, seen = [value], {id(value)}
+        while level and self.refilled:
+            collection = level.pop()
+            if type(collection) in BUILT_IN_COLLECTIONS:
+                parts = gc.get_referents(collection)
+            elif type(collection) in LIBRARY_COLLECTIONS:
+                parts = list(attribute_dict(collection).values())
+            else:
+                continue
+            if any(id(part) in self.refilled for part in parts):
+                return True
+            level += [part for part in parts if id(part) not in seen][:MAX_SEARCHED_PARTS]
+            seen.update(map(id, parts))
+        return False
 
     def _data_names(self, module: str) -> set[str]:
         """Return the names in a module that refer to data now or did before, rather than to code."""
@@ -307,11 +332,18 @@ class NameChanges:
                     return True
                 is_generated = now.__code__.co_filename != old.__code__.co_filename
                 return is_generated or not is_alike(now.__dict__, old.__dict__)  # which decorators have set
-            if id(now) in self.refilled:
+            if id(now) in self.refilled or self._has_registered_function_changed(now):
                 return True
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
         return False
+
+    def _has_registered_function_changed(self, value: object) -> bool:
+        """Return whether a function that is registered with a `singledispatchmethod` has new code."""
+        if type(value) is not functools.singledispatchmethod:
+            return False
+        registered = value.dispatcher.registry.values()
+        return any((each.__module__, f"{each.__qualname__}()") in self.codes for each in registered)
 
     def _has_member_changed(self, kind: Any, name: str, attribute: str) -> bool:
         """Return whether an attribute of an enumeration's member has changed in place, or any if `attribute` is "".

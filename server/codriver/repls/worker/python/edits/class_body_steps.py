@@ -7,8 +7,8 @@ import sys
 import types
 
 from ...basics.definition_access import ABSENT, qualified_name, space_of
-from ..class_renewal import is_plain_class
 from ..statements import CLASS, FUNCTION
+from .open_classes import overrides_setattr
 from .statement_syntax import decorators
 
 TYPE_CHECKING = False
@@ -98,7 +98,7 @@ class ClassBodySteps:
             for name in _changed_bindings(space, before):
                 setattr(kind, name, space[name])
                 name_it = getattr(type(space[name]), "__set_name__", None)
-                if name_it is not None and is_plain_class(kind):
+                if name_it is not None and not overrides_setattr(type(kind)):
                     name_it(space[name], kind, name)
             return ABSENT
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+
 from ...basics.definition_access import defining_module_name, order_of, qualified_name, space_of
-from ..class_renewal import is_plain_class
+from ..class_renewal import classes_with_hooks, is_plain_class
 from ..statements import FUNCTION_NODES, assigned_names
 from .statement_syntax import called_name
 
@@ -23,6 +25,11 @@ METHOD_READING_CLASSES = frozenset({("flask.views", "MethodView")})
 """The module and name of classes that read the names of the methods when a subclass is created.
 
 Source: `MethodView` in Flask's documentation.
+"""
+CONSTANT_IGNORING_LIBRARIES = frozenset({"abc", "builtins", "django", "sqlalchemy"})
+"""Packages whose metaclasses and hooks read only columns, fields and names with double underscores from a class body.
+
+Source: the documentation of SQLAlchemy's declarative mapping and of Django's models and forms.
 """
 LATE_SPECIAL_METHODS = frozenset(
     f"__{prefix}{word}__"
@@ -54,7 +61,23 @@ def accepts_method(kind: Any, node: Any) -> bool:
 def accepts_attributes(kind: Any, node: Any, names: list[str]) -> bool:
     """Return whether setting attributes on an existing class has the same effect as assigning them in its body."""
     is_new = getattr(node, "value", None) is not None and not any(name in space_of(kind) for name in names)
-    return is_plain_class(kind) or (is_new and type(kind) is not type and _overrides_setattr(type(kind)))
+    if is_plain_class(kind) or (is_new and type(kind) is not type and overrides_setattr(type(kind))):
+        return True
+    value = getattr(node, "value", None) if isinstance(node, ast.Assign) else None
+    old = [space_of(kind).get(name) for name in names]
+    return isinstance(value, ast.Constant) and all(map(_is_constant, old)) and _ignores_constants(kind)
+
+
+def _is_constant(value: object) -> bool:
+    return value is None or type(value) in (bool, int, float, complex, str, bytes)
+
+
+def _ignores_constants(kind: Any) -> bool:
+    """Return whether only libraries that ignore the constants in the body of a class have created it."""
+    if any(name in space_of(kind) for name in ("__dataclass_fields__", "__attrs_attrs__", "_fields")):
+        return False
+    creators = {str(defining_module_name(creator)) for creator in (type(kind), *classes_with_hooks(kind))}
+    return {creator.partition(".")[0] for creator in creators} <= CONSTANT_IGNORING_LIBRARIES
 
 
 def can_be_set_later(kind: Any, names: list[str]) -> bool:
@@ -68,7 +91,8 @@ def _is_dunder_of_class(kind: Any, name: str) -> bool:
     return name[:2] == name[-2:] == "__" and not is_operator
 
 
-def _overrides_setattr(kind: type) -> bool:
+def overrides_setattr(kind: type) -> bool:
+    """Return whether setting an attribute of a class with this metaclass runs code of the metaclass."""
     return any(
         "__setattr__" in space_of(base) for base in type.__dict__["__mro__"].__get__(kind) if base not in (type, object)
     )

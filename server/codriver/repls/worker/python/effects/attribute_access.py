@@ -55,6 +55,9 @@ class AttributeAccess:
             attributes = attribute_dict(live).get(name, UNKNOWN_OBJECT)
             return Value(owner.roots, attributes, bound=None if self.workspace.has_function(attributes) else owner)
         if owner.inner is not None:
+            function, outer = owner.inner
+            if name == "__doc__" and outer.names is None:
+                self.found.reads.add((outer.home, f"{function.name}.__doc__"))
             return Value()
         attributes = attribute_dict(live).get(name, UNKNOWN_OBJECT) if live is not UNKNOWN_OBJECT else UNKNOWN_OBJECT
         found = unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN_OBJECT
@@ -84,6 +87,9 @@ class AttributeAccess:
         if type(found) is functools.singledispatchmethod:
             self.read(owner.kind, name)
             return Value(live=found.dispatcher, bound=owner)
+        if type(found) is functools.partialmethod:
+            self.read(owner.kind, name)
+            return Value(live=found, bound=owner)
         if found is not UNKNOWN_OBJECT and is_class(owner.kind):
             self.read(owner.kind, name)
             getter = unbound_attribute(type(found), "__get__")
@@ -92,7 +98,12 @@ class AttributeAccess:
             is_shadowed = owner.live is UNKNOWN_OBJECT and (owner.attributes is None or name in owner.attributes)
             if is_class(found) and not is_shadowed:  # such as `kind = int`, which is called as `self.kind()`
                 return Value(roots_of(found) | owner.roots, found)
-        if owner.kind is None or is_enum(owner.kind):
+        if found is UNKNOWN_OBJECT and attributes is UNKNOWN_OBJECT and owner.kind is not None:
+            getter = unbound_attribute(owner.kind, "__getattr__")
+            if self.workspace.has_function(getter):
+                return self.runs.run(getter, [owner, Value(live=name)], node)
+        is_missing = found is UNKNOWN_OBJECT and owner.live is not UNKNOWN_OBJECT
+        if owner.kind is None or is_enum(owner.kind) or (is_missing and not self.workspace.has_class(owner.kind)):
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
 

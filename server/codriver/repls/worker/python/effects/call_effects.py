@@ -8,6 +8,7 @@ import itertools
 import types
 
 from ...basics.definition_access import defining_module_name, is_class
+from ..enum_members import is_enum
 from ..stored_attributes import attribute_dict, instance_dict_of, module_dict
 from .abstract_values import MAX_NAMED, NO_ROOTS, Value, either, has_roots, roots_of
 from .analyzed_call import AnalyzedCall
@@ -110,6 +111,8 @@ class CallEffects:
             self._run_class_hooks(call)
         if is_pure_callable(kind):
             return self.library_calls.call_pure(kind, call)
+        if is_enum(kind):
+            self.found.read_class(kind, "=")  # the call looks up a member by its value
         return self.constructors.create(kind, call)
 
     def _run_class_hooks(self, call: AnalyzedCall) -> None:
@@ -122,11 +125,13 @@ class CallEffects:
                 self.runs.run(hook, [Value(kind=type(base))], call.node, call.named)
 
     def _unwrap(self, call: AnalyzedCall) -> AnalyzedCall:
-        """Return the call of the function within a partial object or bound method."""
+        """Return the call of the function within a partial object, a partial method or a bound method."""
         live, given, named = call.function.live, call.given, call.named
-        while type(live) is functools.partial:
+        while type(live) in (functools.partial, functools.partialmethod):
             given = [*(Value(roots_of(argument), argument) for argument in live.args), *given]
             named = {**{name: Value(roots_of(value), value) for name, value in live.keywords.items()}, **named}
+            if type(live) is functools.partialmethod and call.function.bound is not None:
+                given = [call.function.bound, *given]
             live = live.func
         if type(live) is types.MethodType and self.workspace.has_function(live.__func__):
             given = [Value(roots_of(live.__self__), live.__self__), *given]

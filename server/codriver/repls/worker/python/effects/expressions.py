@@ -159,7 +159,7 @@ class Expressions:
             return self.runs.run(subscripted, [owner, key], node)
         if is_generic_class(live):
             return Value(owner.roots, live)
-        if type(live) not in (dict, list, tuple) or not live:
+        if not _has_plain_items(live) or not live:
             return Value(owner.roots)
         if isinstance(node.slice, ast.Slice):
             return Value(owner.roots, kind=type(live), items=tuple(iterated_values(self.found, owner)))
@@ -169,7 +169,7 @@ class Expressions:
             except LookupError:
                 return Value(owner.roots)
             return Value(owner.roots | roots_of(item), item)
-        items = list(live.values() if type(live) is dict else live)[:MAX_ITEMS]
+        items = list(live.values() if issubclass(type(live), dict) else live)[:MAX_ITEMS]
         made = Value(owner.roots)
         if items and len(items) <= MAX_NAMED and all(map(self.workspace.can_follow, items)):
             made.options = tuple(items)
@@ -256,3 +256,15 @@ class Expressions:
             return Value(live=left.live + right.live)
         kind = left.kind if left.kind is not None and is_immutable_kind(left.kind) else right.kind
         return Value(kind=kind if left.kind is right.kind or left.kind is None else left.kind)
+
+
+def _has_plain_items(live: Any) -> bool:
+    """Return whether a value is a dictionary, list or tuple whose class does not change how items are looked up."""
+    return any(
+        issubclass(type(live), kind)
+        and all(unbound_attribute(type(live), name) is space_of(kind)[name] for name in ("__getitem__", "__iter__"))
+        and unbound_attribute(type(live), "__len__") is space_of(kind)["__len__"]
+        and all(unbound_attribute(type(live), name) is UNKNOWN_OBJECT for name in ("__bool__", "__missing__"))
+        and (kind is not dict or unbound_attribute(type(live), "values") is dict.values)
+        for kind in (dict, list, tuple)
+    )

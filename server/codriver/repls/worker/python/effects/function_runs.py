@@ -38,12 +38,13 @@ MAX_CALL_DEPTH = 12
 class FunctionRuns:
     """Visits the bodies of functions that are called.
 
-    `stack` contains the ids of the syntax nodes of the functions whose bodies are being visited.
+    `stack` contains the functions whose bodies are being visited: the id of the syntax node, and one that distinguishes
+    functions with the same node.
     """
 
     def __init__(self, found: Effects, workspace: WorkspaceCode, bodies: Bodies) -> None:
         self.found, self.workspace, self._bodies = found, workspace, bodies
-        self.stack: tuple[int, ...] = ()
+        self.stack: tuple[tuple[int, int], ...] = ()
 
     def run(
         self,
@@ -63,7 +64,8 @@ class FunctionRuns:
             name: cell_value(cell) for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ())
         }
         outer = Scope(function.__globals__, closure)
-        return self.run_node(source, outer, given, named or {}, node, defaults_of(function))
+        key = id(function) if function.__closure__ else 0
+        return self.run_node(source, outer, given, named or {}, node, defaults_of(function), key)
 
     def run_node(
         self,
@@ -73,12 +75,15 @@ class FunctionRuns:
         named: dict[Any, Value],
         node: ast.AST | None,
         defaults: dict[str, Any] | None = None,
+        closure_id: int | None = None,
     ) -> Value:
         """Visit the body of a function given by its syntax node `inner`, and return the value of the call.
 
-        `outer` is the scope that contains the function.
+        `outer` is the scope that contains the function. Several functions may have the same node, but different
+        variables in their closures. `closure_id` distinguishes them, by default according to `outer`.
         """
-        if id(inner) in self.stack:
+        call = id(inner), id(outer) if closure_id is None else closure_id
+        if call in self.stack:
             made = Value()
             made.is_recursive = True
             return made
@@ -110,7 +115,7 @@ class FunctionRuns:
             names[arguments.kwarg.arg] = Value()
         scope = Scope(outer.space, names)
         scope.function = inner
-        before, self.stack = self.stack, (*self.stack, id(inner))
+        before, self.stack = self.stack, (*self.stack, call)
         try:
             if isinstance(inner, ast.Lambda):
                 return self._bodies.value(inner.body, scope)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import types
 
 from ...basics.definition_access import is_class
-from .abstract_values import MAX_NAMED, Value
+from ..stored_attributes import attribute_dict, instance_dict_of
+from .abstract_values import MAX_NAMED, Value, roots_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_ITEMS, MAX_KINDS = 200, 4
 """Maximum number of items that are checked in an existing collection, and of their types that are followed."""
+MAX_OBJECTS = 4
+"""Maximum number of objects of the same type that are followed one by one."""
 FOLLOWED_ELEMENT_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """Types of collection elements that are followed one by one."""
 CALLING_BUILTINS = frozenset({"filter", "map", "max", "min", "sorted"})
@@ -42,25 +46,48 @@ def iterated_values(found: Effects, iterated: Value) -> list[Value]:
 
 
 def element_values(items: list[Any], roots: Roots) -> list[Value]:
-    """Return a value for each type of existing element, and one for each class and function among them."""
-    kinds: dict[type, Value] = {}
+    """Return a value for each type of existing element, and one for each class and function among them.
+
+    If there are few objects of a type, and their attributes may be called, there is a value for each of them.
+    """
+    kinds: dict[type, list[Any]] = {}
     named = [item for item in items if is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES]
     for item in items:
         if not (is_class(item) or type(item) in FOLLOWED_ELEMENT_TYPES):
-            kinds.setdefault(type(item), Value(roots, kind=type(item)))
-    return [*[Value(roots, item) for item in named[:MAX_NAMED]], *list(kinds.values())[:MAX_KINDS]]
+            kinds.setdefault(type(item), []).append(item)
+    values = [Value(roots, item) for item in named[:MAX_NAMED]]
+    for kind, found in list(kinds.items())[:MAX_KINDS]:
+        if len(found) <= MAX_OBJECTS and any(map(_has_callable_attribute, found)):
+            values += [Value(roots | roots_of(item), item) for item in found]
+        else:
+            values.append(Value(roots, kind=kind))
+    return values
 
 
-def dict_view_values(owner: Value, name: str) -> tuple[Value, ...]:
+def _has_callable_attribute(value: object) -> bool:
+    """Return whether an attribute of an object is a class, a function or an object with attributes of its own."""
+    return any(
+        is_class(attribute) or type(attribute) in FOLLOWED_ELEMENT_TYPES[:-1] or instance_dict_of(attribute) is not None
+        for attribute in attribute_dict(value).values()
+    )
+
+
+def plain_dict(value: Any) -> dict[Any, Any] | None:
+    """Return a dictionary, or the one that a read-only view shows, and None for any other value."""
+    if type(value) is types.MappingProxyType:
+        (value,) = gc.get_referents(value)
+    return value if type(value) is dict else None
+
+
+def dict_view_values(live: dict[Any, Any], roots: Roots, name: str) -> tuple[Value, ...]:
     """Return the values that iterating over the keys, values or items of an existing dictionary yields."""
-    live: dict[Any, Any] = owner.live
-    keys = element_values(list(live)[:MAX_ITEMS], owner.roots)
+    keys = element_values(list(live)[:MAX_ITEMS], roots)
     if name == "keys":
         return tuple(keys)
-    values = element_values(list(live.values())[:MAX_ITEMS], owner.roots)
+    values = element_values(list(live.values())[:MAX_ITEMS], roots)
     if name == "values":
         return tuple(values)
-    return tuple(Value(owner.roots, kind=tuple, items=(key, value)) for value in values for key in keys[:1])
+    return tuple(Value(roots, kind=tuple, items=(key, value)) for value in values for key in keys[:1])
 
 
 def arguments_passed_to(found: Effects, name: str, function: Value, every: list[Value]) -> list[Value]:

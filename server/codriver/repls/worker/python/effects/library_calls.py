@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import functools
 import importlib.util
 import operator
 import sys
@@ -24,6 +25,7 @@ from .iterated_values import (
     element_values,
     items_returned_by,
     iterated_values,
+    plain_dict,
 )
 from .pure_calls import (
     CALLED_ARGUMENTS,
@@ -34,12 +36,12 @@ from .pure_calls import (
     MUTATING_METHODS,
     READING_METHODS,
     SIGNATURE_READING_FUNCTIONS,
+    has_reading_get,
     is_collection,
     is_column_expression,
     is_filling_method,
     is_immutable_kind,
     is_pure_callable,
-    is_standard_mapping,
     is_storing_callable,
     is_wrapping_decorator,
 )
@@ -98,6 +100,8 @@ class LibraryCalls:
         made = self._call_namespace_function(live, call)
         if made is not None:
             return made
+        if live is functools.reduce and len(every) > 1 and self._is_followed(every[0]):
+            return self._reduce(*every, node=call.node)
         self._read_arguments(live, every, only_stores=only_stores)
         self._call_arguments(name, call, only_stores=only_stores)
         self.special.record_function(name, every)
@@ -180,16 +184,43 @@ class LibraryCalls:
             if self.workspace.has_function(call.named[word].live):
                 self.found.reads.add(function_read(call.named[word].live, "()"))
         for argument in every:
-            if argument.inner is not None and not only_stores:
-                for item in arguments_passed_to(self.found, name, argument, every):
-                    self.runs.run_node(argument.inner[0], argument.inner[1], [item, Value(), Value()], {}, node)
-            elif self.workspace.has_function(argument.live) and not only_stores:
-                bound = [argument.bound] if argument.bound is not None else []
-                for item in arguments_passed_to(self.found, name, argument, every):
-                    self.runs.run(argument.live, [*bound, item, Value(), Value()], node)
-            elif name in CALLING_BUILTINS and is_class(argument.live) and self.workspace.has_class(argument.live):
-                for item in arguments_passed_to(self.found, name, argument, every):
-                    self.construct(argument.live, AnalyzedCall(argument, node, [item], {}, node, call.scope))
+            for item in arguments_passed_to(self.found, name, argument, every):
+                self._call_argument(argument, item, call, only_stores=only_stores, creates=name in CALLING_BUILTINS)
+
+    def _is_followed(self, function: Value) -> bool:
+        """Return whether the body of a function is known."""
+        return function.inner is not None or self.workspace.has_function(function.live)
+
+    def _reduce(self, function: Value, items: Value, *initial: Value, node: ast.AST) -> Value:
+        """Visit a call of `functools.reduce`, and return the value of its last call of the given function."""
+        values = iterated_values(self.found, items)
+        result = initial[0] if initial else values.pop(0)
+        for value in values:
+            if function.inner is not None:
+                inner, outer = function.inner
+                result = self.runs.run_node(inner, outer, [result, value], {}, node)
+            else:
+                result = self.runs.run(function.live, [result, value], node)
+        return result
+
+    def _call_argument(
+        self, argument: Value, item: Value, call: AnalyzedCall, *, only_stores: bool, creates: bool
+    ) -> None:
+        """Visit the call of an argument with another value, if the argument can be called.
+
+        `creates` says whether an argument that is a class is called.
+        """
+        node, given = call.node, [item, Value(), Value()]
+        caller = UNKNOWN_OBJECT if only_stores else _call_method_of(argument)
+        if argument.inner is not None and not only_stores:
+            self.runs.run_node(argument.inner[0], argument.inner[1], given, {}, node)
+        elif self.workspace.has_function(argument.live) and not only_stores:
+            bound = [argument.bound] if argument.bound is not None else []
+            self.runs.run(argument.live, [*bound, *given], node)
+        elif self.workspace.has_function(caller):
+            self.runs.run(caller, [argument, *given], node)
+        elif creates and is_class(argument.live) and self.workspace.has_class(argument.live):
+            self.construct(argument.live, AnalyzedCall(argument, node, [item], {}, node, call.scope))
 
     def _super(self, every: list[Value], scope: Scope) -> Value:
         """Return what is known about the value returned by `super()`."""
@@ -223,6 +254,8 @@ class LibraryCalls:
         if not is_filling_method(name) and (owner.live is UNKNOWN_OBJECT or not is_class(owner.live)):
             self._read_overrides(owner, name)
         if is_class(owner.live):
+            if name == "__subclasses__" and not every:
+                return Value(owner.roots, items=tuple(element_values(type.__subclasses__(owner.live), owner.roots)))
             if is_pure_callable(owner.live) and name not in IMPURE_NAMES:
                 return Value(kind=owner.live)
             if is_filling_method(name):
@@ -240,19 +273,20 @@ class LibraryCalls:
                 iterated_values(self.found, owner) if name == "sort" else every,
                 *METHODS_CALLED_BY.get(name, METHODS_CALLED_ON_ITEMS["sort"]),
             )
+        mapping = plain_dict(owner.live)
+        if name in ("keys", "values", "items") and mapping is not None and not every:
+            return Value(owner.roots, items=dict_view_values(mapping, owner.roots, name))
+        if name == "get" and mapping and every:
+            values = element_values(list(mapping.values())[:MAX_ITEMS], owner.roots)
+            known = mapping.get(every[0].live, UNKNOWN_OBJECT) if type(every[0].live) is str else UNKNOWN_OBJECT
+            return either([*values, *every[1:]] if known is UNKNOWN_OBJECT else element_values([known], owner.roots))
         if owner.kind is not None and is_immutable_kind(owner.kind):
             if name in EFFECTFUL_METHODS:
                 self.found.record_effect(node)
             return Value()
         if is_column_expression(owner.kind):
             return Value()
-        if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
-            return Value(owner.roots, items=dict_view_values(owner, name))
-        if name == "get" and type(owner.live) is dict and owner.live and every:
-            values = element_values(list(owner.live.values())[:MAX_ITEMS], owner.roots)
-            known = owner.live.get(every[0].live, UNKNOWN_OBJECT) if type(every[0].live) is str else UNKNOWN_OBJECT
-            return either([*values, *every[1:]] if known is UNKNOWN_OBJECT else element_values([known], owner.roots))
-        if name in READING_METHODS and (not is_filling_method(name) or is_standard_mapping(owner.kind)):
+        if name in READING_METHODS and (not is_filling_method(name) or has_reading_get(owner.kind)):
             if library_of(owner.kind) == "pydantic":
                 self.library.guess_code_of_models(owner.kind)
             return Value(owner.roots)
@@ -283,6 +317,12 @@ class LibraryCalls:
             for function in map(function_in, list(space_of(kind).values())):
                 if self.workspace.has_function(function) and function.__name__ not in CONSTRUCTING_METHODS:
                     self.runs.read_call(function, [owner])
+
+
+def _call_method_of(value: Value) -> Any:
+    """Return the method that is run when an object is called, or UNKNOWN_OBJECT for classes and unknown objects."""
+    is_object = value.kind is not None and not is_class(value.live)
+    return unbound_attribute(value.kind, "__call__") if is_object else UNKNOWN_OBJECT
 
 
 def _imported_module(name: str, package: object) -> Value:

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 PURE_MODULES = frozenset({
-    "_collections", "_decimal", "_functools", "_operator", "_pydecimal", "_re", "_struct", "abc", "argparse",
-    "base64", "bisect", "calendar", "collections", "collections.abc", "colorsys", "contextlib", "copy", "dataclasses",
-    "datetime", "_pydatetime", "decimal", "difflib", "enum", "fnmatch", "fractions", "functools", "genericpath",
-    "hashlib", "_hashlib", "heapq", "html", "inspect", "ipaddress", "itertools", "json", "json.decoder",
-    "json.encoder", "keyword", "math", "cmath", "ntpath", "numbers", "operator", "pathlib", "pathlib._local",
-    "posixpath", "pprint", "re", "re._compiler", "reprlib", "statistics", "string", "string.templatelib", "struct",
-    "textwrap", "token", "types", "typing", "typing_extensions", "unicodedata", "urllib.parse", "uuid", "zlib",
-    "zoneinfo", "_collections_abc", "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen",
-    "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
-    "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
-    "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
-    "celery.canvas", "click.types", "django.core.validators", "django.db.models.fields",
+    "_collections", "_decimal", "_functools", "_operator", "_pydecimal", "_re", "_struct", "abc", "argparse", "base64",
+    "bisect", "calendar", "collections", "collections.abc", "colorsys", "contextlib", "copy", "dataclasses", "datetime",
+    "_pydatetime", "decimal", "difflib", "enum", "fnmatch", "fractions", "functools", "genericpath", "hashlib",
+    "_hashlib", "heapq", "html", "inspect", "ipaddress", "itertools", "json", "json.decoder", "json.encoder", "keyword",
+    "math", "cmath", "ntpath", "numbers", "operator", "pathlib", "pathlib._local", "posixpath", "pprint", "re",
+    "re._compiler", "reprlib", "statistics", "string", "string.templatelib", "struct", "textwrap", "token", "types",
+    "typing", "typing_extensions", "unicodedata", "urllib.parse", "uuid", "zlib", "zoneinfo", "_collections_abc",
+    "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen", "attrs", "importlib", "msgspec",
+    "msgspec._core", "msgspec._json_schema", "msgspec.json", "msgspec.msgpack", "pydantic.fields", "click.decorators",
+    "pydantic.main", "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls",
+    "pydantic_settings.main", "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types",
+    "_pytest.fixtures", "celery.canvas", "click.types", "django.core.validators", "django.db.models.fields",
     "django.db.models.fields.related", "django.forms.fields", "pydantic.root_model",
     "sqlalchemy.sql._elements_constructors", "sqlalchemy.sql._selectable_constructors",
 })  # fmt: skip
@@ -110,17 +110,18 @@ MUTATING_METHODS = frozenset({
 })  # fmt: skip
 """Methods that change a built-in collection or one from `collections`. Source: the library reference."""
 READING_METHODS = frozenset({
-    "as_posix", "capitalize", "casefold", "center", "copy", "count", "decode", "difference", "elements", "encode",
-    "endswith", "expandtabs", "find", "format", "format_map", "fromkeys", "get", "groups", "index", "intersection",
-    "isalnum", "isalpha", "isdigit", "isdisjoint", "islower", "isspace", "issubset", "issuperset", "isupper", "items",
-    "join", "joinpath", "keys", "ljust", "lower", "lstrip", "maketrans", "match", "most_common", "partition",
-    "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rjust", "rpartition", "rsplit", "rstrip", "split",
-    "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
-    "model_construct", "model_copy", "model_dump", "model_dump_json", "model_json_schema", "model_validate",
-    "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
-    "as_manager", "as_view", "from_queryset", "test_client", "test_cli_runner", "s", "si", "signature",
-    "_asdict", "_make", "_replace",
-    "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
+    "as_integer_ratio", "as_posix", "as_tuple", "astimezone", "capitalize", "casefold", "center", "copy", "count",
+    "decode", "difference", "elements", "encode", "endswith", "expandtabs", "find", "format", "format_map", "fromkeys",
+    "get", "groups", "hexdigest", "index", "intersection", "isocalendar", "isoformat", "isoweekday", "quantize",
+    "strftime", "timetuple", "toordinal", "weekday", "isalnum", "isalpha", "isdigit", "isdisjoint", "islower",
+    "isspace", "issubset", "issuperset", "isupper", "items", "join", "joinpath", "keys", "ljust", "lower", "lstrip",
+    "maketrans", "match", "most_common", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex",
+    "rjust", "rpartition", "rsplit", "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title",
+    "total_seconds", "translate", "union", "upper", "model_construct", "model_copy", "model_dump", "model_dump_json",
+    "model_json_schema", "model_validate", "model_validate_json", "json_schema", "validate_python", "validate_json",
+    "dump_python", "as_manager", "as_view", "from_queryset", "test_client", "test_cli_runner", "s", "si", "signature",
+    "_asdict", "_make", "_replace", "values", "with_name", "with_suffix", "zfill", "symmetric_difference",
+    "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
 """Methods that do not change anything, regardless of the object.
 
@@ -260,9 +261,9 @@ def is_column_expression(kind: Any) -> bool:
     return is_class(kind) and any(_origin(base) == ("sqlalchemy.sql.operators", "Operators") for base in order_of(kind))
 
 
-def is_standard_mapping(kind: Any) -> bool:
-    """Return whether a type is a standard library mapping, such as the type of `os.environ`."""
-    return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types")
+def has_reading_get(kind: Any) -> bool:
+    """Return whether the method `get` of a type only reads: a standard library mapping, or a context variable."""
+    return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types", "_contextvars")
 
 
 def is_collection(kind: Any) -> bool:
