@@ -43,6 +43,7 @@ TABLES = (
     "departments",
     "crafts",
     "guilds",
+    "parishes",
     "dependents",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"

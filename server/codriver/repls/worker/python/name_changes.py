@@ -185,10 +185,14 @@ class NameChanges:
         """
         if module == "*":
             changed = (code_name for _, code_name in self.codes)
-            return any(code_name.endswith(name + "()") for code_name in changed) or any(
-                self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
+            if any(code_name.endswith(name + "()") for code_name in changed):
+                return True
+            return any(
+                self._has_attribute_changed(kind, name[1:])
+                or self._has_registered_function_changed(space_of(kind).get(name[1:]))
+                for kind, space in list(self._classes.values())
                 if name[1:] in space or name[1:] in space_of(kind) or id(kind) in self._members
-            )  # fmt: skip
+            )
         if name == "**":
             return self.has_changed_names(module)
         if name[-2:] != ".%":
@@ -332,7 +336,7 @@ class NameChanges:
                     return True
                 is_generated = now.__code__.co_filename != old.__code__.co_filename
                 return is_generated or not is_alike(now.__dict__, old.__dict__)  # which decorators have set
-            if id(now) in self.refilled or self._has_registered_function_changed(now):
+            if id(now) in self.refilled:
                 return True
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)

@@ -112,16 +112,20 @@ class Registrations:
 
     def watch_sizes(self, name: str, old: Any, new: Any) -> None:
         """Store the sizes of the collections in which an edited definition is registered."""
-        space = self._changes.before[self._text.name]
-        fills = self._filled_ids(old, space)
-        if not fills:
-            return
-        sizes = [
-            (registry, _count_entries(registry))
-            for key, registry in self._targets_of_registrations().items()
-            if key in fills
+        self.watch_filled(name, new, self._filled_ids(old, self._changes.before[self._text.name]))
+
+    def watch_filled(self, name: str, new: Any, fills: set[int]) -> None:
+        """Store the sizes of the collections among these objects, in which an edited definition is registered."""
+        self._watched += [
+            (name, new, registry, _count_entries(registry))
+            for key, registry in (self._targets_of_registrations().items() if fills else ())
+            if key in fills and key not in self._rebuilt
         ]
-        self._watched += [(name, new, registry, size) for registry, size in sizes if id(registry) not in self._rebuilt]
+
+    def count_entries(self, fills: set[int]) -> int:
+        """Return the number of entries in the collections among these objects."""
+        found = self._targets_of_registrations().items() if fills else ()
+        return sum(_count_entries(registry) for key, registry in found if key in fills)
 
     def _filled_ids(self, node: Any, space: dict[str, Any]) -> set[int]:
         """Return the ids of objects that a statement in the previous source filled but did not bind."""

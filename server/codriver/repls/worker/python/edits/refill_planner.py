@@ -24,7 +24,7 @@ from ..statements import (
 )
 from .function_planner import is_decorated_otherwise
 from .removals import NOT_UNDONE_REASON
-from .statement_syntax import called_name, has_registration_id, is_set_again, top_names
+from .statement_syntax import called_name, dotted_name, has_registration_id, is_set_again, top_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class RefillPlanner:
         for change in self.edited.comparison.changes:
             self._plan_removed(change)
             self._watch(change)
+            self._watch_method(change)
         for statement in self.edited.comparison.moved:
             self._plan_moved(statement)
 
@@ -282,6 +283,23 @@ class RefillPlanner:
             self.plan.stays.append((new.name, "the effects of the previous decorators are not undone"))
         elif is_decorated_again or BASES in change.parts or is_decorated_otherwise(self.edited, change):
             self.followers.registrations.watch_sizes(old.name, old.node, new.node)
+
+    def _watch_method(self, change: Change) -> None:
+        """Report what the previous decorators of a method have registered, unless the new ones register it again."""
+        old, new = change.old, change.new
+        kind = self.edited.class_of(old.owner) if old is not None and old.owner else None
+        if old is None or kind is None or old.kind != FUNCTION or not old.node.decorator_list:
+            return
+        if new is not None and DECORATORS not in change.parts and id(new.node) not in self.plan.defined:
+            return
+        analysis, space = self.followers.analysis, self.followers.text.space
+        before = analysis.decorator_effects(old.node, space, kind).fills & self.followers.registrations.registry_ids()
+        before -= self.followers.rebuilds.objects
+        now = analysis.decorator_effects(new.node, space, kind).fills if new is not None else set()
+        if before - now:
+            self.plan.stays.append((dotted_name(old), "the effects of the previous decorators are not undone"))
+        elif new is not None:
+            self.followers.registrations.watch_filled(dotted_name(new), new.node, before)
 
     def _no_longer_fills(self, change: Change, fills: set[int]) -> bool:
         """Return whether an edited definition was added to a registry to which its decorators do not add it now."""

@@ -100,12 +100,19 @@ class AttributeAccess:
                 return Value(roots_of(found) | owner.roots, found)
         if found is UNKNOWN_OBJECT and attributes is UNKNOWN_OBJECT and owner.kind is not None:
             getter = unbound_attribute(owner.kind, "__getattr__")
-            if self.workspace.has_function(getter):
+            if self.workspace.has_function(getter) and self._lacks(owner, name):
                 return self.runs.run(getter, [owner, Value(live=name)], node)
         is_missing = found is UNKNOWN_OBJECT and owner.live is not UNKNOWN_OBJECT
         if owner.kind is None or is_enum(owner.kind) or (is_missing and not self.workspace.has_class(owner.kind)):
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
+
+    def _lacks(self, owner: Value, name: str) -> bool:
+        """Return whether an object, which may be new, has no attribute of its own with this name."""
+        if owner.live is not UNKNOWN_OBJECT:
+            return name not in attribute_dict(owner.live)
+        is_tracked = owner.attributes is not None and name not in owner.attributes
+        return is_tracked and not self.workspace.has_function(function_in(unbound_attribute(owner.kind, "__new__")))
 
     def get_of_super(self, owner: Value, name: str) -> Value:
         """Return an attribute that `super()` finds in the bases of the current method's class."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTE_SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
 """Functions that set or delete attributes of their first argument."""
+LIBRARY_FUNCTION_TYPES = (types.FunctionType, types.BuiltinFunctionType)
 MAX_SEARCHED_PARTS = 300
 """Maximum number of parts of an object that are searched for functions."""
 PICKLING_FUNCTIONS = frozenset({("pickle", "dumps"), ("_pickle", "dumps"), ("copy", "copy"), ("copy", "deepcopy")})
@@ -109,15 +110,15 @@ class CallEffects:
         self.library.read_arguments(Value(live=kind), call.node, call.every)
         if kind is type and len(call.given) == 3:
             self._run_class_hooks(call)
-        if is_pure_callable(kind):
+        if is_pure_callable(kind) and not self.workspace.has_class(kind):
             return self.library_calls.call_pure(kind, call)
         if is_enum(kind):
             self.found.read_class(kind, "=")  # the call looks up a member by its value
         return self.constructors.create(kind, call)
 
     def _run_class_hooks(self, call: AnalyzedCall) -> None:
-        """Visit the hooks of the bases of a class that is created by calling `type`."""
-        bases = call.given[1]
+        """Visit the hooks of the bases of a class that is created by calling `type` or `types.new_class`."""
+        bases = call.given[1] if len(call.given) > 1 else Value()
         lived = [base.live for base in bases.items] if bases.items is not None else bases.live
         for base in lived if type(lived) in (list, tuple) else ():
             hook = function_in(unbound_attribute(base, "__init_subclass__")) if is_class(base) else None
@@ -184,6 +185,8 @@ class CallEffects:
             self.special.record([*items, *given[1:]], *METHODS_CALLED_ON_ITEMS["sort"])
             self.found.record_addition(given[0].roots)
             return Value(given[0].roots)
+        if live is types.new_class:
+            self._run_class_hooks(call)
         if is_pure_callable(live):
             return self.library_calls.call_pure(live, call, is_decorator=is_decorator)
         return None
@@ -223,7 +226,7 @@ class CallEffects:
             if reached and is_part:
                 function.options = reached
                 return self._apply_each(call)
-        for argument in call.every if type(live) is types.FunctionType and call.scope.names is None else ():
+        for argument in call.every if type(live) in LIBRARY_FUNCTION_TYPES else ():
             if is_class(argument.live) and self.workspace.has_class(argument.live):
                 self.found.read_class(argument.live, "=")  # the library may now create an object of the class
         self.found.record_effect(call.node)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .scopes import Scope
     from .workspace_code import WorkspaceCode
 
+SUBCLASS_HOOKS = ("__init_subclass__", "__pydantic_init_subclass__")
+"""Methods of a base class that are called when a subclass is created. Source: the data model and pydantic."""
 CONFIGURATION_ATTRIBUTES = ("model_config", "__mapper_args__", "__pydantic_config__")
 """Attributes in a class body that configure the library that creates the class."""
 
@@ -78,9 +80,10 @@ class ClassCreation:
             self._read_declared_attributes(base)
         before, self.found.created = self.found.created, kind
         for base in lived if hooks != "metaclass" else ():
-            hook = function_in(unbound_attribute(base, "__init_subclass__"))
-            if self.workspace.has_function(hook):
-                self.runs.run(hook, [value], node, words)
+            for name in SUBCLASS_HOOKS:
+                hook = function_in(unbound_attribute(base, name))
+                if self.workspace.has_function(hook):
+                    self.runs.run(hook, [value], node, words)
         self.found.created = before
 
     def _read_declared_attributes(self, base: Any) -> None:

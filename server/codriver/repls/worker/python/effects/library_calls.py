@@ -13,7 +13,7 @@ import types
 
 from ...basics.definition_access import defining_module_name, is_class, order_of, qualified_name, space_of
 from ..stored_attributes import module_dict
-from .abstract_values import NO_ROOTS, Value, either, roots_of
+from .abstract_values import MAX_NAMED, NO_ROOTS, Value, either, roots_of
 from .analyzed_call import AnalyzedCall
 from .constructors import CONSTRUCTING_METHODS
 from .effects import function_read
@@ -117,7 +117,9 @@ class LibraryCalls:
             attribute = ast.copy_location(ast.Attribute(ast.Name("", ast.Load()), every[1].live, ast.Load()), call.node)
             found = self.attributes.get(every[0], attribute)
             return Value() if name == "hasattr" else either([found, *every[2:]]) if len(every) > 2 else found
-        if name in ("getattr", "vars") and every:
+        if live is builtins.getattr and len(every) > 1:
+            return self._method_with_prefix(every[0], _known_prefix(call.node))
+        if live is builtins.vars and every:
             return Value(every[0].roots)
         if type(live) is types.FunctionType and is_wrapping_decorator(live) and not is_decorator:
             is_applied = isinstance(call.expression, ast.Call) and len(call.given) == 1
@@ -183,6 +185,9 @@ class LibraryCalls:
         for word in CREATING_ARGUMENTS & call.named.keys():
             if self.workspace.has_function(call.named[word].live):
                 self.found.reads.add(function_read(call.named[word].live, "()"))
+        for argument in call.named.values() if not only_stores else ():
+            if is_class(argument.live) and self.workspace.has_class(argument.live):
+                self._read_methods(Value(kind=argument.live))  # such as the encoder that `json.dumps` creates
         for argument in every:
             for item in arguments_passed_to(self.found, name, argument, every):
                 self._call_argument(argument, item, call, only_stores=only_stores, creates=name in CALLING_BUILTINS)
@@ -221,6 +226,16 @@ class LibraryCalls:
             self.runs.run(caller, [argument, *given], node)
         elif creates and is_class(argument.live) and self.workspace.has_class(argument.live):
             self.construct(argument.live, AnalyzedCall(argument, node, [item], {}, node, call.scope))
+
+    def _method_with_prefix(self, owner: Value, prefix: str) -> Value:
+        """Return the value of an attribute of which only the beginning of the name is known, as a method."""
+        kind = owner.live if is_class(owner.live) else owner.kind
+        found: dict[str, Value] = {}
+        for base in order_of(kind)[:-1] if is_class(kind) else ():
+            for name, value in list(space_of(base).items()):
+                if name.startswith(prefix) and name[:2] != "__" and self.workspace.has_function(value):
+                    found.setdefault(name, Value(live=value, bound=None if is_class(owner.live) else owner))
+        return either(list(found.values())) if 0 < len(found) <= MAX_NAMED else Value(owner.roots)
 
     def _super(self, every: list[Value], scope: Scope) -> Value:
         """Return what is known about the value returned by `super()`."""
@@ -311,12 +326,22 @@ class LibraryCalls:
     def _read_overrides(self, owner: Value, name: str) -> None:
         """Record the names that methods of a workspace class read if an inherited library method may call them."""
         inherited = unbound_attribute(owner.kind, name)
-        if type(inherited) is not types.FunctionType or not self.workspace.has_class(owner.kind):
-            return
+        if type(inherited) is types.FunctionType and self.workspace.has_class(owner.kind):
+            self._read_methods(owner)
+
+    def _read_methods(self, owner: Value) -> None:
+        """Record the names that the methods of an object's class read, because a library may call the methods."""
         for kind in order_of(owner.kind)[:-1]:
             for function in map(function_in, list(space_of(kind).values())):
                 if self.workspace.has_function(function) and function.__name__ not in CONSTRUCTING_METHODS:
                     self.runs.read_call(function, [owner])
+
+
+def _known_prefix(node: Any) -> str:
+    """Return the known beginning of the name that a call of `getattr` gets, as in `f"visit_{kind}"`."""
+    name = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    first = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else getattr(name, "left", None)
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
 def _call_method_of(value: Value) -> Any:

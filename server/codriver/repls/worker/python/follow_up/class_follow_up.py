@@ -251,7 +251,11 @@ class ClassFollowUp:
                         if effects.effect is not None or not accepts_method(owner, statement.node):
                             self._make_class(text, node, kind, effects)
                             return
+                        before = self._registrations.count_entries(effects.fills)
                         minimal.class_bodies.make_definition(statement)()
+                        if self._registrations.count_entries(effects.fills) > before:
+                            why = "previous registrations by the decorators are not undone"
+                            self._followers.reports.report(text, statement.node, why, dotted_name(statement))
                 continue
             if statement.kind == CLASS:
                 continue

@@ -62,7 +62,8 @@ class Reports:
             if function is not None and is_in_use(function, is_weak=True):
                 self.report_not_updated(name, node, why)
         for name, node in registrations.registered_twice():
-            self.report(self._sources.text, node, "previous registrations by the decorators are not undone", name)
+            by = " by the decorators" if getattr(node, "decorator_list", None) else ""
+            self.report(self._sources.text, node, f"previous registrations{by} are not undone", name)
 
     def report_replaced_members(self, code: ModuleCode, drift: Drift) -> None:
         """Report enumeration members in other modules that were replaced and are still in use."""
