@@ -1360,32 +1360,7 @@ CREW_EDITS = edits_of(
     needs=("click", "attrs", "celery", "pytest"),
     setup=CREW_SETUP,
 )  # fmt: skip
-ALL = with_expected(
-    [
+ALL = with_expected([
         *RATES_EDITS, *CONF_EDITS, *EVENTS_EDITS, *SHAPES_EDITS, *SITE_EDITS, *STORE_EDITS, *FORUM_EDITS, *LEDGER_EDITS,
         *CREW_EDITS,
-    ],
-    reported=[
-        "events: a function that becomes asynchronous",
-        "events: a name of a bus",
-        "events: a function's other name in a plugin",
-        "shapes: a cached property's body",
-        "shapes: a column more",
-        "shapes: a table's name",
-        "shapes: a base that changes",
-        "shapes: a class renamed",
-        "shapes: a prefix of a metaclass",
-        "shapes: a body of a metaclass",
-        "shapes: a body of a class decorator",
-        "shapes: a scale",
-        "shapes: a unit's value",
-        "forum: a lambda that is connected",
-        "ledger: a limit in a constant",
-        "ledger: a hybrid property's body",
-        "ledger: a column more",
-        "ledger: a cascade",
-        "ledger: a constraint's name",
-        "ledger: a length of a type",
-    ],
-    false=["events: a lambda of an object", "events: a priority of a plugin"],
-)  # fmt: skip
+    ], false=["events: a lambda of an object", "events: a priority of a plugin"], reported=["events: a function that becomes asynchronous", "events: a name of a bus", "events: a function's other name in a plugin", "shapes: a column more", "shapes: a table's name", "shapes: a base that changes", "shapes: a class renamed", "shapes: a prefix of a metaclass", "shapes: a body of a metaclass", "shapes: a body of a class decorator", "shapes: a unit's value", "forum: a lambda that is connected", "ledger: a limit in a constant", "ledger: a hybrid property's body", "ledger: a column more", "ledger: a cascade", "ledger: a constraint's name", "ledger: a length of a type"])  # fmt: skip

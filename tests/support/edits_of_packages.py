@@ -1604,19 +1604,21 @@ LIBRARY_EDITS = edits_of(
 )  # fmt: skip
 ALL = with_expected(
     [*HTTP_EDITS, *PLUG_EDITS, *SHOP_EDITS, *CORE_EDITS, *WIKI_EDITS, *JOBS_EDITS, *LIBRARY_EDITS],
-    reported=[
-        "library: a field of a base serializer",
-        "bus: a command more",
-        "backend: a key of repositories",
-        "backend: a column of a mixin",
-        "backend: a length of a column by annotation",
-        "hp: a registry by lower case",
-        "hp: a name of a plugin",
-    ],
     false=[
-        "library: a source of a field",
-        "library: a field of a serializer",
+        "hx: a function renamed and exported",
+        "bus: a transition from more states",
         "bus: a level's name",
+        "library: a field of a serializer",
+        "library: a source of a field",
     ],
-    invisible=["bus: a cached function", "bus: a sender"],
+    invisible=["bus: a sender", "bus: a cached function"],
+    reported=[
+        "hp: a name of a plugin",
+        "hp: a registry by lower case",
+        "backend: a length of a column by annotation",
+        "backend: a column of a mixin",
+        "backend: a key of repositories",
+        "bus: a command more",
+        "library: a field of a base serializer",
+    ],
 )

@@ -1203,7 +1203,6 @@ ALL = [
         "acting('ann')",
         "acting('bob')",
         ("m.WHO", "m.SEEN", "m.current.get()"),
-        expects="false",
     ),
     Edit("exceptions: a code", EXC, "code = 404", "code = 405", ("m.status(m.NotFound())", "sorted(m.CODES)")),
     Edit(

@@ -1003,13 +1003,9 @@ ALL = with_expected(
     ALL,
     false=[
         "django models: a label of a choice",
-        "django models: a validator",
-        "django models: an option",
-        "django models: a field more",
     ],
     reported=[
         "sqlalchemy service: a mixin's table name",
-        "django models: a default",
         "sqlalchemy service: a validator of another column",
         "sqlalchemy service: a lambda of a mixin",
         "sqlalchemy service: a relationship's option",

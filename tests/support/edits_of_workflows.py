@@ -379,9 +379,5 @@ STORE_EDITS = edits_of(
 )
 ALL = with_expected(
     [*RULE_EDITS, *KIND_EDITS, *PICK_EDITS, *STORE_EDITS],
-    reported=[
-        "rules: a class attribute that a cached value reads",
-        "rules: what a manager yields",
-        "selections: a name of an object",
-    ],
+    reported=["rules: what a manager yields", "selections: a name of an object"],
 )

@@ -18,12 +18,14 @@ import edits_of_crafts
 import edits_of_departments
 import edits_of_features
 import edits_of_frameworks
+import edits_of_guilds
 import edits_of_idioms
 import edits_of_layouts
 import edits_of_libraries
 import edits_of_mixtures
 import edits_of_objects
 import edits_of_packages
+import edits_of_parishes
 import edits_of_patterns
 import edits_of_programs
 import edits_of_projects
@@ -55,6 +57,7 @@ TABLES = {
     "combinations": edits_of_combinations.ALL[::EVERY],
     "frameworks": edits_of_frameworks.ALL[::EVERY],
     "features": edits_of_features.ALL[::EVERY],
+    "guilds": edits_of_guilds.ALL[:: 2 * EVERY],
     "idioms": edits_of_idioms.ALL[::EVERY],
     "layouts": edits_of_layouts.ALL[::EVERY],
     "libraries": edits_of_libraries.ALL[::EVERY],
@@ -62,6 +65,7 @@ TABLES = {
     "programs": edits_of_programs.ALL[::EVERY],
     "applications": edits_of_applications.ALL[::EVERY],
     "packages": edits_of_packages.ALL[::EVERY],
+    "parishes": edits_of_parishes.ALL[:: 2 * EVERY],
     "patterns": edits_of_patterns.ALL[::EVERY],
     "projects": edits_of_projects.ALL[::EVERY],
     "services": edits_of_services.ALL[::EVERY],

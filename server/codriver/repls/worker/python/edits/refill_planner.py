@@ -285,7 +285,7 @@ class RefillPlanner:
             self.followers.registrations.watch_sizes(old.name, old.node, new.node)
 
     def _watch_method(self, change: Change) -> None:
-        """Report what the previous decorators of a method have registered, unless the new ones register it again."""
+        """Report what the previous decorators of a method have registered, or will have registered twice."""
         old, new = change.old, change.new
         kind = self.edited.class_of(old.owner) if old is not None and old.owner else None
         if old is None or kind is None or old.kind != FUNCTION or not old.node.decorator_list:
@@ -295,8 +295,7 @@ class RefillPlanner:
         analysis, space = self.followers.analysis, self.followers.text.space
         before = analysis.decorator_effects(old.node, space, kind).fills & self.followers.registrations.registry_ids()
         before -= self.followers.rebuilds.objects
-        now = analysis.decorator_effects(new.node, space, kind).fills if new is not None else set()
-        if before - now:
+        if before and (new is None or DECORATORS in change.parts):
             self.plan.stays.append((dotted_name(old), "the effects of the previous decorators are not undone"))
         elif new is not None:
             self.followers.registrations.watch_filled(dotted_name(new), new.node, before)

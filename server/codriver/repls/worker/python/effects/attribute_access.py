@@ -51,9 +51,7 @@ class AttributeAccess:
         if is_class(live):
             return self._get_of_class(live, owner, name)
         if type(live) is types.FunctionType:
-            self.found.reads.add(function_read(live, f".{name}"))
-            attributes = attribute_dict(live).get(name, UNKNOWN_OBJECT)
-            return Value(owner.roots, attributes, bound=None if self.workspace.has_function(attributes) else owner)
+            return self._get_of_function(live, owner, name)
         if owner.inner is not None:
             function, outer = owner.inner
             if name == "__doc__" and outer.names is None:
@@ -106,6 +104,13 @@ class AttributeAccess:
         if owner.kind is None or is_enum(owner.kind) or (is_missing and not self.workspace.has_class(owner.kind)):
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
+
+    def _get_of_function(self, live: types.FunctionType, owner: Value, name: str) -> Value:
+        self.found.reads.add(function_read(live, f".{name}"))
+        found = attribute_dict(live).get(name, UNKNOWN_OBJECT)
+        if found is UNKNOWN_OBJECT and not hasattr(types.FunctionType, name):
+            self.found.guesses.add(("*", f".{name}"))  # the value may be another object than this function
+        return Value(owner.roots, found, bound=None if self.workspace.has_function(found) else owner)
 
     def _lacks(self, owner: Value, name: str) -> bool:
         """Return whether an object, which may be new, has no attribute of its own with this name."""
