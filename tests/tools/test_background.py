@@ -52,6 +52,12 @@ def test_background_code_runs_alongside_a_busy_repl(client, busy):
     assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
 
 
+def test_a_call_with_a_wait_of_zero_returns_at_once(client):
+    answer = client.call("evaluate_code", code=ENDLESS, timeoutMs=0)
+    assert answer["status"] == "running"
+    assert client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])["status"] == "interrupted"
+
+
 def test_slow_background_code_is_reported_as_running_and_can_be_interrupted(client):
     answer = begin(client, ENDLESS)
     assert answer["status"] == "running"

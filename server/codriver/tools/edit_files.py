@@ -70,7 +70,7 @@ class EditFilesArguments(Evaluating):
     on_failure: Literal["keep", "restore"] = Field(
         "keep", description="restore: revert the edit if a test fails that passed before."
     )
-    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Stop the tests after this time.")
+    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Tests' time limit.")
     repl_session_key: str | None = None
     """Key of the session that loads the files."""
 

@@ -18,7 +18,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describ
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.answers.loaded_code_comparison import record_loaded_code
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED_KEY
+from codriver.tools.calls.arguments import UNLISTED_KEY, WaitMs
 from codriver.tools.calls.evaluation_waits import find_evaluation, send_line, stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.hooks import complete_answer, request_extensions
 from codriver.tools.calls.session_choice import (
@@ -63,9 +63,7 @@ class EvaluateArguments(Evaluating):
     who: str | None = Field(None, description="For all tools: your name in the log, a slug of your task.")
     description: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """The purpose of the code, for the log."""
-    timeout_ms: int | None = Field(
-        None, ge=100, le=600_000, description="Maximum wait in ms (25000). The code then continues."
-    )
+    timeout_ms: WaitMs | None = Field(None, description="Maximum wait in ms (25000). The code then continues.")
     on_timeout: Literal["continue", "interrupt"] = Field("continue", description="interrupt: stop the code instead.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})
     """Whether an interrupt may end the REPL. The answer to an interrupt that had no effect mentions this argument."""

@@ -30,7 +30,7 @@ class InterruptArguments(Evaluating):
 
     requests_status: ClassVar[bool] = True
 
-    evaluation_id: str | None = None
+    evaluation_id: str | None = Field(None, description="Default: what runs now.")
     repl_session_key: str | None = None
     restart: bool = Field(default=False, description="Restart the REPL instead. Its variables are lost.")
     allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED_KEY: True})

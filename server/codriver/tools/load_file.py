@@ -16,7 +16,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describ
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.answers.load_notes import load_notes
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED_KEY
+from codriver.tools.calls.arguments import UNLISTED_KEY, WaitMs
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.session_choice import caller_lane, check_working_tree, choose_session
 from codriver.tools.calls.syntax_check import (
@@ -61,7 +61,7 @@ class LoadFileArguments(Evaluating):
     """Whether to run a loaded Python module as a whole, instead of only its changes."""
     repl_session_key: str | None = None
     """Key of the session, described in the schema of `evaluate_code`. By default, the file determines the REPL."""
-    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED_KEY: True})
+    timeout_ms: WaitMs | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """How long the call waits, in milliseconds. `get_evaluation` can wait longer."""
     max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED_KEY: True})
 

@@ -46,7 +46,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
 TOOL = Tool(
     name="send_input",
     title="Send input",
-    description="Send a line to code that waits for input, such as input() or a debugger prompt.",
+    description="Send a line to code that waits in input() or at a debugger prompt.",
     arguments=InputArguments,
     output=answer_schema(**EVALUATION_SCHEMA),
     run=send_input,

@@ -20,6 +20,7 @@ from codriver.tools.answers.answer_budget import default_budget, fit_rows
 from codriver.tools.answers.evaluation_answers import describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import WaitMs  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.session_choice import Target, caller_lane, check_working_tree, resolve_session
 from codriver.tools.calls.tool import Tool
@@ -50,7 +51,7 @@ class ChangeAppArguments(Evaluating):
     epoch_id: int | None = Field(None, description="Of restore.")
     value: str | None = Field(None, description="For reset: the new state, a literal.")
     frame: str | None = None
-    timeout_ms: int | None = Field(None, ge=100, le=600_000)
+    timeout_ms: WaitMs | None = None
     repl_session_key: str | None = None
 
 

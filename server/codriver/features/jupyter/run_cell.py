@@ -32,6 +32,7 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION_SCHEMA, describe_evaluation
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS_SCHEMA, Answer, answer_schema
+from codriver.tools.calls.arguments import WaitMs  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.gate import require_editing_allowed
 from codriver.tools.calls.session_choice import (
@@ -76,7 +77,7 @@ class RunCellArguments(Evaluating):
         None, description="Run all cells until one fails. A kernel started by Codriver restarts first."
     )
     restart: bool | None = Field(None, description="Also restart a kernel that somebody else started.")
-    timeout_ms: int | None = Field(None, ge=100, le=600_000)
+    timeout_ms: WaitMs | None = None
     repl_session_key: str | None = None
 
     @model_validator(mode="after")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from codriver.core.records import dataclass
@@ -17,6 +17,10 @@ Json = Mapping[str, Any]
 Schema = dict[str, Any]
 
 
+MIN_WAIT_MS: Final = 100
+"""The shortest time that a call waits for an evaluation."""
+WaitMs = Annotated[int, Field(ge=0, le=600_000), AfterValidator(lambda wait_ms: max(wait_ms, MIN_WAIT_MS))]
+"""Time that a call waits for an evaluation. A shorter time than `MIN_WAIT_MS` means to return as soon as possible."""
 UNLISTED_KEY: Final = "unlisted"
 """Key in the schema of an argument that is accepted but not listed, which keeps the list short."""
 

@@ -30,7 +30,7 @@ from codriver.tools.calls.argument_reading import (
     resolve_argument_name,
     suggest_argument,
 )
-from codriver.tools.calls.arguments import ArgumentModel, Arguments, Json
+from codriver.tools.calls.arguments import MIN_WAIT_MS, ArgumentModel, Arguments, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,8 +45,6 @@ G = TypeVar("G", bound=ArgumentModel)
 
 CHECK_INTERVAL_S = 0.02
 """Interval, in seconds, for checking the state that a call is waiting for."""
-MIN_TIMEOUT_MS = 100
-"""Longest wait for REPLs that is not deducted from a call's timeout, and the minimum of the remaining timeout."""
 CONNECT_TIMEOUT_S = 2.0
 """Maximum time for newly found REPLs to connect before one is chosen, in seconds.
 
@@ -285,9 +283,9 @@ async def run_tool(tool: Tool, call: Call, arguments: Json) -> Answer:
     waited_ms = round((time.monotonic() - started_s) * 1000)
     if given.who is not None:
         call.remember_name(given.who)
-    if waited_ms > MIN_TIMEOUT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
+    if waited_ms > MIN_WAIT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
         # The caller's time limit applies to the whole call.
-        given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, MIN_TIMEOUT_MS)})
+        given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, MIN_WAIT_MS)})
     return await tool.run(call, given)
 
 

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from codriver.errors import refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.arguments import UNLISTED_KEY, remove_default
+from codriver.tools.calls.arguments import UNLISTED_KEY, WaitMs, remove_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,12 +91,10 @@ class TestArguments(Evaluating):
         description="Run only tests that these files can break. --collect-only lists them.",
     )
     failed: bool = Field(default=False, description="Run only tests that failed last.")
-    repeat: int = Field(
-        1, ge=1, le=MAX_RUNS, description="How often to run the tests.", json_schema_extra=remove_default
-    )
+    repeat: int = Field(1, ge=1, le=MAX_RUNS, description="Number of runs.", json_schema_extra=remove_default)
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="Time limit of the run (10000 for affected).")
     repl_session_key: str | None = None
-    timeout_ms: int | None = Field(None, ge=100, le=600_000)
+    timeout_ms: WaitMs | None = None
     namespace: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
     """An older way to pass an entry of `paths`."""
     test: str | None = Field(None, json_schema_extra={UNLISTED_KEY: True})
