@@ -192,5 +192,7 @@ def test_locals_are_included_on_request_short_and_without_secrets(tmp_path, monk
         assert frame["locals"]["key"] == "'<<redacted:SHOP_API_KEY>>'"
         assert len(frame["locals"]["note"]) == 120
         assert "correct" not in str(frame)
-        client.call("evaluate_code", code="1 / 0")
-        assert any(note.startswith("locals are missing") for note in client.call("stacktrace", locals=True)["notes"])
+        client.call("evaluate_code", code="import json\njson.loads('{')")
+        notes = client.call("stacktrace", locals=True)["notes"]
+        assert any(note.startswith("no function of the project has locals here") for note in notes)
+        assert client.call("evaluate_code", code="s, idx", frame=0)["result"] == "('{', 0)"

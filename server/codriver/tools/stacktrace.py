@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 NO_LOCALS_NOTE = "locals are missing, because this REPL reports none for these frames"
+LIBRARY_LOCALS_NOTE = (
+    "no function of the project has locals here. evaluate_code with frame: 0 evaluates in the innermost frame, "
+    "also in that of a library"
+)
 MAX_LOCAL_CHARACTERS = 120
 """Maximum number of characters in a local variable's value in an answer."""
 MAX_SENT_CHARACTERS = 2000
@@ -83,7 +87,8 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     trace = _number_frames(trace, has_live_frames=has_live_frames)
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
-    extra_notes = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS_NOTE,)
+    missing = LIBRARY_LOCALS_NOTE if has_live_frames else NO_LOCALS_NOTE
+    extra_notes = () if not arguments.locals or _has_locals(trace) else (missing,)
     source = {} if failed is None else await _source_field(call, failed, trace)
     fields = trace_fields(
         _with_short_paths(trace, call.services.workspace),
