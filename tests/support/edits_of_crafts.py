@@ -1,4 +1,4 @@
-"""Edits of ten programs: a ledger, a rule language, a gate, a forum, a reader, a clerk, a pipeline, codecs and others."""
+"""Edits of eight programs: a ledger, a rule language, a gate, a forum, a reader, pipes, codecs and a crane."""
 
 from edit_cases import edits_of, with_expected
 

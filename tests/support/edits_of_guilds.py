@@ -1,4 +1,4 @@
-"""Edits of seven programs: a clerk (Django), a tester (pytest), a parser, a bus, a garden, a census and a lodge (Flask)."""
+"""Edits of six programs: a clerk (Django), a parser of commands, a bus, a garden, fixtures of pytest and a census."""
 
 from edit_cases import edits_of, with_expected
 

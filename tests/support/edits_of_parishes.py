@@ -1,4 +1,4 @@
-"""Edits of five programs: an office of formats, a depot of factories, a ward (pydantic), a mill (SQLAlchemy) and a desk."""
+"""Edits of four programs: file formats, made classes, a ward (pydantic) and the states of a desk."""
 
 from edit_cases import edits_of, with_expected
 
