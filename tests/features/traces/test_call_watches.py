@@ -295,6 +295,21 @@ def test_a_watch_that_ends_does_not_end_a_later_watch_with_the_same_id(python):
     assert value(python, code) == "(True, True, {'w'}, True)"
 
 
+def test_a_client_that_disconnects_does_not_end_a_later_watch_with_the_same_id(python):
+    start(python, "shop.total")
+    assert stopped(python) == []
+    code = (
+        "from _codriver_worker.features.traces import ClientWatches, PROCESS_WATCHES\n"
+        "from _codriver_worker.python.call_watches import Client, Target\n"
+        "first, target = ClientWatches(), Target('shop.total', shop)\n"
+        "_ = PROCESS_WATCHES.start('w', target, '', 5, Client(lambda frame: True))\n"
+        "_ = first.add('w'), PROCESS_WATCHES.stop('w', 'stopped')\n"
+        "_ = PROCESS_WATCHES.start('w', target, '', 5, Client(lambda frame: True))\n"
+        "(first(), PROCESS_WATCHES.stop('w', 'stopped'))[1]"
+    )
+    assert value(python, code) == "True"
+
+
 def test_a_forked_child_is_not_monitored(python):
     start(python, "shop.total")
     code = (

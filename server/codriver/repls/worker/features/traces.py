@@ -14,7 +14,7 @@ from ..basics.features import WorkerFeature
 from ..basics.systems import is_process_running
 from ..python.call_monitor import CallMonitor
 from ..python.call_profiler import CallProfiler
-from ..python.call_watches import DEFAULT_LIMIT, CallWatches, Client, Target, WatchRefusedError
+from ..python.call_watches import DEFAULT_LIMIT, CallWatch, CallWatches, Client, Target, WatchRefusedError
 from ..python.kernel_stream import KernelStream
 from ..python.recorded_calls import Recording, Selection
 
@@ -171,16 +171,18 @@ class ClientWatches:
     """The watches started by one client. Calling the object ends them, after the client has disconnected."""
 
     def __init__(self) -> None:
-        self._identities: set[str] = set()
+        self._watches: list[CallWatch] = []
 
     def add(self, identity: str) -> None:
-        """Add a watch. Watches that have ended are dropped."""
-        self._identities = {*self._identities & PROCESS_WATCHES.identities(), identity}
+        """Add a watch, unless it has ended already. Watches that have ended are dropped."""
+        added = PROCESS_WATCHES.find(identity)
+        self._watches = [watch for watch in self._watches if not watch.is_over and watch is not added]
+        self._watches += [added] if added is not None else []
 
     def __call__(self) -> None:
-        """End all of the client's watches."""
-        for identity in self._identities:
-            PROCESS_WATCHES.stop(identity, "disconnected")
+        """End all of the client's watches, but none that another client has started with the same identity."""
+        for watch in self._watches:
+            PROCESS_WATCHES.stop(watch.identity, "disconnected", only=watch)
 
 
 def watches_of_client(connection: Connection) -> ClientWatches:

@@ -341,11 +341,18 @@ class CallWatches:
         with self._lock:
             return set(self._watches)
 
-    def stop(self, identity: str, why: str) -> bool:
-        """End a watch, and return whether it existed. `why` is the reason that the client receives."""
+    def find(self, identity: str) -> CallWatch | None:
+        """Return the running watch with this identity, or None."""
+        return self._watches.get(identity)
+
+    def stop(self, identity: str, why: str, only: CallWatch | None = None) -> bool:
+        """End a watch, and return whether it existed. `why` is the reason that the client receives.
+
+        With `only`, a later watch with the same identity goes on.
+        """
         with self._lock:
             watch = self._watches.get(identity)
-            if watch is None:
+            if watch is None or (only is not None and watch is not only):
                 return False
             watch.close(why)
             self._remove(watch)
